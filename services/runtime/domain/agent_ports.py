@@ -1,0 +1,155 @@
+"""The agent loop's two sides: what it is given to do, and where it records what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from libs.contracts.identity import Identity
+from services.runtime.domain.conversation import (
+    ArtifactRef,
+    Citation,
+    Message,
+    ModelAnswer,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+from services.runtime.domain.knowledge import KnowledgeBaseRef
+from services.runtime.domain.models import DEFAULT_MODEL
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """The part of a session's agent configuration that the loop reads."""
+
+    agent_type: str
+    system_prompt: str = ""
+    model: str = DEFAULT_MODEL
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_p: float | None = None
+    max_steps: int | None = None
+    tools: tuple[str, ...] = ()
+    knowledge_bases: tuple[KnowledgeBaseRef, ...] = ()
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> AgentSpec:
+        """From a normalised configuration, which the registry has validated."""
+        llm = config.get("llm_config") or {}
+        return cls(
+            agent_type=config["agent_type"],
+            system_prompt=config.get("system_prompt") or "",
+            model=llm.get("model") or DEFAULT_MODEL,
+            temperature=llm.get("temperature"),
+            max_tokens=llm.get("max_tokens"),
+            top_p=llm.get("top_p"),
+            max_steps=llm.get("max_steps"),
+            tools=tuple(config.get("tools") or ()),
+            knowledge_bases=tuple(_knowledge_base(item) for item in config.get("knowledge_bases") or ()),
+        )
+
+
+def _knowledge_base(item: str | Mapping[str, Any]) -> KnowledgeBaseRef:
+    if isinstance(item, str):
+        return KnowledgeBaseRef(item)
+    return KnowledgeBaseRef(item["id"], item.get("top_k"), item.get("mode"), item.get("min_score"))
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTask:
+    """One turn's work. `history` is the conversation before `question`, oldest first."""
+
+    turn_id: str
+    session_id: str
+    caller: Identity
+    agent: AgentSpec
+    history: Sequence[Message]
+    question: UserMessage
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAnswer:
+    """`step` counts the turn's model calls from 1."""
+
+    step: int
+    answer: ModelAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedResult:
+    """`step` is the step of the answer that asked for the call."""
+
+    step: int
+    result: ToolResult
+
+
+RecordedStep = RecordedAnswer | RecordedResult
+
+
+class TurnLost(Exception):
+    """The turn is no longer this worker's: fenced off, cancelled or past its deadline. Stop, record nothing."""
+
+
+class TurnJournal(Protocol):
+    """Where the loop records its steps, each in one transaction that checks the turn's fencing number.
+
+    Awaitables raise TurnLost. The final answer (one without tool calls) is never recorded here: it is part of
+    the AgentReply, which the engine commits together with the turn's completion.
+    """
+
+    @property
+    def steps(self) -> Sequence[RecordedStep]:
+        """What earlier attempts recorded, in order; empty for a first attempt. The loop goes on after it."""
+        ...
+
+    @property
+    def wants_text(self) -> bool:
+        """Whether someone streams this turn; read before every model call."""
+        ...
+
+    async def record_answer(self, step: int, answer: ModelAnswer) -> None:
+        """Records an answer that asks for tools, and all of its calls as started. Awaited before any is made."""
+        ...
+
+    async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
+        """Records a call's outcome (completed, or failed otherwise, see `result.status`); called concurrently."""
+        ...
+
+    def output_text(self, piece: str, step: int) -> None:
+        """A piece of text of the model call `step`, in order. Must not block; may be lost."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCall:
+    """A tool call of the turn with its result, as the reply shows it."""
+
+    call: ToolCall
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReply:
+    """The turn's outcome. `usage` sums all model calls, those of earlier attempts included; `steps` counts them.
+
+    `final` is the last model answer, not yet recorded: it is step number `steps`.
+    """
+
+    text: str
+    final: ModelAnswer
+    tool_calls: tuple[MadeCall, ...]
+    citations: tuple[Citation, ...]
+    artifacts: tuple[ArtifactRef, ...]
+    usage: Usage
+    steps: int
+    warnings: tuple[str, ...] = ()
+
+
+class AgentLoop(Protocol):
+    async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
+        """Raises a ServiceError of model_errors (the turn fails with it) and the journal's TurnLost. May be cancelled
+        at any await; what it was doing is then cancelled too."""
+        ...

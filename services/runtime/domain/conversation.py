@@ -1,0 +1,132 @@
+"""What is said in a conversation with a model: messages, tool calls, tool results, answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+JsonObject = dict[str, Any]
+ToolStatus = Literal["completed", "failed", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    url: str
+
+
+Part = TextPart | ImagePart
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call that a model asked for.
+
+    `id` is unique within the turn and is the call's idempotency key. `fault` is set when the model's
+    arguments were no JSON object; such a call is never made, its fault is told to the model.
+    """
+
+    id: str
+    name: str
+    arguments: JsonObject
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A passage that a statement rests on; one without any id is text of the conversation itself."""
+
+    passage: str
+    score: float | None = None
+    knowledge_base_id: str | None = None
+    knowledge_base_name: str | None = None
+    file_id: str | None = None
+    file_name: str | None = None
+    page: int | None = None
+    row: int | None = None
+    artifact_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactRef:
+    """An artifact that a tool made in the session."""
+
+    artifact_id: str
+    name: str
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A call's outcome. `unknown`: a crash swallowed it and the tool is not safe to repeat."""
+
+    call_id: str
+    name: str
+    output: str
+    status: ToolStatus = "completed"
+    citations: tuple[Citation, ...] = ()
+    artifacts: tuple[ArtifactRef, ...] = ()
+
+    @property
+    def is_error(self) -> bool:
+        return self.status != "completed"
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def has_image(self) -> bool:
+        return any(isinstance(part, ImagePart) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMessage:
+    result: ToolResult
+
+
+Message = UserMessage | AssistantMessage | ToolMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the provider counted them; a provider that reports none leaves zeros."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    model_calls: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.model_calls + other.model_calls,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """One answer of a model. `finish_reason`: stop, tool_calls, length, content_filter or what the provider said."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    finish_reason: str = "stop"
+    citations: tuple[Citation, ...] = ()

@@ -1,0 +1,144 @@
+"""The JSON form of a conversation: what recorded steps, stored messages and replies hold.
+
+Parts have the form of the API's content blocks. Reading ignores unknown fields, so that rows written by a
+newer version stay readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from services.runtime.domain.conversation import (
+    ArtifactRef,
+    Citation,
+    ImagePart,
+    JsonObject,
+    ModelAnswer,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+_CITATION_FIELDS = tuple(field.name for field in fields(Citation))
+
+
+def part_to_json(part: Part) -> JsonObject:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    return {"type": "image_url", "image_url": {"url": part.url}}
+
+
+def part_from_json(data: Mapping[str, Any]) -> Part:
+    """Raises ValueError for a block that is neither text nor image_url."""
+    kind = data.get("type")
+    if kind == "text":
+        return TextPart(data["text"])
+    if kind == "image_url":
+        return ImagePart(data["image_url"]["url"])
+    raise ValueError(f"content block of type {kind!r} cannot be given to a model")
+
+
+def tool_call_to_json(call: ToolCall) -> JsonObject:
+    data: JsonObject = {"id": call.id, "name": call.name, "arguments": call.arguments}
+    if call.fault is not None:
+        data["fault"] = call.fault
+    return data
+
+
+def tool_call_from_json(data: Mapping[str, Any]) -> ToolCall:
+    return ToolCall(data["id"], data["name"], data["arguments"], data.get("fault"))
+
+
+def citation_to_json(citation: Citation) -> JsonObject:
+    """Fields that are not known are left out."""
+    return {name: value for name in _CITATION_FIELDS if (value := getattr(citation, name)) is not None}
+
+
+def citation_from_json(data: Mapping[str, Any]) -> Citation:
+    return Citation(**{name: data[name] for name in _CITATION_FIELDS if name in data})
+
+
+def artifact_to_json(artifact: ArtifactRef) -> JsonObject:
+    return {
+        "artifact_id": artifact.artifact_id,
+        "name": artifact.name,
+        "content_type": artifact.content_type,
+    }
+
+
+def artifact_from_json(data: Mapping[str, Any]) -> ArtifactRef:
+    return ArtifactRef(data["artifact_id"], data["name"], data["content_type"])
+
+
+def tool_result_to_json(result: ToolResult) -> JsonObject:
+    data: JsonObject = {
+        "call_id": result.call_id,
+        "name": result.name,
+        "output": result.output,
+        "status": result.status,
+    }
+    if result.citations:
+        data["citations"] = [citation_to_json(citation) for citation in result.citations]
+    if result.artifacts:
+        data["artifacts"] = [artifact_to_json(artifact) for artifact in result.artifacts]
+    return data
+
+
+def tool_result_from_json(data: Mapping[str, Any]) -> ToolResult:
+    return ToolResult(
+        call_id=data["call_id"],
+        name=data["name"],
+        output=data["output"],
+        status=data["status"],
+        citations=_citations(data),
+        artifacts=tuple(artifact_from_json(item) for item in data.get("artifacts", ())),
+    )
+
+
+def usage_to_json(usage: Usage) -> JsonObject:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "model_calls": usage.model_calls,
+    }
+
+
+def usage_from_json(data: Mapping[str, Any]) -> Usage:
+    return Usage(
+        data.get("input_tokens", 0),
+        data.get("output_tokens", 0),
+        data.get("cached_tokens", 0),
+        data.get("model_calls", 0),
+    )
+
+
+def answer_to_json(answer: ModelAnswer) -> JsonObject:
+    data: JsonObject = {
+        "text": answer.text,
+        "tool_calls": [tool_call_to_json(call) for call in answer.tool_calls],
+        "usage": usage_to_json(answer.usage),
+        "finish_reason": answer.finish_reason,
+    }
+    if answer.citations:
+        data["citations"] = [citation_to_json(citation) for citation in answer.citations]
+    return data
+
+
+def answer_from_json(data: Mapping[str, Any]) -> ModelAnswer:
+    return ModelAnswer(
+        text=data["text"],
+        tool_calls=tuple(tool_call_from_json(call) for call in data["tool_calls"]),
+        usage=usage_from_json(data["usage"]),
+        finish_reason=data["finish_reason"],
+        citations=_citations(data),
+    )
+
+
+def _citations(data: Mapping[str, Any]) -> tuple[Citation, ...]:
+    items: Iterable[Mapping[str, Any]] = data.get("citations", ())
+    return tuple(citation_from_json(item) for item in items)

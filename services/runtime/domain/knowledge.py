@@ -1,0 +1,40 @@
+"""What the runtime asks of knowledge bases; ingestion answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.contracts.identity import Identity
+from services.runtime.domain.conversation import Citation
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBaseRef:
+    """A knowledge base attached to an agent. Fields that are None are left to the knowledge base's defaults."""
+
+    id: str
+    top_k: int | None = None
+    mode: str | None = None
+    min_score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """Passages, best first, and a warning for every knowledge base that could not be searched."""
+
+    passages: tuple[Citation, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class KnowledgeRetriever(Protocol):
+    async def retrieve(
+        self, query: str, knowledge_bases: Sequence[KnowledgeBaseRef], caller: Identity
+    ) -> Retrieved:
+        """Passages for `query` from all of `knowledge_bases`, best first.
+
+        A knowledge base that is gone, or an ingestion service that does not answer within the adapter's
+        deadline, is a warning and not an error: the turn goes on without it. Safe to repeat.
+        """
+        ...
