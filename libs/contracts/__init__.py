@@ -1,0 +1,1 @@
+"""The wire truth: envelope, topics, commands, events, REST bodies."""

@@ -1,0 +1,128 @@
+"""Agent configurations and stored agents as they stand on the wire."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from libs.contracts.errors import ErrorDetail
+from libs.contracts.timestamps import Timestamp
+
+AgentType = Literal["llm_agent", "react_agent"]
+SearchMode = Literal["hybrid", "semantic", "keyword"]
+
+
+class StrictModel(BaseModel):
+    """A request body: unknown fields are refused by name, never dropped."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LlmConfig(StrictModel):
+    """Model settings. ``model`` is ``provider:name``; ``temperature`` 0 to 2."""
+
+    model: str = Field(default="builtin:extractive", min_length=1, max_length=200)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    max_steps: int | None = Field(default=None, ge=1, le=50)
+    """Model calls that a ``react_agent`` may make in one turn."""
+
+
+class KnowledgeBaseLink(StrictModel):
+    """A knowledge base that an agent draws on, with how to search it."""
+
+    id: str = Field(min_length=1, max_length=200)
+    top_k: int = Field(default=5, ge=1, le=50)
+    mode: SearchMode = "hybrid"
+    min_score: float | None = Field(default=None, ge=0, le=1)
+
+
+Text = Annotated[str, Field(max_length=200_000)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class AgentConfiguration(StrictModel):
+    """What an agent is: its type, instructions, model, tools and knowledge."""
+
+    name: Name
+    agent_type: AgentType
+    system_prompt: Text = ""
+    llm_config: LlmConfig = LlmConfig()
+    tools: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(default=[], max_length=64)
+    knowledge_bases: list[Annotated[str, Field(min_length=1, max_length=200)] | KnowledgeBaseLink] = Field(
+        default=[], max_length=64
+    )
+
+
+class ValidationReport(BaseModel):
+    """What validation found; ``config_hash`` only for a valid configuration."""
+
+    valid: bool
+    errors: list[ErrorDetail] = []
+    warnings: list[ErrorDetail] = []
+    config_hash: str | None = None
+
+
+class AgentSettings(StrictModel):
+    """What a stored agent has beside its configuration."""
+
+    is_public: bool = False
+    is_shared: bool = False
+    origin_url: str | None = Field(default=None, max_length=2000)
+    allowed_origins: list[Annotated[str, Field(min_length=1, max_length=300)]] = Field(default=[], max_length=50)
+    entry_point: str = Field(default="", max_length=500)
+
+
+class CreateAgentBody(AgentConfiguration, AgentSettings):
+    """``POST /agent/``: the configuration itself, plus the settings of a stored agent."""
+
+
+class UpdateAgentBody(StrictModel):
+    """``PATCH /agent/{id}/``: whatever is given replaces what stands."""
+
+    name: Name | None = None
+    agent_type: AgentType | None = None
+    system_prompt: Text | None = None
+    llm_config: LlmConfig | None = None
+    tools: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = Field(default=None, max_length=64)
+    knowledge_bases: list[Annotated[str, Field(min_length=1, max_length=200)] | KnowledgeBaseLink] | None = Field(
+        default=None, max_length=64
+    )
+    is_public: bool | None = None
+    is_shared: bool | None = None
+    origin_url: str | None = Field(default=None, max_length=2000)
+    allowed_origins: list[Annotated[str, Field(min_length=1, max_length=300)]] | None = Field(
+        default=None, max_length=50
+    )
+    entry_point: str | None = Field(default=None, max_length=500)
+
+
+class Agent(BaseModel):
+    """A stored agent. ``owner`` and ``company`` are identifiers."""
+
+    id: str
+    agent_key: str
+    name: str
+    architecture: str
+    entry_point: str
+    is_public: bool
+    is_shared: bool
+    origin_url: str | None
+    allowed_origins: list[str] = []
+    owner: str
+    company: str
+    system_config: dict[str, Any]
+    version_number: str
+    config_hash: str
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class AgentVersion(BaseModel):
+    """One immutable version of an agent's configuration."""
+
+    version_number: str
+    config_hash: str
+    system_config: dict[str, Any]
+    created_by: str
+    created_at: Timestamp

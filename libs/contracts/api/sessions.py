@@ -1,0 +1,194 @@
+"""Sessions, content blocks, turns and messages as they stand on the wire."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from libs.contracts.api.agents import AgentConfiguration, StrictModel
+from libs.contracts.errors import ErrorInfo
+from libs.contracts.identifiers import CORRELATION_ID_PATTERN
+from libs.contracts.timestamps import Timestamp
+
+TurnStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
+SessionStatus = Literal["active", "deleting"]
+
+
+class AgentReference(StrictModel):
+    """A stored agent named by exactly one of its id and its key (``POST /sessions/``)."""
+
+    agent_id: str | None = Field(default=None, min_length=1, max_length=200)
+    agent_key: str | None = Field(default=None, min_length=1, max_length=300)
+
+
+CreateSessionBody = AgentConfiguration | AgentReference
+
+
+class SessionCreatedReply(BaseModel):
+    success: bool = True
+    session_id: str
+    config_hash: str
+
+
+class Session(BaseModel):
+    """A conversation with the agent it was created with."""
+
+    session_id: str
+    config_hash: str
+    created_at: Timestamp
+    status: SessionStatus
+    agent_config: dict[str, Any]
+    agent_id: str | None = None
+
+
+class SessionPage(BaseModel):
+    sessions: list[Session]
+    total: int
+    has_more: bool
+
+
+class TextBlock(StrictModel):
+    type: Literal["text"]
+    text: Annotated[str, Field(min_length=1)]
+
+
+class ImageUrl(StrictModel):
+    url: Annotated[str, Field(min_length=1, max_length=4000)]
+
+
+class ImageUrlBlock(StrictModel):
+    """An image on the web; ``data:`` URLs are refused."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+class ArtifactSource(StrictModel):
+    artifact_id: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class FileBlock(StrictModel):
+    """An artifact of this session, by id."""
+
+    type: Literal["file"]
+    source: ArtifactSource
+
+
+class ImageBlock(StrictModel):
+    """An image artifact of this session, by the URL returned on upload."""
+
+    type: Literal["image"]
+    url: Annotated[str, Field(min_length=1, max_length=4000)]
+
+
+ContentBlock = Annotated[TextBlock | ImageUrlBlock | FileBlock | ImageBlock, Field(discriminator="type")]
+
+
+class ExecuteBody(StrictModel):
+    """``POST /runtime/{session_id}/execute/``: a text or a list of blocks."""
+
+    content: Annotated[str, Field(min_length=1)] | Annotated[list[ContentBlock], Field(min_length=1, max_length=100)]
+    correlation_id: str | None = Field(default=None, pattern=CORRELATION_ID_PATTERN)
+
+
+class WireModel(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Usage(WireModel):
+    """Tokens that the turn's model calls took."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model_calls: int = 0
+
+
+class ToolCallRecord(WireModel):
+    """A tool call made in a turn. ``status`` is ``completed``, ``failed`` or ``unknown`` (outcome lost in a crash)."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    status: str
+    output: str | None = None
+
+
+class Citation(WireModel):
+    """A passage that a reply rests on."""
+
+    knowledge_base_id: str | None = None
+    knowledge_base_name: str | None = None
+    file_id: str | None = None
+    file_name: str | None = None
+    artifact_id: str | None = None
+    page: int | None = None
+    row: int | None = None
+    passage: str
+    score: float | None = None
+
+
+class Reply(WireModel):
+    content: str
+    tool_calls: list[ToolCallRecord] = []
+    citations: list[Citation] = []
+    artifacts: list[dict[str, Any]] = []
+
+
+class ExecuteReply(WireModel):
+    """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself."""
+
+    success: bool = True
+    message_id: str
+    response: Reply
+    correlation_id: str
+    session_id: str
+    turn_id: str
+    user_message_id: str
+    usage: Usage
+    config_hash: str
+    warnings: list[str] = []
+
+
+class TurnAccepted(WireModel):
+    """The 202 body: the turn goes on; ``Location`` names it."""
+
+    success: bool = True
+    turn_id: str
+    session_id: str
+    status: TurnStatus
+    correlation_id: str
+
+
+class Turn(WireModel):
+    """A turn's state; ``reply`` once completed, ``error`` once failed."""
+
+    turn_id: str
+    session_id: str
+    status: TurnStatus
+    attempt: int
+    position: int
+    correlation_id: str
+    user_message_id: str
+    message_id: str | None = None
+    usage: Usage | None = None
+    reply: ExecuteReply | None = None
+    error: ErrorInfo | None = None
+    created_at: Timestamp
+    started_at: Timestamp | None = None
+    finished_at: Timestamp | None = None
+
+
+class Message(WireModel):
+    """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves."""
+
+    id: str
+    role: Literal["user", "assistant"]
+    content: str
+    timestamp: Timestamp
+    content_blocks: list[dict[str, Any]] = []
+    turn_id: str | None = None
+
+
+class MessagePage(WireModel):
+    messages: list[Message]
+    total: int
+    has_more: bool

@@ -1,0 +1,84 @@
+"""The CloudEvents 1.0 envelope in Kafka's binary mode: attributes in headers, the payload alone as value."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+JSON_CONTENT_TYPE = "application/json"
+
+_HEADERS = {
+    "ce_id": "id",
+    "ce_type": "type",
+    "ce_source": "source",
+    "ce_subject": "subject",
+    "ce_time": "time",
+    "ce_correlationid": "correlation_id",
+    "ce_causationid": "causation_id",
+    "ce_companyid": "company_id",
+    "ce_sequence": "sequence",
+    "ce_expiresat": "expires_at",
+    "ce_identity": "identity",
+    "ce_dataref": "data_ref",
+    "ce_datahash": "data_hash",
+    "traceparent": "traceparent",
+    "content-type": "content_type",
+}
+_REQUIRED = ("id", "type", "source", "subject", "time", "correlation_id", "company_id")
+
+
+class MalformedEnvelope(ValueError):
+    """A record's headers are not an envelope of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """What is known of a message without decoding its value.
+
+    ``subject`` is the id of the entity that the message is about; ``sequence`` counts the events of one
+    subject from 1 (0 on commands and deltas). ``identity`` is the gateway-signed caller (commands only).
+    ``data_ref`` and ``data_hash`` stand in for a payload too large for the bus: a path of the owner's internal
+    API and the SHA-256 of the bytes to be found there.
+    """
+
+    id: str
+    type: str
+    source: str
+    subject: str
+    time: str
+    correlation_id: str
+    company_id: str
+    causation_id: str | None = None
+    sequence: int = 0
+    expires_at: str | None = None
+    identity: str | None = None
+    data_ref: str | None = None
+    data_hash: str | None = None
+    traceparent: str | None = None
+    content_type: str = JSON_CONTENT_TYPE
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        """Kafka headers of this envelope."""
+        pairs = [("ce_specversion", b"1.0")]
+        for header, field in _HEADERS.items():
+            value = getattr(self, field)
+            if value is not None:
+                pairs.append((header, str(value).encode()))
+        return pairs
+
+
+def envelope_from(headers: Iterable[tuple[str, bytes]]) -> Envelope:
+    """The envelope in a record's headers; unknown headers are ignored. Raises ``MalformedEnvelope``."""
+    fields: dict[str, str] = {}
+    try:
+        for header, value in headers:
+            field = _HEADERS.get(header)
+            if field is not None and value is not None:
+                fields[field] = value.decode()
+        missing = [name for name in _REQUIRED if name not in fields]
+        if missing:
+            raise MalformedEnvelope(f"missing envelope attributes: {', '.join(missing)}")
+        sequence = int(fields.pop("sequence", "0"))
+    except (UnicodeDecodeError, ValueError) as problem:
+        if isinstance(problem, MalformedEnvelope):
+            raise
+        raise MalformedEnvelope(f"unreadable envelope: {problem}") from problem
+    return Envelope(sequence=sequence, **fields)

@@ -1,0 +1,140 @@
+"""What can go wrong, by kind. One table each maps kinds to HTTP statuses and to retries."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+
+class ErrorKind(StrEnum):
+    """The wire value of ``error.type``."""
+
+    INVALID_REQUEST = "invalid_request_error"
+    AUTHENTICATION = "authentication_error"
+    PERMISSION = "permission_error"
+    NOT_FOUND = "not_found_error"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    CONFLICT = "conflict_error"
+    TOO_LARGE = "request_too_large"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+    VALIDATION = "validation_error"
+    RATE_LIMIT = "rate_limit_error"
+    INTERNAL = "internal_error"
+    MODEL = "model_error"
+    UNAVAILABLE = "service_unavailable"
+    TIMEOUT = "timeout_error"
+
+
+class ErrorDetail(BaseModel):
+    """One finding about one place of a document."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    loc: list[str | int]
+    type: str
+    message: str
+    hint: str | None = None
+
+
+class ErrorInfo(BaseModel):
+    """The body of every error, on HTTP under ``error`` and in ``….rejected`` events."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    type: ErrorKind
+    message: str
+    details: list[ErrorDetail] | None = None
+    correlation_id: str | None = None
+    retry_after: int | None = None
+    """Seconds; becomes the ``Retry-After`` header, not a field of the HTTP body."""
+
+
+class ServiceError(Exception):
+    """An outcome that the caller is told about: a 4xx or 5xx on HTTP, a rejection on the bus."""
+
+    kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
+
+    def __init__(
+        self, message: str, *, details: Sequence[ErrorDetail] | None = None, retry_after: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = list(details) if details else None
+        self.retry_after = retry_after
+
+    def info(self, correlation_id: str | None = None) -> ErrorInfo:
+        return ErrorInfo(
+            type=self.kind,
+            message=self.message,
+            details=self.details,
+            correlation_id=correlation_id,
+            retry_after=self.retry_after,
+        )
+
+
+class InvalidRequest(ServiceError):
+    kind = ErrorKind.INVALID_REQUEST
+
+
+class AuthenticationFailed(ServiceError):
+    kind = ErrorKind.AUTHENTICATION
+
+
+class PermissionDenied(ServiceError):
+    kind = ErrorKind.PERMISSION
+
+
+class NotFound(ServiceError):
+    kind = ErrorKind.NOT_FOUND
+
+
+class Conflict(ServiceError):
+    kind = ErrorKind.CONFLICT
+
+
+class TooLarge(ServiceError):
+    kind = ErrorKind.TOO_LARGE
+
+
+class UnsupportedMediaType(ServiceError):
+    kind = ErrorKind.UNSUPPORTED_MEDIA_TYPE
+
+
+class ValidationFailed(ServiceError):
+    kind = ErrorKind.VALIDATION
+
+
+class RateLimited(ServiceError):
+    kind = ErrorKind.RATE_LIMIT
+
+
+class ModelFailed(ServiceError):
+    kind = ErrorKind.MODEL
+
+
+class ServiceUnavailable(ServiceError):
+    kind = ErrorKind.UNAVAILABLE
+
+
+class TimedOut(ServiceError):
+    kind = ErrorKind.TIMEOUT
+
+
+class InternalError(ServiceError):
+    kind = ErrorKind.INTERNAL
+
+
+_BY_KIND: dict[ErrorKind, type[ServiceError]] = {
+    error.kind: error
+    for error in (
+        InvalidRequest, AuthenticationFailed, PermissionDenied, NotFound, Conflict, TooLarge, UnsupportedMediaType,
+        ValidationFailed, RateLimited, ModelFailed, ServiceUnavailable, TimedOut, InternalError,
+    )
+}  # fmt: skip
+
+
+def error_from(info: ErrorInfo) -> ServiceError:
+    """The exception that an error body stands for, e.g. one read from a ``….rejected`` event."""
+    error = _BY_KIND.get(info.type, InternalError)
+    return error(info.message, details=info.details, retry_after=info.retry_after)

@@ -1,0 +1,25 @@
+"""Identifiers: opaque to callers, time-ordered inside so that indexes stay compact."""
+
+import re
+from typing import Final
+
+from uuid_utils import uuid7
+
+CORRELATION_ID_PATTERN: Final = r"^[A-Za-z0-9._:-]{1,128}$"
+_CORRELATION_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def new_id() -> str:
+    """A new UUIDv7 in canonical text form."""
+    return str(uuid7())
+
+
+def is_id(value: str) -> bool:
+    """Whether the text has the form of an id; one that has not is simply unknown (404)."""
+    return _UUID.fullmatch(value) is not None
+
+
+def is_correlation_id(value: str) -> bool:
+    """Whether a caller's label is 1 to 128 of ``A-Za-z0-9._:-``."""
+    return _CORRELATION_ID.fullmatch(value) is not None

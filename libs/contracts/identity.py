@@ -1,0 +1,51 @@
+"""Who acts: the gateway's finding about a credential, carried by commands and internal calls."""
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Scope(StrEnum):
+    """What a credential may do."""
+
+    AGENTS_READ = "agents:read"
+    AGENTS_WRITE = "agents:write"
+    SESSIONS_READ = "sessions:read"
+    SESSIONS_WRITE = "sessions:write"
+    KNOWLEDGE_READ = "knowledge:read"
+    KNOWLEDGE_WRITE = "knowledge:write"
+    FILES_READ = "files:read"
+    FILES_WRITE = "files:write"
+    ARTIFACTS_READ = "artifacts:read"
+    ARTIFACTS_WRITE = "artifacts:write"
+    EVENTS_READ = "events:read"
+    EVENTS_WRITE = "events:write"
+    KEYS_READ = "keys:read"
+    KEYS_WRITE = "keys:write"
+    RUNTIME_EXECUTE = "runtime:execute"
+    COMPANY_READ = "company:read"
+    COMPANY_WRITE = "company:write"
+
+
+class Identity(BaseModel):
+    """An authenticated caller. Scopes are kept as text: an older service may meet a newer one."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    company_id: str
+    company_name: str = ""
+    user_id: str
+    user_name: str = ""
+    key_id: str
+    scopes: frozenset[str]
+
+    def allows(self, scope: Scope) -> bool:
+        return scope in self.scopes
+
+    def may_read_of(self, owner_id: str) -> bool:
+        """Whether private resources of that user are visible to this caller."""
+        return owner_id == self.user_id or Scope.COMPANY_READ in self.scopes or Scope.COMPANY_WRITE in self.scopes
+
+    def may_write_of(self, owner_id: str) -> bool:
+        """Whether private resources of that user may be changed by this caller."""
+        return owner_id == self.user_id or Scope.COMPANY_WRITE in self.scopes

@@ -1,0 +1,126 @@
+"""Every topic, declared once: the stacks create them from here, the documentation is generated from here."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
+
+
+class TopicKind(StrEnum):
+    COMMANDS = "commands"
+    EVENTS = "events"
+    WORK = "work"
+    DELTAS = "deltas"
+    DEAD_LETTERS = "dead-letters"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic: who owns it, who reads it, how it is spread and how long it is kept (milliseconds).
+
+    The partition count of a live topic never changes: keys would move to other partitions and lose their order.
+    """
+
+    name: str
+    kind: TopicKind
+    owner: str
+    consumers: tuple[str, ...]
+    description: str
+    partitions: int
+    retention_ms: int
+    segment_ms: int = _DAY_MS
+
+
+def _commands(owner: str, partitions: int) -> Topic:
+    return Topic(
+        name=f"{owner}-commands",
+        kind=TopicKind.COMMANDS,
+        owner=owner,
+        consumers=(owner,),
+        description=f"What the {owner} service is asked to do.",
+        partitions=partitions,
+        retention_ms=3 * _DAY_MS,
+    )
+
+
+def _events(owner: str, partitions: int, consumers: tuple[str, ...]) -> Topic:
+    return Topic(
+        name=f"{owner}-events",
+        kind=TopicKind.EVENTS,
+        owner=owner,
+        consumers=consumers,
+        description=f"What happened in the {owner} service; a public contract.",
+        partitions=partitions,
+        retention_ms=7 * _DAY_MS,
+    )
+
+
+RUNTIME_COMMANDS: Final = _commands("runtime", 12)
+RUNTIME_EVENTS: Final = _events("runtime", 12, ("gateway", "artifacts"))
+REGISTRY_COMMANDS: Final = _commands("registry", 6)
+REGISTRY_EVENTS: Final = _events("registry", 6, ("gateway",))
+INGESTION_COMMANDS: Final = _commands("ingestion", 6)
+INGESTION_EVENTS: Final = _events("ingestion", 6, ("gateway", "artifacts", "ingestion"))
+ARTIFACTS_COMMANDS: Final = _commands("artifacts", 6)
+ARTIFACTS_EVENTS: Final = _events("artifacts", 6, ("gateway", "ingestion"))
+GATEWAY_EVENTS: Final = _events("gateway", 6, ("gateway",))
+INGESTION_WORK: Final = Topic(
+    name="ingestion-work",
+    kind=TopicKind.WORK,
+    owner="ingestion",
+    consumers=("ingestion",),
+    description="Work items of ingestions, spread over the workers; internal.",
+    partitions=12,
+    retention_ms=3 * _DAY_MS,
+)
+RUNTIME_DELTAS: Final = Topic(
+    name="runtime-deltas",
+    kind=TopicKind.DELTAS,
+    owner="runtime",
+    consumers=("gateway",),
+    description="Pieces of replies while they are made. May be lost: the terminal event holds the whole text.",
+    partitions=6,
+    retention_ms=10 * 60 * 1000,
+    segment_ms=10 * 60 * 1000,
+)
+
+TOPICS: Final[tuple[Topic, ...]] = (
+    RUNTIME_COMMANDS,
+    RUNTIME_EVENTS,
+    RUNTIME_DELTAS,
+    REGISTRY_COMMANDS,
+    REGISTRY_EVENTS,
+    INGESTION_COMMANDS,
+    INGESTION_EVENTS,
+    INGESTION_WORK,
+    ARTIFACTS_COMMANDS,
+    ARTIFACTS_EVENTS,
+    GATEWAY_EVENTS,
+)
+EVENT_TOPICS: Final = tuple(topic for topic in TOPICS if topic.kind is TopicKind.EVENTS)
+
+
+def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
+    """Where that consumer of the topic puts what it cannot process, for people to look at and replay."""
+    return Topic(
+        name=f"{topic.name}-{consumer}-dlq",
+        kind=TopicKind.DEAD_LETTERS,
+        owner=consumer,
+        consumers=(),
+        description=f"What the {consumer} service could not process of {topic.name}, with the reason.",
+        partitions=1,
+        retention_ms=30 * _DAY_MS,
+    )
+
+
+def all_topics() -> tuple[Topic, ...]:
+    """Every topic with the dead-letter topics of its consumers."""
+    dead = [
+        dead_letter_topic(topic, consumer)
+        for topic in TOPICS
+        if topic.kind is not TopicKind.DELTAS
+        for consumer in topic.consumers
+    ]
+    return (*TOPICS, *dead)
