@@ -1,0 +1,37 @@
+"""Files that are either complete or absent, also when their writer is killed."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            os.fchmod(file.fileno(), mode)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty when the file is absent or unreadable as JSON."""
+    try:
+        document = json.loads(path.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def tail(path: Path, lines: int, most_bytes: int = 256 * 1024) -> list[str]:
+    """The last lines of a log file, none when it does not exist."""
+    if not path.exists():
+        return []
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - most_bytes))
+        return file.read().decode(errors="replace").splitlines()[-lines:] if lines else []

@@ -1,0 +1,54 @@
+"""Runs single parts as children of the calling process, for tests and tools that need no supervisor."""
+
+import asyncio
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+
+from deploy.local.errors import PartFailed
+from deploy.local.files import tail
+from deploy.local.part import Part, Report
+
+
+@dataclass
+class RunningPart:
+    part: Part
+    process: subprocess.Popen[bytes]
+    stop_signal: signal.Signals
+
+    def stop(self, patience: float = 15) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(self.stop_signal)
+        try:
+            self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+async def start(part: Part, report: Report, patience: float = 60) -> RunningPart:
+    """Prepare and start a part and wait until it is ready."""
+    await part.prepare(report)
+    command = part.command()
+    command.log.parent.mkdir(parents=True, exist_ok=True)
+    with command.log.open("ab") as log:
+        process = subprocess.Popen(command.arguments, stdout=log, stderr=log, **command.options())
+    running = RunningPart(part, process, command.stop_signal)
+    try:
+        await _until_ready(part, process, time.monotonic() + patience)
+        await part.complete(report)
+    except BaseException:
+        running.stop()
+        raise
+    return running
+
+
+async def _until_ready(part: Part, process: subprocess.Popen[bytes], deadline: float) -> None:
+    while not await part.is_ready():
+        last_words = "\n".join(tail(part.command().log, 15))
+        if process.poll() is not None:
+            raise PartFailed(f"{part.name} exited with code {process.returncode} while starting:\n{last_words}")
+        if time.monotonic() > deadline:
+            raise PartFailed(f"{part.name} was not ready in time:\n{last_words}")
+        await asyncio.sleep(0.05)

@@ -1,0 +1,73 @@
+"""Where the embedded stack keeps its state."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Home:
+    """The state directory, `.aes/` in the project unless `AES_HOME` names another."""
+
+    root: Path
+
+    @classmethod
+    def from_environment(cls) -> "Home":
+        configured = os.environ.get("AES_HOME")
+        return cls(Path(configured).expanduser().resolve() if configured else PROJECT_ROOT / ".aes")
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def postgres(self) -> Path:
+        return self.root / "postgres"
+
+    @property
+    def kafka(self) -> Path:
+        return self.root / "kafka"
+
+    @property
+    def objects(self) -> Path:
+        return self.root / "objects"
+
+    @property
+    def cache(self) -> Path:
+        """Downloads; they survive a purge because they can be fetched again but need a network."""
+        return self.root / "cache"
+
+    @property
+    def state_file(self) -> Path:
+        return self.root / "state.json"
+
+    @property
+    def supervisor_lock(self) -> Path:
+        return self.root / "supervisor.lock"
+
+    @property
+    def start_lock(self) -> Path:
+        return self.root / "up.lock"
+
+    @property
+    def ports_file(self) -> Path:
+        return self.root / "ports.json"
+
+    @property
+    def credentials_file(self) -> Path:
+        return self.root / "credentials.json"
+
+    @property
+    def development_key_file(self) -> Path:
+        return self.root / "development-key"
+
+    def log_of(self, part: str) -> Path:
+        return self.logs / f"{part}.log"
+
+    def create(self) -> None:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.cache.mkdir(exist_ok=True)
+        # Keeps the state out of version control wherever the directory is.
+        (self.root / ".gitignore").write_text("*\n")

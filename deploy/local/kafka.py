@@ -1,0 +1,129 @@
+"""One Apache Kafka node in KRaft mode (broker and controller in one process)."""
+
+import asyncio
+import base64
+import contextlib
+import os
+import struct
+import subprocess
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.local.errors import PartFailed
+from deploy.local.java import find_java
+from deploy.local.kafka_jars import KAFKA_VERSION, fetch_jars, installed_jars
+from deploy.local.part import Report
+from deploy.local.processes import Command
+
+_JVM = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
+_LOGGING = [
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+]
+_LARGEST_MESSAGE = 4 * 1024 * 1024
+# ApiVersions, version 0, correlation id 1, no client id: any client's first question to a broker.
+_FIRST_QUESTION = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+@dataclass
+class Kafka:
+    directory: Path
+    log: Path
+    cache: Path
+    port: int
+    controller_port: int
+    environment: dict[str, str]
+    name: str = "kafka"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def prepare(self, report: Report) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        jars = installed_jars(self.cache)
+        if jars is None:
+            report(f"downloading Apache Kafka {KAFKA_VERSION} (45 MB, first start only)")
+            jars = await asyncio.to_thread(fetch_jars, self.cache)
+        java = await asyncio.to_thread(find_java)
+        self._launch = [str(java), *_JVM, *_LOGGING, "-cp", os.pathsep.join(map(str, jars))]
+        self._properties.write_text(self._configuration())
+        if not (self._data / "meta.properties").exists():
+            report("formatting its log directory")
+            await asyncio.to_thread(self._format)
+
+    def command(self) -> Command:
+        return Command(
+            arguments=[*self._launch, "kafka.Kafka", str(self._properties)],
+            environment=self.environment,
+            directory=self.directory,
+            log=self.log,
+        )
+
+    async def is_ready(self) -> bool:
+        try:
+            async with asyncio.timeout(2):
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                try:
+                    writer.write(_FIRST_QUESTION)
+                    _, correlation, error = struct.unpack(">iih", await reader.readexactly(10))
+                finally:
+                    writer.close()
+                    with contextlib.suppress(OSError):
+                        await writer.wait_closed()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            return False
+        return bool(correlation == 1 and error == 0)
+
+    async def complete(self, report: Report) -> None:
+        """Topics belong to whoever declares them."""
+
+    @property
+    def _data(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def _properties(self) -> Path:
+        return self.directory / "server.properties"
+
+    def _format(self) -> None:
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        outcome = subprocess.run(
+            [*self._launch, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"]
+            + ["--ignore-formatted", "-c", str(self._properties)],
+            capture_output=True, text=True, env=self.environment, cwd=self.directory, check=False,
+        )  # fmt: skip
+        if outcome.returncode != 0:
+            raise PartFailed(f"Kafka's log directory could not be formatted:\n{outcome.stderr or outcome.stdout}")
+
+    def _configuration(self) -> str:
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "log.dirs": self._data,
+            "auto.create.topics.enable": "false",
+            "message.max.bytes": _LARGEST_MESSAGE,
+            "replica.fetch.max.bytes": _LARGEST_MESSAGE,
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 8,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 4,
+            # One node of each kind: waiting for further group members only delays the start.
+            "group.initial.rebalance.delay.ms": 0,
+            "controller.quorum.election.timeout.ms": 500,
+            "num.network.threads": 2,
+            "num.io.threads": 4,
+            "background.threads": 4,
+            "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
+        }
+        return "".join(f"{name}={value}\n" for name, value in settings.items())

@@ -1,0 +1,58 @@
+"""Ports of the stack: chosen free once, remembered, chosen anew when somebody else took them."""
+
+import json
+import random
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from deploy.local.errors import StackError
+from deploy.local.files import read_json, write_atomically
+
+# Below the range that systems hand to outgoing connections: a client retrying a port of that range
+# while its server restarts may connect to itself and keep the server from coming back.
+_CANDIDATES = range(20000, 30000)
+_ATTEMPTS = 200
+
+
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def choose_free(taken: set[int] | frozenset[int] = frozenset()) -> int:
+    for _ in range(_ATTEMPTS):
+        port = random.choice(_CANDIDATES)
+        if port not in taken and is_free(port):
+            return port
+    raise StackError(
+        f"No free port found between {_CANDIDATES.start} and {_CANDIDATES.stop}.",
+        "End programs that listen on ports of this range and try again.",
+    )
+
+
+def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]) -> dict[str, int]:
+    """A port for every name: `fixed` ones must be free, else the remembered, the preferred or a random one."""
+    remembered = read_json(file)
+    ports: dict[str, int] = {}
+    for name in names:
+        if name in fixed:
+            if not is_free(fixed[name]):
+                raise StackError(
+                    f"Port {fixed[name]}, asked for by AES_{name.upper()}_PORT, is taken by another program.",
+                    "End that program, name another port, or unset the variable to have a free one chosen.",
+                )
+            ports[name] = fixed[name]
+            continue
+        taken = set(ports.values()) | set(fixed.values())
+        wishes = [port for port in (remembered.get(name), preferred.get(name)) if isinstance(port, int)]
+        ports[name] = next(
+            (port for port in wishes if port not in taken and is_free(port)), None
+        ) or choose_free(taken)
+    write_atomically(file, json.dumps({**remembered, **ports}, indent=2) + "\n")
+    return ports

