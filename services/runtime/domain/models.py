@@ -16,7 +16,11 @@ OnText = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One call of a model. `model` is `provider:name`; `tools` is empty when the model must answer in text."""
+    """One call of a model. `model` is `provider:name`.
+
+    `answer_in_text`: no tool may be called any more; `tools` stays, as some providers want the tools described
+    that the conversation has calls of.
+    """
 
     model: str
     system: str
@@ -26,6 +30,7 @@ class ModelRequest:
     temperature: float | None = None
     max_tokens: int | None = None
     top_p: float | None = None
+    answer_in_text: bool = False
 
     def instructions(self) -> str:
         """The system prompt with the retrieved passages, numbered as the answer may cite them."""

@@ -1,0 +1,219 @@
+"""`builtin:extractive`: answers without any network, by quoting what the conversation already holds.
+
+It writes nothing of its own: passages, tool results and text in the conversation are all it knows. The same
+request always gets the same answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from services.runtime.adapters.models.extractive_rules import wanted_calls
+from services.runtime.adapters.models.extractive_text import Ranking, Sentence, content_words, sentences
+from services.runtime.domain.conversation import (
+    AssistantMessage,
+    Citation,
+    Message,
+    ModelAnswer,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+from services.runtime.domain.model_errors import ModelCannotSee
+from services.runtime.domain.models import ModelRequest, OnText
+
+_NOTE = "(Quoted by the built-in extractive model, which has no knowledge of its own.)"
+_GREETING = re.compile(
+    r"\s*(?:hi|hello|hey|good (?:morning|afternoon|evening)|thanks|thank you)\b[^?]{0,40}$", re.IGNORECASE
+)
+_SUMMARY = re.compile(
+    r"\b(?:summar\w+|overview|in short|main points?|key points?|what is (?:this|it|that) about)\b",
+    re.IGNORECASE,
+)
+_SHORTEST_DOCUMENT = 200
+_LONGEST_INLINE = 20_000
+_PIECE = re.compile(r"\S+\s*|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A text to quote from, and how to cite it."""
+
+    text: str
+    citation: Citation | None = None
+    name: str | None = None
+
+
+class ExtractiveModel:
+    """A ChatModel. `delay` is how long an answer takes, in seconds: slow models can be tried out with it."""
+
+    def __init__(self, delay: float = 0.0) -> None:
+        self._delay = delay
+
+    async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
+        """Tokens in its usage are words."""
+        size = sum(len(message.text) for message in request.messages if isinstance(message, UserMessage))
+        # A long text takes tens of milliseconds, too long for the loop that renews leases.
+        answer = await asyncio.to_thread(_answer, request) if size > _LONGEST_INLINE else _answer(request)
+        if on_text is None or not answer.text:
+            await asyncio.sleep(self._delay)
+            return answer
+        pieces = _PIECE.findall(answer.text)
+        for piece in pieces:
+            if self._delay:
+                await asyncio.sleep(self._delay / len(pieces))
+            on_text(piece)
+        return answer
+
+
+def _answer(request: ModelRequest) -> ModelAnswer:
+    position = max(
+        (i for i, message in enumerate(request.messages) if isinstance(message, UserMessage)), default=-1
+    )
+    if position < 0:
+        return _said("There is no question to answer.", request)
+    message = request.messages[position]
+    assert isinstance(message, UserMessage)
+    if message.has_image:
+        raise ModelCannotSee("model 'builtin:extractive' takes text only; it cannot be given an image")
+    document, question = split_question(message.text)
+    results = [m.result for m in request.messages[position + 1 :] if isinstance(m, ToolMessage)]
+    if not results and not request.answer_in_text:
+        calls = wanted_calls(question, request.tools)
+        if calls:
+            numbered = tuple(
+                ToolCall(f"call_{n}", name, arguments) for n, (name, arguments) in enumerate(calls, 1)
+            )
+            return ModelAnswer("", numbered, _usage(request, ""), "tool_calls")
+    sources = [*_passages(request, results), *_texts(request, request.messages[:position], document)]
+    return _compose(question, results, sources, request)
+
+
+def split_question(text: str) -> tuple[str, str]:
+    """A message as the document pasted in it and the question about it; no document: an empty one."""
+    paragraphs = [
+        paragraph.strip() for paragraph in re.split(r"\n\s*\n|\n(?=[^\n]*\?\s*$)", text) if paragraph.strip()
+    ]
+    if len(text) < _SHORTEST_DOCUMENT or len(paragraphs) < 2:
+        return _split_sentences(text)
+    asking = [i for i in (len(paragraphs) - 1, 0) if _asks(paragraphs[i])]
+    place = asking[0] if asking else len(paragraphs) - 1
+    if len(paragraphs[place]) > 600:
+        return text, paragraphs[place][:600]
+    return "\n\n".join(paragraphs[:place] + paragraphs[place + 1 :]), paragraphs[place]
+
+
+def _split_sentences(text: str) -> tuple[str, str]:
+    said = sentences(text)
+    asked = [sentence.text for sentence in said if sentence.text.endswith("?")]
+    if not asked or len(said) == len(asked):
+        return (text, "") if len(text) > 2000 else ("", text)
+    return " ".join(s.text for s in said if not s.text.endswith("?")), " ".join(asked)
+
+
+def _asks(paragraph: str) -> bool:
+    return len(paragraph) <= 600 and (
+        paragraph.rstrip().endswith("?") or _SUMMARY.search(paragraph) is not None
+    )
+
+
+def _passages(request: ModelRequest, results: Sequence[ToolResult]) -> list[_Source]:
+    citations = [*request.passages, *(citation for result in results for citation in result.citations)]
+    return [_Source(c.passage, c, c.file_name or c.knowledge_base_name) for c in citations]
+
+
+def _texts(request: ModelRequest, earlier: Sequence[Message], document: str) -> list[_Source]:
+    """Documents of the conversation: what the user pasted or told, and what the system prompt holds."""
+    texts = [document] if document else []
+    for message in reversed(earlier):
+        if isinstance(message, UserMessage):
+            told = "\n".join(s.text for s in sentences(message.text) if not s.text.endswith("?"))
+            texts.append(message.text if len(message.text) >= _SHORTEST_DOCUMENT else told)
+    if len(request.system) >= _SHORTEST_DOCUMENT:
+        texts.append(request.system)
+    return [_Source(text) for text in texts if text.strip()]
+
+
+def _compose(
+    question: str, results: Sequence[ToolResult], sources: Sequence[_Source], request: ModelRequest
+) -> ModelAnswer:
+    told = [_tell(result) for result in results if not result.citations]
+    chosen = _choose(question, sources) if sources else []
+    # What a tool found out answers the question; the texts only help when no tool did.
+    if told and not any(result.citations for result in results):
+        return _said("\n".join(told), request)
+    if chosen:
+        return _quote(chosen, sources, told, request)
+    if told:
+        return _said("\n".join(told), request)
+    if _GREETING.match(question):
+        return _said(
+            "Hello. Ask me about a text in this conversation and I will quote what it says.", request
+        )
+    if sources:
+        return _said("I found nothing in this conversation or its knowledge that answers this.", request)
+    return _said(
+        "I can only quote texts that are in this conversation, and there is none yet that answers this. Paste a "
+        "document, attach a knowledge base, or choose a language model for this agent.",
+        request,
+    )
+
+
+def _tell(result: ToolResult) -> str:
+    output = result.output.strip()
+    if result.status == "unknown":
+        return f"It is not known whether {result.name} was carried out: {output}"
+    if result.is_error:
+        return f"{result.name} failed: {output}"
+    return output if result.name in {"calculator", "current_time"} else f"{result.name} returned: {output}"
+
+
+def _choose(question: str, sources: Sequence[_Source]) -> list[Sentence]:
+    candidates = [s for number, source in enumerate(sources) for s in sentences(source.text, number)]
+    ranking = Ranking(candidates)
+    if not content_words(question) or _SUMMARY.search(question):
+        return ranking.central(4)
+    return ranking.best(question, 3)
+
+
+def _quote(
+    chosen: Sequence[Sentence], sources: Sequence[_Source], told: Sequence[str], request: ModelRequest
+) -> ModelAnswer:
+    """Each source that is quoted gets a number in the order of its first quotation, and a citation."""
+    numbers: dict[int, int] = {}
+    lines: list[str] = []
+    for sentence in chosen:
+        number = numbers.setdefault(sentence.source, len(numbers) + 1)
+        lines.append(f"{sentence.text} [{number}]")
+    citations = tuple(
+        sources[place].citation
+        or Citation(" ".join(sentence.text for sentence in chosen if sentence.source == place))
+        for place in numbers
+    )
+    names = [f"[{number}] {name}" for place, number in numbers.items() if (name := sources[place].name)]
+    parts = [*told, " ".join(lines), *([" · ".join(names)] if names else []), _NOTE]
+    text = "\n\n".join(parts)
+    return ModelAnswer(text, (), _usage(request, text), "stop", citations)
+
+
+def _said(text: str, request: ModelRequest) -> ModelAnswer:
+    text = f"{text}\n\n{_NOTE}"
+    return ModelAnswer(text, (), _usage(request, text), "stop")
+
+
+def _usage(request: ModelRequest, text: str) -> Usage:
+    asked = len(request.instructions().split()) + sum(_words(message) for message in request.messages)
+    return Usage(asked, len(text.split()), model_calls=1)
+
+
+def _words(message: Message) -> int:
+    match message:
+        case UserMessage() | AssistantMessage():
+            return len(message.text.split())
+        case ToolMessage(result):
+            return len(result.output.split())

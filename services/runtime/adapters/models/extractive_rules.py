@@ -1,0 +1,102 @@
+"""When the built-in model calls a tool: plain rules over the question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from zoneinfo import available_timezones
+
+from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.tools import ToolDefinition
+
+_LONGEST_QUESTION = 1000
+_WORDS = (
+    (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),
+    (re.compile(r"\bthe (?:square )?root of\b|\bsquare root of\b", re.IGNORECASE), "sqrt"),
+    (re.compile(r"\bto the power of\b|\braised to\b", re.IGNORECASE), "^"),
+    (re.compile(r"\bsquared\b", re.IGNORECASE), "^2"),
+    (re.compile(r"\bcubed\b", re.IGNORECASE), "^3"),
+    (re.compile(r"\b(?:percent|per cent)\b", re.IGNORECASE), "%"),
+    (re.compile(r"%\s*of\b", re.IGNORECASE), "% *"),
+    (re.compile(r"\bplus\b", re.IGNORECASE), "+"),
+    (re.compile(r"\bminus\b", re.IGNORECASE), "-"),
+    (re.compile(r"\b(?:times|multiplied by)\b|[×·]|(?<=\d)\s*x\s*(?=\d)", re.IGNORECASE), "*"),
+    (re.compile(r"\b(?:divided by|over)\b|÷", re.IGNORECASE), "/"),
+    (re.compile(r"\bmod(?:ulo)?\b", re.IGNORECASE), "mod"),
+    (re.compile(r"\bsqrt\s+(\d+(?:\.\d+)?)"), r"sqrt(\1)"),
+)
+_ATOM = r"(?:(?:sqrt|abs|ln|log10|log|exp|sin|cos|tan|min|max|round|floor|ceil)\s*\(|[-+(]\s*)*(?:\d+(?:\.\d+)?|pi)(?:\s*[)!%,])*"
+_EXPRESSION = re.compile(rf"{_ATOM}(?:\s*(?:\*\*|//|mod|[-+*/^,])\s*{_ATOM})*", re.IGNORECASE)
+_NOT_ARITHMETIC = re.compile(
+    r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}/\d{1,2}/\d{2,4}|https?://\S+|\+?\d+(?:-\d+){2,}|\b\d+-\d+\b(?!\s*[=*/+])|\b24/7\b"
+)
+_ASKS_FOR_RESULT = re.compile(
+    r"\b(?:what(?:'s| is| are)|calculate|compute|work out|evaluate|how much|how many|result|sum|add up|solve)\b|=",
+    re.IGNORECASE,
+)
+_ASKS_TIME = re.compile(
+    r"\bwhat(?:'s| is)? (?:the )?(?:current )?(?:local )?(?:time|date|day)\b(?! (?:limit|frame|zone|of (?!day|the week)))"
+    r"|\bwhat time is it\b|\b(?:current|today's|local) (?:time|date)\b|\bwhich day is (?:it|today)\b|\bthe time (?:is it )?(?:now|in [A-Z])"
+    r"|\bwhat day is (?:it|today)\b|\btime is it\b",
+    re.IGNORECASE,
+)
+_PLACE = re.compile(
+    r"\b([A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)?)\b|\bin ((?:[A-Z][a-z]+)(?: [A-Z][a-z]+)*)"
+)
+
+
+def wanted_calls(question: str, tools: Sequence[ToolDefinition]) -> list[tuple[str, JsonObject]]:
+    """Names and arguments of the calls to make for `question`, of the tools that are offered."""
+    asked = question.strip()[:_LONGEST_QUESTION]
+    offered = {tool.name for tool in tools}
+    calls: list[tuple[str, JsonObject]] = []
+    if "calculator" in offered and (expression := arithmetic(asked)):
+        calls.append(("calculator", {"expression": expression}))
+    if "current_time" in offered and _ASKS_TIME.search(asked):
+        zone = time_zone(asked)
+        calls.append(("current_time", {"timezone": zone} if zone else {}))
+    if not calls and "knowledge_search" in offered and asked:
+        calls.append(("knowledge_search", {"query": asked}))
+    return calls
+
+
+def arithmetic(question: str) -> str | None:
+    """The longest arithmetic expression that `question` asks the value of."""
+    text = _NOT_ARITHMETIC.sub(" ; ", question)
+    for pattern, sign in _WORDS:
+        text = pattern.sub(sign, text)
+    found = [_balanced(match.group().strip(" ,")) for match in _EXPRESSION.finditer(text)]
+    expressions = [expression for expression in found if expression and _has_operation(expression)]
+    if not expressions:
+        return None
+    longest = max(expressions, key=len)
+    alone = len(longest) >= 0.6 * len(text.strip(" ?.=!"))
+    return longest if alone or _ASKS_FOR_RESULT.search(question) else None
+
+
+def _has_operation(expression: str) -> bool:
+    if re.search(r"[a-z]\w*\s*\(|!", expression):
+        return True
+    return re.search(r"[\d)!%]\s*(?:\*\*|//|mod|[-+*/^])\s*[-+(\w]", expression) is not None
+
+
+def _balanced(expression: str) -> str:
+    """Brackets that belong to the sentence around the expression come off."""
+    while expression.count("(") > expression.count(")") and expression.startswith("("):
+        expression = expression[1:].strip()
+    while expression.count(")") > expression.count("(") and expression.endswith(")"):
+        expression = expression[:-1].strip()
+    return expression if expression.count("(") == expression.count(")") else ""
+
+
+def time_zone(question: str) -> str | None:
+    """The IANA zone that `question` names, by its own name or by a city's."""
+    for named, place in _PLACE.findall(question):
+        if named in available_timezones():
+            return str(named)
+        for words in (place.split()[:count] for count in range(len(place.split()), 0, -1)):
+            city = "_".join(words)
+            for zone in sorted(available_timezones()):
+                if zone.rsplit("/", 1)[-1] == city:
+                    return zone
+    return "UTC" if re.search(r"\b(?:UTC|GMT)\b", question) else None

@@ -1,0 +1,171 @@
+"""Text as the built-in model sees it: sentences, words, and how well a sentence fits a question."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+_STOP_WORD_LIST = """a about above after again all also am an and any are as at be because been before being below between both but
+    by can could did do does doing down during each few for from further had has have having he her here hers him his
+    how i if in into is it its itself just me more most my no nor not now of off on once only or other our out over own
+    please same she should so some such tell than that the their them then there these they this those through to too
+    under until up us very was we were what when where which while who whom why will with would you your say says
+    according give explain describe document text passage"""
+_STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|vs|etc|e\.g|i\.e|cf|No|Fig|Inc|Ltd|Co|approx)|\b[A-Z])\.$",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[A-Z0-9À-Þ])")
+_BLANK_LINE = re.compile(r"\n\s*\n")
+_LIST_ITEM = re.compile(r"\s*(?:[-*•]|\d+[.)])\s+")
+_HEADING = re.compile(r"\s*#{1,6}\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """`place` is the position in its text, `heading` the title it stands under, `source` the text's number."""
+
+    text: str
+    words: tuple[str, ...]
+    source: int
+    place: int
+    heading: tuple[str, ...] = ()
+
+
+def stem(word: str) -> str:
+    """A light stem: plural, -ing, -ed and -ly endings off, so that "opened" meets "opening"."""
+    word = word.lower().replace("’", "'").removesuffix("'s")
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    for ending, left in (("ing", 4), ("edly", 4), ("ed", 4), ("ly", 4), ("es", 4), ("s", 3)):
+        if word.endswith(ending) and len(word) - len(ending) >= left and not word.endswith("ss"):
+            word = word[: -len(ending)]
+            break
+    return word[:-1] if len(word) > 4 and word.endswith("e") else word
+
+
+def content_words(text: str) -> tuple[str, ...]:
+    return tuple(stem(word) for word in _WORD.findall(text) if word.lower() not in _STOP_WORDS)
+
+
+def sentences(text: str, source: int = 0) -> list[Sentence]:
+    """The sentences of a text; a heading is no sentence of its own but goes with those under it."""
+    found: list[Sentence] = []
+    heading: tuple[str, ...] = ()
+    for block in _BLANK_LINE.split(text):
+        for line in _lines(block):
+            if _is_heading(line):
+                heading = content_words(line)
+                continue
+            for piece in _split(line):
+                found.append(Sentence(piece, content_words(piece), source, len(found), heading))
+    return found
+
+
+def _lines(block: str) -> list[str]:
+    """Lines of running text joined; list items and headings stay by themselves."""
+    lines: list[str] = []
+    for line in block.splitlines():
+        apart = _LIST_ITEM.match(line) or _HEADING.match(line) or not lines or _HEADING.match(lines[-1])
+        if apart:
+            lines.append(line.strip())
+        else:
+            lines[-1] += " " + line.strip()
+    return [line for line in lines if line]
+
+
+def _is_heading(line: str) -> bool:
+    if _HEADING.match(line):
+        return True
+    return len(line) < 80 and line[-1].isalnum() and line[0].isupper() and len(line.split()) <= 8
+
+
+def _split(line: str) -> list[str]:
+    pieces: list[str] = []
+    for piece in _SENTENCE_END.split(_LIST_ITEM.sub("", line, count=1)):
+        if pieces and _ABBREVIATION.search(pieces[-1][-12:]):
+            pieces[-1] += " " + piece
+        elif piece.strip():
+            pieces.append(piece.strip())
+    return pieces
+
+
+@dataclass(slots=True)
+class Ranking:
+    """BM25 over sentences, with the question's kind (who, when, how many) as a bonus."""
+
+    candidates: Sequence[Sentence]
+    _frequency: Counter[str] = field(init=False)
+    _mean_length: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._frequency = Counter(word for sentence in self.candidates for word in {*sentence.words})
+        self._mean_length = max(
+            1.0, sum(len(s.words) for s in self.candidates) / max(1, len(self.candidates))
+        )
+
+    def weight(self, word: str) -> float:
+        count = self._frequency[word]
+        return math.log(1 + (len(self.candidates) - count + 0.5) / (count + 0.5)) if count else 0.0
+
+    def best(self, question: str, limit: int) -> list[Sentence]:
+        """The sentences that answer `question`, best first; empty when none has to do with it."""
+        wanted = {*content_words(question)}
+        signs = [sign for kind, sign in _KINDS if kind.search(question)]
+        scored = [(self._score(sentence, wanted, signs), sentence) for sentence in self.candidates]
+        top = max((score for score, _ in scored), default=0.0)
+        # A sentence far below the best one only shares a common word with the question.
+        fitting = [(score, sentence) for score, sentence in scored if score > 0 and score >= top * 0.6]
+        fitting.sort(key=lambda item: (-item[0], item[1].source, item[1].place))
+        return _distinct([sentence for _, sentence in fitting])[:limit]
+
+    def central(self, limit: int) -> list[Sentence]:
+        """The sentences that say most about the whole, in their order: a summary."""
+        common = {word: count for word, count in self._frequency.items() if count > 1}
+
+        def centrality(sentence: Sentence) -> float:
+            mass = sum(math.log(1 + common.get(word, 0)) for word in {*sentence.words})
+            return mass / math.sqrt(4 + len(sentence.words)) * (1.3 if sentence.place == 0 else 1.0)
+
+        ranked = sorted(self.candidates, key=lambda s: (-centrality(s), s.source, s.place))
+        return sorted(_distinct(ranked)[:limit], key=lambda s: (s.source, s.place))
+
+    def _score(self, sentence: Sentence, wanted: set[str], signs: Sequence[re.Pattern[str]]) -> float:
+        counts = Counter(sentence.words)
+        length = 0.25 + 0.75 * len(sentence.words) / self._mean_length
+        score = sum(
+            self.weight(word) * counts[word] * 2.2 / (counts[word] + 1.2 * length)
+            for word in wanted & counts.keys()
+        )
+        score += sum(0.5 * (self.weight(word) or 1.0) for word in wanted & {*sentence.heading})
+        fits = score > 0 and any(sign.search(sentence.text) for sign in signs)
+        return score * (1.35 if fits else 1.0)
+
+
+_KINDS = (
+    (re.compile(r"\b(?:when|what (?:year|date|day|time)|which year|since when)\b", re.IGNORECASE),
+     re.compile(r"\b\d{4}\b|\b\d{1,2}[:.]\d{2}\b|\b(?:January|February|March|April|May|June|July|August|September"
+                r"|October|November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)\b")),
+    (re.compile(r"\bhow (?:many|much|long|old|far|high|deep|tall|big|large|fast|often)\b|\bwhat (?:percentage|number)\b",
+                re.IGNORECASE),
+     re.compile(r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty"
+                r"|hundred|thousand|million)\b", re.IGNORECASE)),
+    (re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE), re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+")),
+    (re.compile(r"\bwhy\b", re.IGNORECASE), re.compile(r"\b(?:because|since|therefore|so that|in order to|due to|reason)\b", re.IGNORECASE)),
+)  # fmt: skip
+
+
+def _distinct(ranked: Sequence[Sentence]) -> list[Sentence]:
+    """Without repetitions: the same sentence often comes in two passages that overlap."""
+    seen: set[tuple[str, ...]] = set()
+    result = []
+    for sentence in ranked:
+        if sentence.words and sentence.words not in seen:
+            seen.add(sentence.words)
+            result.append(sentence)
+    return result

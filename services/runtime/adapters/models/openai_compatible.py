@@ -1,0 +1,174 @@
+"""Calls any OpenAI-compatible server over one shared HTTP session: the hot path, so no SDK."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from services.runtime.adapters.models.openai_wire import (
+    ErrorInBody,
+    NotAnAnswer,
+    StreamedAnswer,
+    decode_answer,
+    encode_request,
+    error_message,
+)
+from services.runtime.adapters.models.redact import redact
+from services.runtime.adapters.models.retry import (
+    RETRIED_STATUSES,
+    Retryable,
+    RetryPolicy,
+    retry_after_seconds,
+)
+from services.runtime.domain.conversation import ModelAnswer
+from services.runtime.domain.model_errors import ModelFailed
+from services.runtime.domain.models import ModelRequest, OnText
+
+_LARGEST_ERROR_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`provider` is the prefix of model names; `base_url` ends before `/chat/completions`.
+
+    Times in seconds. `timeout` is for a whole answer, or between two pieces of a streamed one, whose length only
+    the turn's deadline and `largest_answer_bytes` bound.
+    """
+
+    provider: str
+    base_url: str
+    api_key: str | None = None
+    timeout: float = 180.0
+    connect_timeout: float = 10.0
+    largest_answer_bytes: int = 8 * 1024 * 1024
+
+
+class OpenAICompatible:
+    """A ChatModel for one endpoint."""
+
+    def __init__(
+        self, endpoint: Endpoint, session: aiohttp.ClientSession, retry: RetryPolicy | None = None
+    ) -> None:
+        self._endpoint = endpoint
+        self._session = session
+        self._retry = retry or RetryPolicy()
+        self._url = URL(endpoint.base_url.rstrip("/") + "/chat/completions")
+        self._headers = {"Content-Type": "application/json"}
+        if endpoint.api_key:
+            self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
+        connect = endpoint.connect_timeout
+        self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout, sock_connect=connect)
+        self._stream_timeout = aiohttp.ClientTimeout(sock_read=endpoint.timeout, sock_connect=connect)
+
+    async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
+        name = request.model.partition(":")[2]
+        body = encode_request(request, name, stream=on_text is not None)
+        return await self._retry.run(lambda: _Attempt(self, on_text).run(body))
+
+    def post(self, body: bytes, *, stream: bool) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        # Redirects are not followed: they would carry the conversation to a host nobody configured.
+        timeout = self._stream_timeout if stream else self._timeout
+        return self._session.post(
+            self._url, data=body, headers=self._headers, timeout=timeout, allow_redirects=False
+        )
+
+    def failed(self, message: str, status: int | None = None) -> ModelFailed:
+        secrets = (self._endpoint.api_key,) if self._endpoint.api_key else ()
+        return ModelFailed(f"{self._endpoint.provider}: {redact(message, secrets)}", status)
+
+    @property
+    def largest_answer_bytes(self) -> int:
+        return self._endpoint.largest_answer_bytes
+
+
+class _Attempt:
+    """One request. Once a piece of text has been handed on, a failure is final: a retry would double it."""
+
+    def __init__(self, model: OpenAICompatible, on_text: OnText | None) -> None:
+        self._model = model
+        self._on_text = on_text
+        self._emitted = False
+
+    async def run(self, body: bytes) -> ModelAnswer:
+        model = self._model
+        try:
+            async with model.post(body, stream=self._on_text is not None) as response:
+                if response.status != 200:
+                    raise await self._refusal(response)
+                # Some servers answer a request for a stream in one piece.
+                if self._on_text is None or response.content_type == "application/json":
+                    return await self._whole(response)
+                return await self._streamed(response, self._on_text)
+        except ErrorInBody as error:
+            raise self._error(
+                model.failed(str(error), error.code), passing=error.code in RETRIED_STATUSES
+            ) from error
+        except NotAnAnswer as error:
+            raise self._error(model.failed(str(error)), passing=True) from error
+        except TimeoutError as error:
+            raise self._error(model.failed("no answer in time"), passing=True) from error
+        except aiohttp.ClientError as error:
+            raise self._error(
+                model.failed(f"connection failed: {error or type(error).__name__}"), passing=True
+            ) from error
+
+    def _error(self, failure: ModelFailed, *, passing: bool, retry_after: float | None = None) -> Exception:
+        return Retryable(failure, retry_after) if passing and not self._emitted else failure
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> Exception:
+        payload = await response.content.read(_LARGEST_ERROR_BYTES)
+        try:
+            body = orjson.loads(payload)
+            message = error_message(body["error"]) if isinstance(body, dict) and "error" in body else None
+        except orjson.JSONDecodeError:
+            message = None
+        failure = self._model.failed(message or f"answered with status {response.status}", response.status)
+        return self._error(
+            failure,
+            passing=response.status in RETRIED_STATUSES,
+            retry_after=retry_after_seconds(response.headers),
+        )
+
+    async def _whole(self, response: aiohttp.ClientResponse) -> ModelAnswer:
+        length = response.content_length
+        if length is not None and length <= self._model.largest_answer_bytes:
+            payload = await response.read()
+        else:
+            payload = b"".join([piece async for piece in self._pieces(response)])
+        answer = decode_answer(payload)
+        if self._on_text is not None and answer.text:
+            self._on_text(answer.text)
+        return answer
+
+    async def _streamed(self, response: aiohttp.ClientResponse, on_text: OnText) -> ModelAnswer:
+        gathered = StreamedAnswer()
+        rest = b""
+        async for piece in self._pieces(response):
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                self._take(gathered, line, on_text)
+        self._take(gathered, rest, on_text)
+        if not gathered.complete:
+            raise NotAnAnswer("the answer broke off")
+        return gathered.answer()
+
+    def _take(self, gathered: StreamedAnswer, line: bytes, on_text: OnText) -> None:
+        if not line.startswith(b"data:"):
+            return
+        text = gathered.take(line[5:].strip())
+        if text:
+            self._emitted = True
+            on_text(text)
+
+    async def _pieces(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in response.content.iter_any():
+            size += len(piece)
+            if size > self._model.largest_answer_bytes:
+                raise self._model.failed("the answer is larger than this service takes")
+            yield piece

@@ -1,0 +1,255 @@
+"""Chat completions as OpenAI-compatible servers speak them: requests out, answers in, whole or in pieces.
+
+Reading is tolerant: a missing usage, missing call ids and text given as a list of parts are all met in the wild.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from services.runtime.domain.conversation import (
+    AssistantMessage,
+    JsonObject,
+    Message,
+    ModelAnswer,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from services.runtime.domain.conversation_json import part_to_json
+from services.runtime.domain.models import ModelRequest
+from services.runtime.domain.tools import ToolDefinition
+
+
+def encode_request(request: ModelRequest, name: str, *, stream: bool) -> bytes:
+    body: JsonObject = {"model": name, "messages": _messages(request)}
+    if request.tools and not request.answer_in_text:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.top_p is not None:
+        body["top_p"] = request.top_p
+    if request.max_tokens is not None:
+        body["max_tokens"] = request.max_tokens
+    if stream:
+        body["stream"] = True
+        body["stream_options"] = {"include_usage": True}
+    return orjson.dumps(body)
+
+
+def _messages(request: ModelRequest) -> list[JsonObject]:
+    system = request.instructions()
+    messages: list[JsonObject] = [{"role": "system", "content": system}] if system else []
+    messages.extend(_message(message) for message in request.messages)
+    return messages
+
+
+def _message(message: Message) -> JsonObject:
+    match message:
+        case UserMessage():
+            return {"role": "user", "content": _user_content(message)}
+        case AssistantMessage():
+            if not message.tool_calls:
+                return {"role": "assistant", "content": message.text}
+            calls = [_call(call) for call in message.tool_calls]
+            return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
+        case ToolMessage(result):
+            return {"role": "tool", "tool_call_id": result.call_id, "content": result.output}
+
+
+def _user_content(message: UserMessage) -> str | list[JsonObject]:
+    match message.parts:
+        case (TextPart(text),):
+            return text
+        case parts:
+            return [part_to_json(part) for part in parts]
+
+
+def _call(call: ToolCall) -> JsonObject:
+    arguments = orjson.dumps(call.arguments).decode()
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _tool(tool: ToolDefinition) -> JsonObject:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
+class NotAnAnswer(ValueError):
+    """What came is no chat completion; the message says what is wrong with it."""
+
+
+def decode_answer(payload: bytes) -> ModelAnswer:
+    """Raises NotAnAnswer, and ErrorInBody for an error that a server sent with status 200."""
+    try:
+        body = orjson.loads(payload)
+    except orjson.JSONDecodeError as error:
+        raise NotAnAnswer("the answer is not JSON") from error
+    choice = _choice(body)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise NotAnAnswer("the answer holds no message")
+    calls = tuple(
+        _decode_call(_text(call.get("id")), *_function(call)) for call in _objects(message.get("tool_calls"))
+    )
+    text = _text(message.get("content")) or _text(message.get("refusal"))
+    return ModelAnswer(text, calls, _usage(body.get("usage")), _finish(choice, calls))
+
+
+class ErrorInBody(Exception):
+    """An error object where an answer was expected. `code` is an HTTP-like status when it is a number."""
+
+    def __init__(self, error: Any) -> None:
+        super().__init__(error_message(error))
+        code = error.get("code") if isinstance(error, dict) else None
+        self.code = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdigit()) else None
+
+
+def error_message(error: Any) -> str:
+    """The text of an `error` member in any of the shapes that servers give it."""
+    if isinstance(error, dict):
+        return _text(error.get("message")) or _text(error.get("type")) or "unspecified error"
+    return error if isinstance(error, str) and error else "unspecified error"
+
+
+def _choice(body: Any) -> JsonObject:
+    if not isinstance(body, dict):
+        raise NotAnAnswer("the answer is not a JSON object")
+    if body.get("error"):
+        raise ErrorInBody(body["error"])
+    choices = _objects(body.get("choices"))
+    if not choices:
+        raise NotAnAnswer("the answer holds no choices")
+    return choices[0]
+
+
+def _objects(value: Any) -> list[JsonObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "".join(_text(part.get("text")) for part in _objects(value))
+
+
+def _function(call: JsonObject) -> tuple[str, str]:
+    function = call.get("function")
+    if not isinstance(function, dict):
+        return "", ""
+    arguments = function.get("arguments")
+    # Some servers send the arguments as an object instead of its text.
+    return _text(function.get("name")), arguments if isinstance(arguments, str) else orjson.dumps(
+        arguments
+    ).decode()
+
+
+def _decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
+    try:
+        parsed = orjson.loads(arguments) if arguments.strip() else {}
+    except orjson.JSONDecodeError as error:
+        return ToolCall(call_id, name, {}, fault=f"the arguments are not valid JSON: {error}")
+    if parsed is None:
+        parsed = {}
+    if not isinstance(parsed, dict):
+        return ToolCall(call_id, name, {}, fault="the arguments are not a JSON object")
+    return ToolCall(call_id, name, parsed)
+
+
+def _usage(usage: Any) -> Usage:
+    if not isinstance(usage, dict):
+        return Usage(model_calls=1)
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return Usage(
+        _count(usage.get("prompt_tokens")),
+        _count(usage.get("completion_tokens")),
+        _count(cached),
+        model_calls=1,
+    )
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _finish(choice: JsonObject, calls: tuple[ToolCall, ...]) -> str:
+    return "tool_calls" if calls else _text(choice.get("finish_reason")) or "stop"
+
+
+@dataclass(slots=True)
+class _CallFragments:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+class StreamedAnswer:
+    """Gathers the chunks of a streamed completion into an answer."""
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._calls: dict[int, _CallFragments] = {}
+        self._usage: Any = None
+        self._finish_reason = ""
+        self._ended = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the stream said that it ended; a connection may also just break."""
+        return self._ended or bool(self._finish_reason)
+
+    def take(self, data: bytes) -> str:
+        """Takes one event's data and returns the text in it. Raises NotAnAnswer or ErrorInBody."""
+        if data == b"[DONE]":
+            self._ended = True
+            return ""
+        try:
+            chunk = orjson.loads(data)
+        except orjson.JSONDecodeError as error:
+            raise NotAnAnswer("a piece of the answer is not JSON") from error
+        if not isinstance(chunk, dict):
+            raise NotAnAnswer("a piece of the answer is not a JSON object")
+        if chunk.get("error"):
+            raise ErrorInBody(chunk["error"])
+        if chunk.get("usage"):
+            self._usage = chunk["usage"]
+        choices = _objects(chunk.get("choices"))
+        return self._take_choice(choices[0]) if choices else ""
+
+    def _take_choice(self, choice: JsonObject) -> str:
+        self._finish_reason = _text(choice.get("finish_reason")) or self._finish_reason
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            return ""
+        for position, fragment in enumerate(_objects(delta.get("tool_calls"))):
+            self._take_call(position, fragment)
+        text = _text(delta.get("content")) or _text(delta.get("refusal"))
+        if text:
+            self._text.append(text)
+        return text
+
+    def _take_call(self, position: int, fragment: JsonObject) -> None:
+        index = fragment.get("index")
+        key = index if isinstance(index, int) else position
+        call_id, (name, arguments) = _text(fragment.get("id")), _function(fragment)
+        call = self._calls.setdefault(key, _CallFragments())
+        if call_id and call.id and call_id != call.id:
+            # Servers that give every call the index 0 tell calls apart by id only.
+            call = self._calls.setdefault(max(self._calls) + 1, _CallFragments())
+        call.id = call_id or call.id
+        call.name = call.name or name
+        if arguments and arguments != "null":
+            call.arguments.append(arguments)
+
+    def answer(self) -> ModelAnswer:
+        calls = tuple(
+            _decode_call(call.id, call.name, "".join(call.arguments)) for call in self._calls.values()
+        )
+        reason = "tool_calls" if calls else self._finish_reason or "stop"
+        return ModelAnswer("".join(self._text), calls, _usage(self._usage), reason)

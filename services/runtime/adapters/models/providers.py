@@ -1,0 +1,114 @@
+"""Finds the model that a name means, and lists what can be named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import aiohttp
+
+from services.runtime.adapters.models.extractive import ExtractiveModel
+from services.runtime.adapters.models.known import COMPATIBLE, OTHERS
+from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
+from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
+from services.runtime.adapters.models.retry import RetryPolicy
+from services.runtime.domain.conversation import ModelAnswer, UserMessage
+from services.runtime.domain.model_errors import ModelCannotSee, ModelNotConfigured, ModelUnknown
+from services.runtime.domain.models import ChatModel, ModelInfo, ModelRequest, OnText, ProviderInfo
+
+BUILTIN = ProviderInfo("builtin", True, (ModelInfo("builtin:extractive", vision=False),), any_name=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """`model` is None when the provider is not configured."""
+
+    info: ProviderInfo
+    model: ChatModel | None
+    remedy: str = ""
+
+
+class ModelProviders:
+    """The ChatModel that hands each request to its provider, and the ModelCatalogue of them all."""
+
+    def __init__(self, *providers: Provider) -> None:
+        self._providers = {provider.info.name: provider for provider in providers}
+
+    async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
+        if any(isinstance(message, UserMessage) and message.has_image for message in request.messages):
+            self.require_sight(request.model)
+        return await self._model(request.model).answer(request, on_text)
+
+    def providers(self) -> tuple[ProviderInfo, ...]:
+        return tuple(provider.info for provider in self._providers.values())
+
+    def require(self, model: str) -> ModelInfo | None:
+        self._model(model)
+        info = self._provider(model).info
+        known = next((known for known in info.models if known.name == model), None)
+        if known is None and not info.any_name:
+            names = ", ".join(known.name for known in info.models)
+            raise ModelUnknown(f"unknown model {model!r}: {info.name} has {names}")
+        return known
+
+    def require_sight(self, model: str) -> None:
+        known = self.require(model)
+        if known is not None and not known.vision:
+            raise ModelCannotSee(f"model {model!r} takes text only; it cannot be given an image")
+
+    def _provider(self, model: str) -> Provider:
+        prefix, separator, name = model.partition(":")
+        if not separator or not prefix or not name:
+            raise ModelUnknown(f"{model!r} is not a model name of the form provider:name")
+        provider = self._providers.get(prefix)
+        if provider is None:
+            raise ModelUnknown(f"unknown model provider {prefix!r}; known are {', '.join(self._providers)}")
+        return provider
+
+    def _model(self, model: str) -> ChatModel:
+        provider = self._provider(model)
+        if provider.model is None:
+            raise ModelNotConfigured(
+                f"model provider {provider.info.name!r} is not configured: {provider.remedy}"
+            )
+        return provider.model
+
+
+def model_providers(
+    environ: Mapping[str, str],
+    session: aiohttp.ClientSession,
+    *,
+    builtin_delay: float = 0.0,
+    timeout: float = 180.0,
+    retry: RetryPolicy | None = None,
+) -> ModelProviders:
+    """Every known provider, configured by the variables that its own clients use (`OPENAI_API_KEY`, …).
+
+    `builtin_delay` makes the built-in model take that long, `timeout` bounds one call of any other; in seconds.
+    `session` stays the caller's to close.
+    """
+    retry = retry or RetryPolicy()
+    providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay))]
+    for known in COMPATIBLE:
+        settings = known.settings(environ)
+        model = settings and OpenAICompatible(
+            Endpoint(known.name, *settings, timeout=timeout), session, retry
+        )
+        remedy = f"set {known.key_variable}" if known.address else f"set {known.address_variable}"
+        providers.append(
+            Provider(ProviderInfo(known.name, settings is not None, known.models), model, remedy)
+        )
+    for other in OTHERS:
+        configured = other.configured(environ)
+        direct = PydanticAIDirect(other.name, retry, timeout=timeout) if configured else None
+        remedy = f"set {' or '.join(other.variables)}"
+        providers.append(Provider(ProviderInfo(other.name, configured, other.models), direct, remedy))
+    return ModelProviders(*providers)
+
+
+def new_session(connections: int = 200) -> aiohttp.ClientSession:
+    """The session all models share: kept-alive connections, at most `connections` to one host."""
+    connector = aiohttp.TCPConnector(
+        limit=0, limit_per_host=connections, keepalive_timeout=30, ttl_dns_cache=60
+    )
+    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())

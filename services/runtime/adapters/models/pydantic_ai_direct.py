@@ -1,0 +1,94 @@
+"""Calls the providers that are not OpenAI-compatible through pydantic-ai's direct interface.
+
+pydantic-ai takes seconds to import, so it is imported in a thread at the first call and never before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING
+
+from services.runtime.adapters.models.redact import redact
+from services.runtime.adapters.models.retry import RETRIED_STATUSES, Retryable, RetryPolicy
+from services.runtime.domain.conversation import ModelAnswer
+from services.runtime.domain.model_errors import ModelFailed
+from services.runtime.domain.models import ModelRequest, OnText
+
+if TYPE_CHECKING:
+    from pydantic_ai.exceptions import ModelAPIError
+    from pydantic_ai.models import Model
+
+_TRANSLATION = "services.runtime.adapters.models.pydantic_ai_translation"
+
+
+class PydanticAIDirect:
+    """A ChatModel for one provider, whose credentials pydantic-ai reads from the environment."""
+
+    def __init__(self, provider: str, retry: RetryPolicy | None = None, *, timeout: float = 180.0) -> None:
+        self._provider = provider
+        self._retry = retry or RetryPolicy()
+        self._timeout = timeout
+        self._models: dict[str, Model] = {}
+
+    async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
+        await asyncio.to_thread(importlib.import_module, _TRANSLATION)
+        return await self._retry.run(lambda: self._attempt(request, on_text))
+
+    async def _attempt(self, request: ModelRequest, on_text: OnText | None) -> ModelAnswer:
+        from pydantic_ai.exceptions import AgentRunError, ModelAPIError, UserError
+
+        emitted = False
+
+        def emit(text: str) -> None:
+            nonlocal emitted
+            emitted = True
+            assert on_text is not None
+            on_text(text)
+
+        try:
+            model = self._model(request.model)
+            return await self._call(model, request, None if on_text is None else emit)
+        except ModelAPIError as error:
+            raise self._failure(error, emitted=emitted) from error
+        except (AgentRunError, UserError) as error:
+            raise self._failed(str(error)) from error
+
+    def _model(self, name: str) -> Model:
+        from pydantic_ai.models import infer_model
+
+        if name not in self._models:
+            self._models[name] = infer_model(name)
+        return self._models[name]
+
+    async def _call(self, model: Model, request: ModelRequest, on_text: OnText | None) -> ModelAnswer:
+        from pydantic_ai.direct import model_request, model_request_stream
+
+        from services.runtime.adapters.models import pydantic_ai_translation as translation
+
+        messages = translation.messages(request)
+        settings = translation.settings(request, self._timeout, stream=on_text is not None)
+        parameters = translation.parameters(request)
+        if on_text is None:
+            response = await model_request(
+                model, messages, model_settings=settings, model_request_parameters=parameters
+            )
+            return translation.answer(response)
+        async with model_request_stream(
+            model, messages, model_settings=settings, model_request_parameters=parameters
+        ) as stream:
+            async for event in stream:
+                if text := translation.text_of(event):
+                    on_text(text)
+        return translation.answer(stream.get())
+
+    def _failure(self, error: ModelAPIError, *, emitted: bool) -> Exception:
+        from pydantic_ai.exceptions import ModelConnectionError, ModelHTTPError, ModelRequestTimeout
+
+        status = error.status_code if isinstance(error, ModelHTTPError) else None
+        failure = self._failed(str(error), status)
+        passing = status in RETRIED_STATUSES or isinstance(error, ModelConnectionError | ModelRequestTimeout)
+        return Retryable(failure, error.retry_after) if passing and not emitted else failure
+
+    def _failed(self, message: str, status: int | None = None) -> ModelFailed:
+        return ModelFailed(f"{self._provider}: {redact(message)}", status)

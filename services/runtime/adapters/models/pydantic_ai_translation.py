@@ -1,0 +1,115 @@
+"""Conversations as pydantic-ai has them. Imports pydantic-ai, so only to be imported when it is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_ai import messages as theirs
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from services.runtime.domain.conversation import (
+    AssistantMessage,
+    ModelAnswer,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from services.runtime.domain.models import ModelRequest
+
+
+def messages(request: ModelRequest) -> list[theirs.ModelMessage]:
+    """What the user says and what tools return between two answers is one request of theirs."""
+    result: list[theirs.ModelMessage] = []
+    said: list[theirs.ModelRequestPart] = []
+    for message in request.messages:
+        if isinstance(message, AssistantMessage):
+            if said:
+                result.append(theirs.ModelRequest(said))
+                said = []
+            result.append(_response(message))
+        else:
+            said.append(_said(message))
+    if said:
+        result.append(theirs.ModelRequest(said))
+    return result
+
+
+def _said(message: UserMessage | ToolMessage) -> theirs.ModelRequestPart:
+    if isinstance(message, ToolMessage):
+        result = message.result
+        return theirs.ToolReturnPart(
+            tool_name=result.name,
+            content=result.output,
+            tool_call_id=result.call_id,
+            outcome="failed" if result.is_error else "success",
+        )
+    content: list[theirs.UserContent] = [
+        part.text if isinstance(part, TextPart) else theirs.ImageUrl(part.url) for part in message.parts
+    ]
+    return theirs.UserPromptPart(message.text if not message.has_image else content)
+
+
+def _response(message: AssistantMessage) -> theirs.ModelResponse:
+    parts: list[theirs.ModelResponsePart] = [theirs.TextPart(message.text)] if message.text else []
+    parts.extend(
+        theirs.ToolCallPart(tool_name=call.name, args=call.arguments, tool_call_id=call.id)
+        for call in message.tool_calls
+    )
+    return theirs.ModelResponse(parts)
+
+
+def settings(request: ModelRequest, timeout: float, *, stream: bool) -> ModelSettings:
+    """Retrying is the adapter's own affair, so the SDKs below are told not to. `timeout` in seconds."""
+    chosen = ModelSettings(max_retries=0, timeout=timeout)
+    if not stream:
+        chosen["request_timeout"] = timeout
+    if request.temperature is not None:
+        chosen["temperature"] = request.temperature
+    if request.top_p is not None:
+        chosen["top_p"] = request.top_p
+    if request.max_tokens is not None:
+        chosen["max_tokens"] = request.max_tokens
+    if request.answer_in_text and request.tools:
+        chosen["tool_choice"] = "none"
+    return chosen
+
+
+def parameters(request: ModelRequest) -> ModelRequestParameters:
+    instructions = request.instructions()
+    tools = [
+        ToolDefinition(name=tool.name, parameters_json_schema=tool.parameters, description=tool.description)
+        for tool in request.tools
+    ]
+    return ModelRequestParameters(
+        function_tools=tools,
+        instruction_parts=[theirs.InstructionPart(content=instructions)] if instructions else None,
+    )
+
+
+def text_of(event: Any) -> str:
+    """The piece of text in a stream's event, empty when it has none."""
+    if isinstance(event, theirs.PartStartEvent) and isinstance(event.part, theirs.TextPart):
+        return event.part.content
+    if isinstance(event, theirs.PartDeltaEvent) and isinstance(event.delta, theirs.TextPartDelta):
+        return event.delta.content_delta
+    return ""
+
+
+def answer(response: theirs.ModelResponse) -> ModelAnswer:
+    calls = tuple(_call(part) for part in response.parts if isinstance(part, theirs.ToolCallPart))
+    text = "".join(part.content for part in response.parts if isinstance(part, theirs.TextPart))
+    usage = response.usage
+    counted = Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, model_calls=1)
+    finish = {"tool_call": "tool_calls"}.get(response.finish_reason or "", response.finish_reason or "stop")
+    return ModelAnswer(text, calls, counted, "tool_calls" if calls else finish)
+
+
+def _call(part: theirs.ToolCallPart) -> ToolCall:
+    try:
+        return ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict(raise_if_invalid=True))
+    except (ValueError, AssertionError):
+        return ToolCall(part.tool_call_id, part.tool_name, {}, fault="the arguments are not a JSON object")

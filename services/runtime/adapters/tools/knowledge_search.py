@@ -1,0 +1,42 @@
+"""The `knowledge_search` tool, offered to agents that have knowledge bases."""
+
+from __future__ import annotations
+
+from services.runtime.domain.conversation import Citation, JsonObject
+from services.runtime.domain.knowledge import KnowledgeRetriever
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+
+
+class KnowledgeSearch:
+    definition = ToolDefinition(
+        name="knowledge_search",
+        description="Searches the agent's knowledge bases and returns the passages that fit best.",
+        parameters={
+            "type": "object",
+            "properties": {"query": {"type": "string", "minLength": 1, "maxLength": 2000}},
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+        safe_to_repeat=True,
+        timeout_seconds=20.0,
+    )
+
+    def __init__(self, retriever: KnowledgeRetriever) -> None:
+        self._retriever = retriever
+
+    async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        if not context.knowledge_bases:
+            raise ToolFailed("this agent has no knowledge bases")
+        found = await self._retriever.retrieve(arguments["query"], context.knowledge_bases, context.caller)
+        lines = [f"Warning: {warning}" for warning in found.warnings]
+        lines += [
+            f"[{number}] {_origin(passage)}{passage.passage}"
+            for number, passage in enumerate(found.passages, 1)
+        ]
+        return ToolOutput("\n\n".join(lines) or "No passage fits this query.", citations=found.passages)
+
+
+def _origin(passage: Citation) -> str:
+    name = passage.file_name or passage.knowledge_base_name
+    place = f", page {passage.page}" if passage.page is not None else ""
+    return f"({name}{place}) " if name else ""
