@@ -60,13 +60,13 @@ class HttpGet:
             return ToolOutput(await self._fetch(arguments["url"]))
         except TimeoutError as error:
             raise ToolFailed(f"no answer within {self._limits.timeout:g} seconds") from error
-        except aiohttp.ClientError as error:
-            refused = isinstance(error, aiohttp.ClientConnectorError) and isinstance(
-                error.os_error, AddressRefused
-            )
+        except aiohttp.ClientConnectorError as error:
+            refused = isinstance(error.os_error, AddressRefused)
             raise ToolFailed(
-                "refused: " + str(error.os_error) if refused else "the host cannot be reached"
+                f"refused: {error.os_error}" if refused else "the host cannot be reached"
             ) from error
+        except aiohttp.ClientError as error:
+            raise ToolFailed(f"the connection failed: {type(error).__name__}") from error
 
     async def _fetch(self, address: str) -> str:
         timeout = aiohttp.ClientTimeout(total=self._limits.timeout)

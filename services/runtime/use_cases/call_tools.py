@@ -1,0 +1,116 @@
+"""Makes the tool calls of one answer: checked, bounded in time and number, never fatal to the turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+import jsonschema_rs
+import structlog
+
+from services.runtime.domain.agent_ports import AgentTask, TurnJournal
+from services.runtime.domain.conversation import ToolCall, ToolResult
+from services.runtime.domain.tools import Tool, Toolbox, ToolContext, ToolFailed, ToolOutput
+
+_log = structlog.get_logger(__name__)
+
+OUTCOME_UNKNOWN = (
+    "The service was interrupted during this call. It is not known whether it was carried out, and it is not safe "
+    "to repeat it. Say so, or find out by other means."
+)
+
+
+class ToolCaller:
+    """`concurrency` bounds the calls of one turn that run at a time, `longest_output` a result in characters."""
+
+    def __init__(self, toolbox: Toolbox, *, concurrency: int = 4, longest_output: int = 20_000) -> None:
+        self._toolbox = toolbox
+        self._concurrency = concurrency
+        self._longest_output = longest_output
+        self._validators = {
+            name: jsonschema_rs.validator_for(tool.definition.parameters) for name, tool in toolbox.items()
+        }
+
+    async def call_all(
+        self,
+        task: AgentTask,
+        journal: TurnJournal,
+        step: int,
+        calls: Sequence[ToolCall],
+        offered: Collection[str],
+        *,
+        resumed: bool = False,
+    ) -> list[ToolResult]:
+        """Makes and records the calls of the recorded answer `step`; results in the order of the calls.
+
+        `resumed`: the calls were started before a crash; those of tools that are not safe to repeat are answered
+        with an unknown outcome instead. Raises what the journal raises, the other calls are then cancelled.
+        """
+        free = asyncio.Semaphore(self._concurrency)
+
+        async def make(call: ToolCall) -> ToolResult:
+            async with free:
+                result = await self._make(task, call, offered, resumed=resumed)
+            await journal.record_tool_result(step, call, result)
+            return result
+
+        if len(calls) == 1:
+            return [await make(calls[0])]
+        tasks = [asyncio.create_task(make(call)) for call in calls]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for unfinished in tasks:
+                unfinished.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _make(
+        self, task: AgentTask, call: ToolCall, offered: Collection[str], *, resumed: bool
+    ) -> ToolResult:
+        refusal = self._refusal(call, offered)
+        if refusal is not None:
+            return ToolResult(call.id, call.name, refusal, "failed")
+        tool = self._toolbox[call.name]
+        if resumed and not tool.definition.safe_to_repeat:
+            return ToolResult(call.id, call.name, OUTCOME_UNKNOWN, "unknown")
+        try:
+            output = await self._run(tool, task, call)
+        except ToolFailed as error:
+            return ToolResult(call.id, call.name, self._cut(str(error)), "failed")
+        return ToolResult(
+            call.id, call.name, self._cut(output.text), "completed", output.citations, output.artifacts
+        )
+
+    def _refusal(self, call: ToolCall, offered: Collection[str]) -> str | None:
+        if call.name not in offered or call.name not in self._toolbox:
+            return f"There is no tool {call.name[:100]!r}. Tools: {', '.join(offered) or 'none'}."
+        if call.fault is not None:
+            return f"The call was not made: {call.fault}."
+        problems = [
+            f"{'.'.join(str(part) for part in error.instance_path) or 'arguments'}: {error.message}"
+            for error in self._validators[call.name].iter_errors(call.arguments)
+        ]
+        return self._cut("The call was not made: " + "; ".join(problems[:5])) if problems else None
+
+    async def _run(self, tool: Tool, task: AgentTask, call: ToolCall) -> ToolOutput:
+        context = ToolContext(call.id, task.turn_id, task.session_id, task.caller, task.agent.knowledge_bases)
+        seconds = tool.definition.timeout_seconds
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await tool.call(call.arguments, context)
+        except ToolFailed:
+            raise
+        except TimeoutError as error:
+            if limit.expired():
+                raise ToolFailed(f"{call.name} did not finish within {seconds:g} seconds.") from error
+            raise ToolFailed(f"{call.name} failed: no answer in time.") from error
+        except Exception as error:
+            # Whatever a tool stumbles over is its own; the model hears of it and the turn goes on.
+            _log.exception("tool.failed", tool=call.name, turn_id=task.turn_id, call_id=call.id)
+            raise ToolFailed(f"{call.name} failed: internal error ({type(error).__name__}).") from error
+
+    def _cut(self, text: str) -> str:
+        if len(text) <= self._longest_output:
+            return text
+        return text[: self._longest_output] + f"\n[cut: {len(text)} characters in all]"

@@ -1,0 +1,250 @@
+"""Runs an agent's turn: what to ask the model, which tools to call, when to stop, where to go on after a crash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from libs.contracts.identifiers import new_id
+from services.runtime.domain.agent_ports import (
+    AgentReply,
+    AgentTask,
+    MadeCall,
+    RecordedAnswer,
+    RecordedResult,
+    RecordedStep,
+    TurnJournal,
+)
+from services.runtime.domain.conversation import (
+    ArtifactRef,
+    AssistantMessage,
+    Citation,
+    Message,
+    ModelAnswer,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+)
+from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
+from services.runtime.domain.models import ChatModel, ModelRequest
+from services.runtime.domain.tools import Toolbox, ToolDefinition
+from services.runtime.use_cases.call_tools import ToolCaller
+from services.runtime.use_cases.conversation_limits import newest_history
+
+_CITED = re.compile(r"\[(\d{1,3})\]")
+_STEPS_USED_UP = (
+    "You have used up your steps. Answer now in text with what you have found, without calling tools."
+)
+_NO_KNOWLEDGE = "knowledge bases are not available in this installation; the agent answers without them"
+_KNOWLEDGE_TOOL = "knowledge_search"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLimits:
+    """`steps`: model calls in one react turn unless the agent says otherwise; sizes in characters."""
+
+    steps: int = 10
+    history: int = 200_000
+    tool_concurrency: int = 4
+    tool_output: int = 20_000
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What a turn has done so far; rebuilt from the recorded steps when it resumes."""
+
+    messages: list[Message]
+    made: list[MadeCall] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    step: int = 0
+    seen_ids: set[str] = field(default_factory=set)
+
+    def take_answer(self, answer: ModelAnswer) -> None:
+        self.step += 1
+        self.usage += answer.usage
+        self.seen_ids.update(call.id for call in answer.tool_calls)
+        self.messages.append(AssistantMessage(answer.text, answer.tool_calls))
+
+    def take_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
+        for call, result in zip(calls, results, strict=True):
+            self.made.append(MadeCall(call, result))
+            self.messages.append(ToolMessage(result))
+
+
+class RunAgent:
+    """An AgentLoop. One instance serves all turns of a process."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        toolbox: Toolbox,
+        retriever: KnowledgeRetriever | None = None,
+        limits: AgentLimits | None = None,
+    ) -> None:
+        self._model = model
+        self._toolbox = toolbox
+        self._retriever = retriever
+        self._limits = limits or AgentLimits()
+        self._tools = ToolCaller(
+            toolbox, concurrency=self._limits.tool_concurrency, longest_output=self._limits.tool_output
+        )
+
+    async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
+        if task.agent.agent_type == "react_agent":
+            return await self._react(task, journal)
+        return await self._answer_once(task, journal)
+
+    async def _answer_once(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
+        found = await self._retrieve(task)
+        progress = _Progress(self._conversation(task))
+        request = replace(self._request(task, progress.messages), passages=found.passages)
+        answer = replace(await self._ask(request, journal, step=1), tool_calls=())
+        progress.take_answer(answer)
+        citations = answer.citations or _cited(answer.text, found.passages)
+        return _reply(progress, answer, citations, found.warnings)
+
+    async def _react(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
+        tools, warnings = self._offered(task)
+        offered = [tool.name for tool in tools]
+        progress = _Progress(self._conversation(task))
+        await self._resume(task, journal, progress, offered)
+        most = task.agent.max_steps or self._limits.steps
+        while True:
+            last = progress.step + 1 >= most or not tools
+            request = replace(self._request(task, progress.messages), tools=tools, answer_in_text=last)
+            if last and tools and progress.made:
+                request = replace(request, system=f"{request.system}\n\n{_STEPS_USED_UP}".lstrip())
+            answer = _identified(await self._ask(request, journal, progress.step + 1), progress.seen_ids)
+            if last or not answer.tool_calls:
+                answer = _spoken(answer, most) if answer.tool_calls else answer
+                progress.take_answer(answer)
+                return _reply(progress, answer, _react_citations(progress, answer), warnings)
+            await journal.record_answer(progress.step + 1, answer)
+            progress.take_answer(answer)
+            results = await self._tools.call_all(task, journal, progress.step, answer.tool_calls, offered)
+            progress.take_results(answer.tool_calls, results)
+
+    async def _resume(
+        self, task: AgentTask, journal: TurnJournal, progress: _Progress, offered: Sequence[str]
+    ) -> None:
+        """Rebuilds what earlier attempts recorded, and finishes the calls that they left open."""
+        for answer, recorded in _rounds(journal.steps):
+            progress.take_answer(answer)
+            missing = [call for call in answer.tool_calls if call.id not in recorded]
+            if missing:
+                made = await self._tools.call_all(
+                    task, journal, progress.step, missing, offered, resumed=True
+                )
+                recorded.update((result.call_id, result) for result in made)
+            progress.take_results(answer.tool_calls, [recorded[call.id] for call in answer.tool_calls])
+
+    async def _ask(self, request: ModelRequest, journal: TurnJournal, step: int) -> ModelAnswer:
+        on_text: Callable[[str], None] | None = None
+        if journal.wants_text:
+            on_text = partial(journal.output_text, step=step)
+        return await self._model.answer(request, on_text)
+
+    async def _retrieve(self, task: AgentTask) -> Retrieved:
+        if not task.agent.knowledge_bases:
+            return Retrieved()
+        if self._retriever is None:
+            return Retrieved(warnings=(_NO_KNOWLEDGE,))
+        return await self._retriever.retrieve(task.question.text, task.agent.knowledge_bases, task.caller)
+
+    def _conversation(self, task: AgentTask) -> list[Message]:
+        return [*newest_history(task.history, self._limits.history), task.question]
+
+    def _request(self, task: AgentTask, messages: Sequence[Message]) -> ModelRequest:
+        agent = task.agent
+        return ModelRequest(
+            model=agent.model,
+            system=agent.system_prompt,
+            messages=tuple(messages),
+            temperature=agent.temperature,
+            max_tokens=agent.max_tokens,
+            top_p=agent.top_p,
+        )
+
+    def _offered(self, task: AgentTask) -> tuple[tuple[ToolDefinition, ...], tuple[str, ...]]:
+        """The agent's tools, and warnings about what it asks for and cannot have."""
+        names = list(dict.fromkeys(task.agent.tools))
+        warnings: list[str] = []
+        if task.agent.knowledge_bases:
+            if _KNOWLEDGE_TOOL not in self._toolbox:
+                warnings.append(_NO_KNOWLEDGE)
+            elif _KNOWLEDGE_TOOL not in names:
+                names.append(_KNOWLEDGE_TOOL)
+        warnings += [f"tool {name!r} is not available" for name in names if name not in self._toolbox]
+        return tuple(self._toolbox[name].definition for name in names if name in self._toolbox), tuple(
+            warnings
+        )
+
+
+def _rounds(steps: Sequence[RecordedStep]) -> list[tuple[ModelAnswer, dict[str, ToolResult]]]:
+    """The recorded answers in order, each with the results of its calls by call id."""
+    rounds: list[tuple[ModelAnswer, dict[str, ToolResult]]] = []
+    by_step: dict[int, dict[str, ToolResult]] = {}
+    for recorded in steps:
+        match recorded:
+            case RecordedAnswer(step, answer):
+                by_step[step] = {}
+                rounds.append((answer, by_step[step]))
+            case RecordedResult(step, result):
+                by_step[step][result.call_id] = result
+    return rounds
+
+
+def _identified(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:
+    """Every call with an id of its own: some providers give none, or the same in every answer."""
+    calls: list[ToolCall] = []
+    taken = set(seen)
+    for call in answer.tool_calls:
+        if not call.id or call.id in taken:
+            call = replace(call, id=f"call_{new_id()}")
+        taken.add(call.id)
+        calls.append(call)
+    return replace(answer, tool_calls=tuple(calls)) if calls else answer
+
+
+def _spoken(answer: ModelAnswer, steps: int) -> ModelAnswer:
+    """A last answer that asks for tools all the same, without its calls."""
+    text = answer.text or f"I could not finish this within {steps} steps."
+    return replace(answer, text=text, tool_calls=())
+
+
+def _cited(text: str, passages: Sequence[Citation]) -> tuple[Citation, ...]:
+    """The passages that the text names as [n]; all that were given when it names none."""
+    numbers = dict.fromkeys(int(number) for number in _CITED.findall(text))
+    named = tuple(passages[number - 1] for number in numbers if 0 < number <= len(passages))
+    return named or tuple(passages)
+
+
+def _react_citations(progress: _Progress, answer: ModelAnswer) -> tuple[Citation, ...]:
+    return answer.citations or tuple(
+        dict.fromkeys(citation for made in progress.made for citation in made.result.citations)
+    )
+
+
+def _reply(
+    progress: _Progress, final: ModelAnswer, citations: Sequence[Citation], warnings: Sequence[str]
+) -> AgentReply:
+    artifacts: tuple[ArtifactRef, ...] = tuple(
+        artifact for made in progress.made for artifact in made.result.artifacts
+    )
+    cut = {
+        "length": ("the answer was cut at the model's length limit",),
+        "content_filter": ("the provider's content filter stopped the answer",),
+    }.get(final.finish_reason, ())
+    return AgentReply(
+        text=final.text,
+        final=final,
+        tool_calls=tuple(progress.made),
+        citations=tuple(citations),
+        artifacts=artifacts,
+        usage=progress.usage,
+        steps=progress.step,
+        warnings=(*warnings, *cut),
+    )
