@@ -48,7 +48,9 @@ async def _until_ready(part: Part, process: subprocess.Popen[bytes], deadline: f
     while not await part.is_ready():
         last_words = "\n".join(tail(part.command().log, 15))
         if process.poll() is not None:
-            raise PartFailed(f"{part.name} exited with code {process.returncode} while starting:\n{last_words}")
+            raise PartFailed(
+                f"{part.name} exited with code {process.returncode} while starting:\n{last_words}"
+            )
         if time.monotonic() > deadline:
             raise PartFailed(f"{part.name} was not ready in time:\n{last_words}")
         await asyncio.sleep(0.05)

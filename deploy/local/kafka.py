@@ -2,9 +2,7 @@
 
 import asyncio
 import base64
-import contextlib
 import os
-import struct
 import subprocess
 import uuid
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from deploy.local.errors import PartFailed
 from deploy.local.java import find_java
 from deploy.local.kafka_jars import KAFKA_VERSION, fetch_jars, installed_jars
 from deploy.local.part import Report
+from deploy.local.probes import broker_answers
 from deploy.local.processes import Command
 
 _JVM = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
@@ -24,8 +23,6 @@ _LOGGING = [
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
 ]
 _LARGEST_MESSAGE = 4 * 1024 * 1024
-# ApiVersions, version 0, correlation id 1, no client id: any client's first question to a broker.
-_FIRST_QUESTION = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 @dataclass
@@ -47,7 +44,7 @@ class Kafka:
         jars = installed_jars(self.cache)
         if jars is None:
             report(f"downloading Apache Kafka {KAFKA_VERSION} (45 MB, first start only)")
-            jars = await asyncio.to_thread(fetch_jars, self.cache)
+            jars = await asyncio.to_thread(fetch_jars, self.cache, report)
         java = await asyncio.to_thread(find_java)
         self._launch = [str(java), *_JVM, *_LOGGING, "-cp", os.pathsep.join(map(str, jars))]
         self._properties.write_text(self._configuration())
@@ -64,19 +61,7 @@ class Kafka:
         )
 
     async def is_ready(self) -> bool:
-        try:
-            async with asyncio.timeout(2):
-                reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-                try:
-                    writer.write(_FIRST_QUESTION)
-                    _, correlation, error = struct.unpack(">iih", await reader.readexactly(10))
-                finally:
-                    writer.close()
-                    with contextlib.suppress(OSError):
-                        await writer.wait_closed()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError):
-            return False
-        return bool(correlation == 1 and error == 0)
+        return await broker_answers(self.port)
 
     async def complete(self, report: Report) -> None:
         """Topics belong to whoever declares them."""
@@ -97,7 +82,9 @@ class Kafka:
             capture_output=True, text=True, env=self.environment, cwd=self.directory, check=False,
         )  # fmt: skip
         if outcome.returncode != 0:
-            raise PartFailed(f"Kafka's log directory could not be formatted:\n{outcome.stderr or outcome.stdout}")
+            raise PartFailed(
+                f"Kafka's log directory could not be formatted:\n{outcome.stderr or outcome.stdout}"
+            )
 
     def _configuration(self) -> str:
         settings = {

@@ -1,50 +1,70 @@
-"""Fetches Apache Kafka's jars from Maven and remembers where they are."""
+"""Apache Kafka's jars: which ones (`kafka_jars.txt`, pinned by hash), and fetching them from Maven.
 
-import json
+`python -m deploy.local.kafka_jars` resolves the coordinates below anew and rewrites the list.
+"""
+
+import hashlib
 import os
 import shutil
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from deploy.local.errors import StackError
-from deploy.local.files import read_json, write_atomically
+from deploy.local.part import Report
 
 KAFKA_VERSION = "4.1.0"
-_COORDINATES = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simple:2.0.17"
-_NEEDED_BYTES = 200 * 1024 * 1024
+COORDINATES = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simple:2.0.17"
+_LIST = Path(__file__).with_name("kafka_jars.txt")
+_NEEDED_BYTES = 150 * 1024 * 1024
+_AT_ONCE = 6
+_PARTIAL = "partial-kafka-"
+_ABANDONED_SECONDS = 3600
+
+
+@dataclass(frozen=True)
+class Jar:
+    group: str
+    name: str
+    version: str
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}-{self.version}.jar"
 
 
 def installed_jars(cache: Path) -> list[Path] | None:
-    """The jars that an earlier run fetched, or None when any of them is missing."""
-    record = read_json(_record(cache))
-    if record.get("coordinates") != _COORDINATES:
-        return None
-    jars = [Path(jar) for jar in record.get("jars", [])]
-    return jars if jars and all(jar.exists() for jar in jars) else None
+    """The jars that an earlier start fetched, or None when any of them is missing."""
+    paths = [_directory(cache) / jar.file for jar in _pinned()]
+    return paths if all(path.exists() for path in paths) else None
 
 
-def fetch_jars(cache: Path) -> list[Path]:
-    """Resolve and download the jars. Takes from seconds to a minute and needs a network; safe to repeat."""
+def fetch_jars(cache: Path, report: Report) -> list[Path]:
+    """Download the pinned jars, 45 MB. They appear in their place all at once or not at all."""
     check_disk(cache, _NEEDED_BYTES)
-    mirror = os.environ.get("AES_MAVEN_REPOSITORY")
-    try:
-        import jgo
-
-        environment = jgo.build(
-            _COORDINATES,
-            cache_dir=cache / "jars",
-            repositories={"central": mirror} if mirror else None,
-        )
-    except Exception as error:
-        raise StackError(
-            f"Apache Kafka {KAFKA_VERSION} could not be downloaded: {error}",
-            "The first start needs a network that reaches a Maven repository. Check the connection or the proxy\n"
-            "(HTTPS_PROXY), or name a mirror in AES_MAVEN_REPOSITORY, and run the command again.",
-        ) from error
-    jars = sorted(environment.all_jars)
-    write_atomically(
-        _record(cache), json.dumps({"coordinates": _COORDINATES, "jars": [str(jar) for jar in jars]}, indent=1)
-    )
-    return jars
+    jars, complete = _pinned(), _directory(cache)
+    _remove_abandoned(cache)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=_PARTIAL) as temporary:
+        partial = Path(temporary, "jars")
+        partial.mkdir()
+        maven = _maven(Path(temporary, "maven"))
+        with ThreadPoolExecutor(_AT_ONCE) as executor:
+            downloads = [executor.submit(_fetch, maven, jar, partial) for jar in jars]
+            try:
+                for number, download in enumerate(as_completed(downloads), start=1):
+                    download.result()
+                    report(f"downloading Apache Kafka {KAFKA_VERSION}: {number} of {len(jars)} files")
+            except BaseException:
+                executor.shutdown(cancel_futures=True)
+                raise
+        shutil.rmtree(complete, ignore_errors=True)
+        partial.rename(complete)
+    return [complete / jar.file for jar in jars]
 
 
 def check_disk(directory: Path, needed: int) -> None:
@@ -56,5 +76,62 @@ def check_disk(directory: Path, needed: int) -> None:
         )
 
 
-def _record(cache: Path) -> Path:
-    return cache / f"kafka-{KAFKA_VERSION}.json"
+def _remove_abandoned(cache: Path) -> None:
+    """Downloads of starts that were killed; a younger one may belong to a test run that is at it right now."""
+    for partial in cache.glob(f"{_PARTIAL}*"):
+        if time.time() - partial.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _fetch(maven: Any, jar: Jar, directory: Path) -> None:
+    try:
+        downloaded = Path(maven.project(jar.group, jar.name).at_version(jar.version).artifact().resolve())
+    except Exception as error:
+        raise StackError(
+            f"Apache Kafka {KAFKA_VERSION} could not be downloaded ({jar.file}): {error}",
+            "The first start needs a network that reaches a Maven repository. Check the connection or the proxy\n"
+            "(HTTPS_PROXY), or name a mirror in AES_MAVEN_REPOSITORY, and run the command again.",
+        ) from error
+    if _sha256(downloaded) != jar.sha256:
+        raise StackError(
+            f"The downloaded {jar.file} is not the file it should be: its SHA-256 differs from kafka_jars.txt.",
+            "Run the command again; if it stays so, the repository or a proxy on the way changes files.",
+        )
+    shutil.move(downloaded, directory / jar.file)
+
+
+def _maven(repository: Path) -> Any:
+    # Imported late: only the first start downloads anything.
+    from jgo.constants import MAVEN_CENTRAL_URL
+    from jgo.maven import MavenContext
+
+    # A repository of our own, because a kill in the middle of a download leaves a broken file that is trusted.
+    mirror = os.environ.get("AES_MAVEN_REPOSITORY", MAVEN_CENTRAL_URL)
+    return MavenContext(repo_cache=repository, remote_repos={"central": mirror.rstrip("/")})
+
+
+def _directory(cache: Path) -> Path:
+    return cache / f"kafka-{KAFKA_VERSION}"
+
+
+def _pinned() -> list[Jar]:
+    return [Jar(*line.split()) for line in _LIST.read_text().splitlines() if line]
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _repin() -> None:
+    import jgo
+
+    lines = []
+    for artifact in jgo.resolve(COORDINATES):
+        digest = _sha256(Path(artifact.resolve()))
+        lines.append(f"{artifact.groupId} {artifact.artifactId} {artifact.version} {digest}\n")
+    _LIST.write_text("".join(sorted(lines)))
+    print(f"{len(lines)} jars pinned in {_LIST}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    _repin()

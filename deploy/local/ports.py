@@ -36,8 +36,10 @@ def choose_free(taken: set[int] | frozenset[int] = frozenset()) -> int:
     )
 
 
-def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]) -> dict[str, int]:
-    """A port for every name: `fixed` ones must be free, else the remembered, the preferred or a random one."""
+def allocate(
+    file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]
+) -> dict[str, int]:
+    """A port for each name: `fixed` ones must be free, else the remembered, preferred or a random one."""
     remembered = read_json(file)
     ports: dict[str, int] = {}
     for name in names:

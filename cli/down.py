@@ -1,0 +1,35 @@
+"""`aes down`."""
+
+from typing import Annotated
+
+import typer
+
+from cli.terminal import Json, failures_explained, note, print_json
+
+app = typer.Typer()
+
+
+@app.command()
+def down(
+    json_output: Json = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Also delete all data, the key included.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before deleting.")] = False,
+) -> None:
+    """Stop the embedded stack: services first, then Kafka and PostgreSQL."""
+    from cli.progress import Progress
+    from deploy.local.control import purge as delete_state
+    from deploy.local.control import take_down
+    from deploy.local.home import Home
+
+    home = Home.from_environment()
+    if purge and not yes:
+        typer.confirm(f"Delete all data in {home.root}?", abort=True, err=True)
+    with failures_explained(json_output):
+        with Progress() as progress:
+            ran = take_down(home, progress.show)
+        if purge:
+            delete_state(home)
+    if json_output:
+        print_json({"stopped": ran, "purged": purge})
+    else:
+        note(("Stopped." if ran else "Nothing was running.") + (" All data is deleted." if purge else ""))

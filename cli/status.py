@@ -1,0 +1,58 @@
+"""`aes status`."""
+
+import asyncio
+
+import typer
+
+from cli.terminal import Json, failures_explained, print_json
+
+app = typer.Typer()
+_STYLES = {
+    "ready": "green",
+    "failing": "red",
+    "not ready": "yellow",
+    "restarting": "yellow",
+    "stopped": "dim",
+}
+
+
+@app.command()
+def status(json_output: Json = False) -> None:
+    """Show what runs, where, and whether it is ready."""
+    from deploy.local.home import Home
+    from deploy.local.status import read_status
+
+    with failures_explained(json_output):
+        current = asyncio.run(read_status(Home.from_environment()))
+    if json_output:
+        print_json(current.as_json())
+        return
+
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    remedies = {
+        "stopped": "Start the stack with: aes up",
+        "unsupervised": "The supervisor is gone, nothing restarts what dies. Recover with: aes up",
+        "failed": "The last start failed. Try again with: aes up",
+    }
+    console.print(
+        f"[bold]{current.state}[/]  {current.base_url if current.state == 'running' else ''}".rstrip()
+    )
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("part", "state", "pid", "port", "restarts", ""):
+        table.add_column(heading)
+    for part in current.parts:
+        table.add_row(
+            part.name,
+            f"[{_STYLES.get(part.state, 'cyan')}]{part.state}[/]",
+            str(part.pid or ""),
+            str(part.port or ""),
+            str(part.restarts or ""),
+            f"[dim]{part.detail}[/]",
+        )
+    if current.parts:
+        console.print(table)
+    if current.state in remedies:
+        console.print(remedies[current.state])

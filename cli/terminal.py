@@ -1,0 +1,52 @@
+"""Output that is the same for all commands: results on stdout, everything else on stderr."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from deploy.local.errors import StackError
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """One line on stdout."""
+    print(json.dumps(document), flush=True)
+
+
+def note(text: str = "") -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def emphasise(text: str, code: int) -> str:
+    """The text in an ANSI style when a person looks at stderr."""
+    return f"\x1b[{code}m{text}\x1b[0m" if sys.stderr.isatty() else text
+
+
+BOLD, RED, GREEN, YELLOW, DIM = 1, 31, 32, 33, 2
+
+
+@contextmanager
+def failures_explained(as_json: bool) -> Iterator[None]:
+    """End the command with exit code 1 and a readable message when the stack fails."""
+    try:
+        yield
+    except StackError as error:
+        if as_json:
+            print_json({"error": {"message": error.problem, "remedy": error.remedy}})
+        note(f"{emphasise('Error:', RED)} {error.problem}")
+        if error.remedy:
+            note(f"{emphasise('What to do:', BOLD)} {error.remedy}")
+        raise typer.Exit(1) from None
+    except OSError as error:
+        if as_json:
+            print_json({"error": {"message": str(error), "remedy": ""}})
+        note(f"{emphasise('Error:', RED)} {error}")
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        note("\nInterrupted.")
+        raise typer.Exit(130) from None

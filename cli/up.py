@@ -1,0 +1,41 @@
+"""`aes up`."""
+
+import time
+
+import typer
+
+from cli.terminal import BOLD, GREEN, Json, emphasise, failures_explained, note, print_json
+
+app = typer.Typer()
+
+
+@app.command()
+def up(json_output: Json = False) -> None:
+    """Start the embedded stack, or say that it runs.
+
+    The first start downloads Apache Kafka and creates the databases. State is kept in `.aes/`, or where AES_HOME
+    says. Ends with the address and the API key of the development company.
+    """
+    from cli.progress import Progress
+    from deploy.local.control import bring_up, development_key
+    from deploy.local.home import Home
+
+    home = Home.from_environment()
+    began = time.monotonic()
+    with failures_explained(json_output):
+        with Progress() as progress:
+            state, started = bring_up(home, progress.show)
+        key = development_key(home)
+    seconds = time.monotonic() - began
+    if json_output:
+        print_json({"base_url": state.base_url, "api_key": key})
+        return
+    note(emphasise(f"Ready after {seconds:.1f} s." if started else "The stack runs already.", GREEN))
+    print(f"""
+  API        {state.base_url}/api/v1
+  Reference  {state.base_url}/api/v1/docs/
+  Key        {key}   (also in {home.development_key_file})
+""")
+    note(
+        f"Go on with {emphasise('aes status', BOLD)}, {emphasise('aes logs -f', BOLD)} or {emphasise('aes down', BOLD)}."
+    )

@@ -1,0 +1,138 @@
+"""Starts and stops the supervisor from outside: what `aes up` and `aes down` do."""
+
+import asyncio
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from deploy.local.credentials import Credentials
+from deploy.local.development_key import ensure_key
+from deploy.local.errors import StackError
+from deploy.local.files import tail
+from deploy.local.home import PROJECT_ROOT, Home
+from deploy.local.kafka_jars import check_disk
+from deploy.local.orphans import end_orphans, find_orphans
+from deploy.local.processes import end
+from deploy.local.stack import postgres_of
+from deploy.local.state import StackState
+
+Show = Callable[[StackState], None]
+_POLL_SECONDS = 0.1
+_STOP_SECONDS = 60
+# Two database clusters' worth of write-ahead log, Kafka's first segments and the downloads.
+_NEEDED_BYTES = 400 * 1024 * 1024
+
+
+def bring_up(home: Home, show: Show) -> tuple[StackState, bool]:
+    """Start the stack, or find it running already; returns its state and whether it was started by this call.
+
+    Raises StackError when it cannot be started; nothing of it runs then.
+    """
+    home.create()
+    with _one_at_a_time(home, show):
+        state = StackState.read(home.state_file)
+        while state.is_supervised() and state.phase not in ("starting", "running"):
+            show(state)
+            time.sleep(_POLL_SECONDS)
+            state = StackState.read(home.state_file)
+        if state.is_supervised():
+            return _follow(home, None, show), state.phase == "starting"
+        check_disk(home.root, _NEEDED_BYTES)
+        supervisor = _start_supervisor(home)
+        try:
+            return _follow(home, supervisor, show), True
+        except KeyboardInterrupt:
+            supervisor.terminate()
+            supervisor.wait()
+            raise
+
+
+def development_key(home: Home) -> str:
+    """The development company's key; the gateway must have been ready once."""
+    postgres = postgres_of(home, Credentials.load_or_create(home.credentials_file))
+    return asyncio.run(ensure_key(home, postgres.url("gateway")))
+
+
+def take_down(home: Home, show: Show) -> bool:
+    """Stop the stack, also when its supervisor is gone; returns whether anything ran."""
+    state = StackState.read(home.state_file)
+    supervisor = state.supervisor.process() if state.supervisor else None
+    if supervisor is not None:
+        supervisor.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_SECONDS
+        while state.is_supervised() and time.monotonic() < deadline:
+            show(StackState.read(home.state_file))
+            time.sleep(_POLL_SECONDS)
+        end([supervisor], signal.SIGKILL)
+    orphans = end_orphans(home.root, home.postgres)
+    if orphans:
+        state = StackState.read(home.state_file)
+        state.phase, state.parts, state.supervisor = "stopped", {}, None
+        state.write(home.state_file)
+    return supervisor is not None or orphans > 0
+
+
+def has_orphans(home: Home) -> bool:
+    """Whether parts of the stack run without a supervisor."""
+    others, server = find_orphans(home.root, home.postgres)
+    return bool(others or server)
+
+
+def purge(home: Home) -> None:
+    """Delete all state but the downloads and the Python environment. The stack must be down."""
+    for directory in (home.postgres, home.kafka, home.objects, home.logs):
+        shutil.rmtree(directory, ignore_errors=True)
+    for file in (home.state_file, home.ports_file, home.credentials_file, home.development_key_file):
+        file.unlink(missing_ok=True)
+
+
+def _start_supervisor(home: Home) -> subprocess.Popen[bytes]:
+    with home.log_of("supervisor").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "deploy.local.supervisor"],
+            cwd=PROJECT_ROOT,
+            env={**os.environ, "AES_HOME": str(home.root)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _follow(home: Home, supervisor: subprocess.Popen[bytes] | None, show: Show) -> StackState:
+    """Show the states of a starting stack until it runs; without `supervisor`, of one that somebody else started."""
+    while True:
+        ended = supervisor is not None and supervisor.poll() is not None
+        state = StackState.read(home.state_file)
+        ours = supervisor is None or (state.supervisor is not None and state.supervisor.pid == supervisor.pid)
+        if ours:
+            show(state)
+            if state.phase == "running":
+                return state
+            if state.phase == "failed":
+                raise StackError(state.error, state.remedy)
+            if state.phase == "stopped":
+                raise StackError("The stack was stopped while it started.", "Start it again with: aes up")
+        if ended or (supervisor is None and not state.is_supervised()):
+            log = home.log_of("supervisor")
+            raise StackError("The supervisor ended unexpectedly:\n" + "\n".join(tail(log, 15)), f"See {log}")
+        time.sleep(_POLL_SECONDS)
+
+
+@contextmanager
+def _one_at_a_time(home: Home, show: Show) -> Iterator[None]:
+    with home.start_lock.open("w") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                show(StackState.read(home.state_file))
+                time.sleep(_POLL_SECONDS)
+        yield

@@ -1,0 +1,31 @@
+"""Which services the embedded stack runs. Adding one is adding its line here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ServiceProcess:
+    """One operating system process of a service."""
+
+    role: str
+    """Arguments of `python -m services.<name>`."""
+    serves_http: bool = True
+    """Whether it answers `/health/ready` on its port; otherwise running counts as ready."""
+
+
+@dataclass(frozen=True)
+class Service:
+    name: str
+    processes: tuple[ServiceProcess, ...] = (ServiceProcess("all"),)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Settings of its own; `{home}` in a value becomes the state directory."""
+
+
+SERVICES: tuple[Service, ...] = (
+    Service("gateway"),
+    Service("registry"),
+    Service("runtime"),
+)
+DATABASES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+PREFERRED_PORTS = {"gateway": 8080}

@@ -1,0 +1,148 @@
+"""Keeps one part running: starts it, watches it, starts it again when it dies."""
+
+import asyncio
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+
+from deploy.local.errors import PartFailed, StackError
+from deploy.local.files import tail
+from deploy.local.part import Part
+from deploy.local.processes import Identity
+from deploy.local.state import PartPhase, PartState
+
+_POLL_SECONDS = 0.05
+_FIRST_DELAY, _LONGEST_DELAY = 0.2, 15.0
+# A part that was ready this long before it died is started again without a longer delay.
+_STEADY_SECONDS = 30.0
+_FIRST_START_ATTEMPTS = 4
+_FIRST_START_SECONDS = 180.0
+_PATIENCE = 12.0
+
+
+class Keeper:
+    """Owns the process of one part.
+
+    The first start is given up after a few attempts, because somebody waits for it and can act on the reason.
+    Later ones are repeated with growing delays for as long as the stack runs.
+    """
+
+    def __init__(self, part: Part, state: PartState, changed: Callable[[], None]) -> None:
+        self.part = part
+        self._state = state
+        self._changed = changed
+        self._process: asyncio.subprocess.Process | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Returns when the part is ready; raises StackError when it cannot be started."""
+        for attempt in range(1, _FIRST_START_ATTEMPTS + 1):
+            try:
+                async with asyncio.timeout(_FIRST_START_SECONDS):
+                    await self._bring_up()
+                break
+            except TimeoutError:
+                raise self._failure("was not ready after three minutes") from None
+            except PartFailed:
+                if attempt == _FIRST_START_ATTEMPTS:
+                    raise
+                self._report("restarting", f"attempt {attempt + 1} of {_FIRST_START_ATTEMPTS}")
+                await asyncio.sleep(_FIRST_DELAY * 2**attempt)
+        self._watch = asyncio.create_task(self._keep_running())
+
+    async def stop(self, patience: float) -> None:
+        """Ask the process to end and kill it when it has not after `patience` seconds."""
+        if self._watch is not None:
+            self._watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watch
+        self._report("stopping")
+        await self._end_process(patience)
+        self._state.pid = self._state.started = None
+        self._report("stopped")
+
+    async def _keep_running(self) -> None:
+        delay = _FIRST_DELAY
+        ready_since = time.monotonic()
+        while True:
+            assert self._process is not None
+            code = await self._process.wait()
+            if time.monotonic() - ready_since > _STEADY_SECONDS:
+                delay = _FIRST_DELAY
+            problem = _ended_with(code)
+            while True:
+                self._state.restarts += 1
+                self._state.pid = self._state.started = None
+                self._report("restarting" if delay < 2 else "failing", problem)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, _LONGEST_DELAY)
+                try:
+                    await self._bring_up()
+                    break
+                except StackError as error:
+                    problem = error.problem.splitlines()[0]
+                except Exception as error:
+                    # Whatever it is, the part has to come back; the supervisor's log has the details.
+                    traceback.print_exc()
+                    problem = f"could not be started: {error!r}"
+                await self._end_process(_PATIENCE)
+            ready_since = time.monotonic()
+
+    async def _bring_up(self) -> None:
+        began = time.monotonic()
+        self._report("preparing")
+        await self.part.prepare(lambda detail: self._report("preparing", detail))
+        command = self.part.command()
+        with command.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *command.arguments, stdout=log, stderr=log, **command.options()
+            )
+        identity = Identity.of(self._process.pid)
+        self._state.pid = self._process.pid
+        self._state.started = identity.started if identity else None
+        self._report("starting")
+        exited = asyncio.create_task(self._process.wait())
+        try:
+            while not await self.part.is_ready():
+                if exited.done():
+                    raise self._failure(_ended_with(exited.result()) + " while starting")
+                await asyncio.wait([exited], timeout=_POLL_SECONDS)
+            # Another program on the same port would have answered as well.
+            if exited.done():
+                raise self._failure(_ended_with(exited.result()) + " while starting")
+        finally:
+            exited.cancel()
+        await self.part.complete(lambda detail: self._report("starting", detail))
+        self._state.seconds = round(time.monotonic() - began, 2)
+        self._report("ready")
+
+    async def _end_process(self, patience: float) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            process.send_signal(self.part.command().stop_signal)
+        try:
+            async with asyncio.timeout(patience):
+                await process.wait()
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    def _failure(self, what: str) -> PartFailed:
+        log = self.part.command().log
+        last_words = "\n".join(f"  {line}" for line in tail(log, 15))
+        return PartFailed(
+            f"{self.part.name} {what}. The end of its log:\n{last_words}", f"The whole log: {log}"
+        )
+
+    def _report(self, state: PartPhase, detail: str = "") -> None:
+        self._state.state, self._state.detail = state, detail
+        self._changed()
+
+
+def _ended_with(code: int) -> str:
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"

@@ -1,0 +1,38 @@
+"""A process of one of our own services as a part of the stack."""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deploy.local.home import PROJECT_ROOT
+from deploy.local.part import Report
+from deploy.local.probes import answers_ok
+from deploy.local.processes import Command
+
+
+@dataclass
+class ServicePart:
+    service: str
+    name: str
+    role: str
+    port: int | None
+    """Where it serves HTTP, None when it does not."""
+    log: Path
+    environment: dict[str, str] = field(repr=False)
+
+    async def prepare(self, report: Report) -> None:
+        """Services migrate their own database when they start."""
+
+    def command(self) -> Command:
+        return Command(
+            arguments=[sys.executable, "-m", f"services.{self.service}", *self.role.split()],
+            environment=self.environment,
+            directory=PROJECT_ROOT,
+            log=self.log,
+        )
+
+    async def is_ready(self) -> bool:
+        return self.port is None or await answers_ok(self.port, "/health/ready")
+
+    async def complete(self, report: Report) -> None:
+        """A ready service needs nothing more."""

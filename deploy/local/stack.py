@@ -1,0 +1,129 @@
+"""Builds the parts of the embedded stack out of its state directory and the caller's environment."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from deploy.local.credentials import Credentials
+from deploy.local.declaration import DATABASES, PREFERRED_PORTS, SERVICES, Service
+from deploy.local.errors import StackError
+from deploy.local.files import read_json
+from deploy.local.home import Home
+from deploy.local.kafka import Kafka
+from deploy.local.ports import allocate
+from deploy.local.postgres import Postgres
+from deploy.local.processes import MARKER
+from deploy.local.service_part import ServicePart
+
+
+@dataclass(frozen=True)
+class Stack:
+    postgres: Postgres
+    kafka: Kafka
+    services: list[ServicePart]
+    topic_prefix: str
+
+    @property
+    def base_url(self) -> str:
+        return next(f"http://127.0.0.1:{part.port}" for part in self.services if part.service == "gateway")
+
+
+def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> Stack:
+    """Chooses ports and makes secrets where there are none yet. Nothing of the stack may run meanwhile."""
+    declared = list(services)
+    names = ["postgres", "kafka", "kafka-controller", *(part for part, *_ in _processes(declared))]
+    ports = allocate(home.ports_file, names, _asked_ports(names, caller), PREFERRED_PORTS)
+    credentials = Credentials.load_or_create(home.credentials_file)
+    # PG… variables would steer the clients of the services to some other server.
+    inherited = {name: value for name, value in caller.items() if not name.startswith("PG")}
+    inherited[MARKER] = str(home.root)
+    postgres = postgres_of(home, credentials, inherited)
+    kafka = Kafka(
+        directory=home.kafka,
+        log=home.log_of("kafka"),
+        cache=home.cache,
+        port=ports["kafka"],
+        controller_port=ports["kafka-controller"],
+        environment=inherited,
+    )
+    environment = {
+        **_defaults(caller, credentials),
+        **inherited,
+        **_contract(declared, ports, postgres, kafka),
+    }
+    parts = []
+    for part, service, role, serves_http in _processes(declared):
+        own = {name: value.format(home=home.root) for name, value in service.environment.items()}
+        address = {f"AES_{service.name.upper()}_PORT": str(ports[part])}
+        parts.append(
+            ServicePart(
+                service=service.name,
+                name=part,
+                role=role,
+                port=ports[part] if serves_http else None,
+                log=home.log_of(part),
+                environment={**own, **environment, **address},
+            )
+        )
+    return Stack(postgres, kafka, parts, caller.get("AES_TOPIC_PREFIX", ""))
+
+
+def postgres_of(
+    home: Home, credentials: Credentials, environment: Mapping[str, str] | None = None
+) -> Postgres:
+    """The stack's PostgreSQL as its remembered port and credentials describe it."""
+    return Postgres(
+        directory=home.postgres,
+        log=home.log_of("postgres"),
+        port=int(read_json(home.ports_file).get("postgres", 0)),
+        password=credentials.administrator,
+        environment=dict(environment or {}),
+        databases=credentials.databases,
+    )
+
+
+def _processes(services: Iterable[Service]) -> Iterable[tuple[str, Service, str, bool]]:
+    """Name of the part, its service, its role and whether it serves HTTP."""
+    for service in services:
+        for process in service.processes:
+            several = len(service.processes) > 1
+            name = f"{service.name}-{process.role.replace(' ', '-')}" if several else service.name
+            yield name, service, process.role, process.serves_http
+
+
+def _defaults(caller: Mapping[str, str], credentials: Credentials) -> dict[str, str]:
+    """Settings that the caller's own variables override."""
+    return {
+        "AES_SIGNING_KEY": credentials.signing_key,
+        "AES_TOPIC_PREFIX": "",
+        "AES_LOG_FORMAT": "console",
+        "AES_LOG_LEVEL": "info",
+        "PYTHONUNBUFFERED": "1",
+        **{f"AES_{service.upper()}_HOST": "127.0.0.1" for service in DATABASES},
+    }
+
+
+def _contract(
+    services: list[Service], ports: Mapping[str, int], postgres: Postgres, kafka: Kafka
+) -> dict[str, str]:
+    """Settings that describe the parts that the stack runs itself."""
+    settings = {"AES_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, "AES_AUTO_MIGRATE": "1"}
+    for name in DATABASES:
+        settings[f"AES_{name.upper()}_DATABASE_URL"] = postgres.url(name)
+    for part, service, _, serves_http in _processes(services):
+        if serves_http:
+            settings.setdefault(f"AES_{service.name.upper()}_URL", f"http://127.0.0.1:{ports[part]}")
+    return settings
+
+
+def _asked_ports(names: list[str], caller: Mapping[str, str]) -> dict[str, int]:
+    asked = {}
+    for name in names:
+        variable = f"AES_{name.upper().replace('-', '_')}_PORT"
+        value = caller.get(variable)
+        if value:
+            if not value.isdigit() or not 0 < int(value) < 65536:
+                raise StackError(
+                    f"{variable} is {value!r}, which is not a port.", "Name a number below 65536."
+                )
+            asked[name] = int(value)
+    return asked

@@ -1,0 +1,56 @@
+"""The state file: what the supervisor tells everybody else about the stack."""
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from deploy.local.files import read_json, write_atomically
+from deploy.local.processes import Identity
+
+Phase = Literal["starting", "running", "stopping", "stopped", "failed"]
+PartPhase = Literal[
+    "waiting", "preparing", "starting", "ready", "restarting", "failing", "stopping", "stopped"
+]
+
+
+@dataclass
+class PartState:
+    service: str
+    state: PartPhase = "waiting"
+    port: int | None = None
+    pid: int | None = None
+    started: float | None = None
+    restarts: int = 0
+    detail: str = ""
+    seconds: float | None = None
+    """How long the last start took until it was ready."""
+
+
+@dataclass
+class StackState:
+    supervisor: Identity | None = None
+    phase: Phase = "stopped"
+    base_url: str = ""
+    detail: str = ""
+    error: str = ""
+    remedy: str = ""
+    parts: dict[str, PartState] = field(default_factory=dict)
+    since: float = field(default_factory=time.time)
+
+    def write(self, file: Path) -> None:
+        write_atomically(file, json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, file: Path) -> "StackState":
+        document: dict[str, Any] = read_json(file)
+        if not document:
+            return cls()
+        supervisor = document.pop("supervisor")
+        parts = {name: PartState(**part) for name, part in document.pop("parts").items()}
+        return cls(supervisor=Identity(**supervisor) if supervisor else None, parts=parts, **document)
+
+    def is_supervised(self) -> bool:
+        """Whether the supervisor that wrote this is alive."""
+        return self.supervisor is not None and self.supervisor.process() is not None

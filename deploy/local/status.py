@@ -1,0 +1,75 @@
+"""The present state of the stack, asked from its parts themselves."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from deploy.local.home import Home
+from deploy.local.probes import answers_ok, broker_answers, postgres_listens
+from deploy.local.processes import Identity
+from deploy.local.state import PartState, StackState
+
+
+@dataclass(frozen=True)
+class PartStatus:
+    name: str
+    service: str
+    pid: int | None
+    port: int | None
+    state: str
+    restarts: int
+    detail: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"pid": self.pid, "port": self.port, "state": self.state, "restarts": self.restarts}
+
+
+@dataclass(frozen=True)
+class Status:
+    state: str
+    """The supervisor's phase; `unsupervised` when it is gone and parts of the stack still run."""
+    base_url: str
+    parts: list[PartStatus]
+
+    def as_json(self) -> dict[str, Any]:
+        services: dict[str, Any] = {}
+        for service in dict.fromkeys(part.service for part in self.parts):
+            parts = [part for part in self.parts if part.service == service]
+            first = parts[0].as_json()
+            if len(parts) > 1 or parts[0].name != service:
+                unready = [part.state for part in parts if part.state != "ready"]
+                first["state"] = unready[0] if unready else "ready"
+                first["processes"] = [{"name": part.name, **part.as_json()} for part in parts]
+            services[service] = first
+        return {"state": self.state, "base_url": self.base_url, "services": services}
+
+
+async def read_status(home: Home) -> Status:
+    state = StackState.read(home.state_file)
+    parts = await asyncio.gather(*(_examine(name, part) for name, part in state.parts.items()))
+    phase: str = state.phase
+    if not state.is_supervised():
+        running = any(part.pid is not None for part in parts)
+        phase = "unsupervised" if running else "failed" if phase == "failed" else "stopped"
+    return Status(phase, state.base_url, list(parts))
+
+
+async def _examine(name: str, part: PartState) -> PartStatus:
+    alive = part.pid is not None and Identity(part.pid, part.started or 0).process() is not None
+    state: str = part.state
+    if not alive and state in ("ready", "starting"):
+        state = "stopped"
+    elif state == "ready" and not await _works(part):
+        state = "not ready"
+    pid = part.pid if alive else None
+    return PartStatus(name, part.service, pid, part.port, state, part.restarts, part.detail)
+
+
+async def _works(part: PartState) -> bool:
+    if part.port is None:
+        return True
+    if part.service == "postgres":
+        return await postgres_listens(part.port)
+    if part.service == "kafka":
+        return await broker_answers(part.port)
+    return await answers_ok(part.port, "/health/ready")

@@ -1,0 +1,153 @@
+"""The process that owns all parts of the embedded stack, from `aes up` to `aes down`."""
+
+import asyncio
+import fcntl
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from deploy.local.errors import StackError
+from deploy.local.home import Home
+from deploy.local.keeper import Keeper
+from deploy.local.orphans import end_orphans
+from deploy.local.part import Part
+from deploy.local.processes import Identity
+from deploy.local.stack import Stack, build_stack
+from deploy.local.state import PartState, Phase, StackState
+from deploy.local.topics import create_topics
+
+ALREADY_RUNNING = 3
+# Services promise to end within 10 s.
+_SERVICE_PATIENCE, _STORAGE_PATIENCE = 12.0, 20.0
+_LARGEST_LOG = 50 * 1024 * 1024
+
+
+class Supervisor:
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._state = StackState(supervisor=Identity.of(os.getpid()), phase="starting")
+        self._storage: list[Keeper] = []
+        self._services: list[Keeper] = []
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Start everything, keep it running until `stop`, end everything; returns the exit code."""
+        self._write()
+        starting = asyncio.create_task(self._start())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        outcome: Phase = "stopped"
+        if starting.done() and (error := starting.exception()) is not None:
+            outcome = "failed"
+            self._state.error = error.problem if isinstance(error, StackError) else repr(error)
+            self._state.remedy = error.remedy if isinstance(error, StackError) else f"See {self._own_log}"
+        elif starting.done():
+            self._enter("running")
+            trimming = asyncio.create_task(self._trim_logs())
+            await stop.wait()
+            trimming.cancel()
+        starting.cancel()
+        await asyncio.wait([starting])
+        await self._stop()
+        self._enter(outcome)
+        return 1 if outcome == "failed" else 0
+
+    async def _start(self) -> None:
+        ended = await asyncio.to_thread(end_orphans, self._home.root, self._home.postgres)
+        if ended:
+            self._state.detail = f"ended {ended} processes of an earlier run"
+        stack = build_stack(self._home, os.environ)
+        self._state.base_url = stack.base_url
+        postgres = self._keeper(stack.postgres, "postgres")
+        kafka = self._keeper(stack.kafka, "kafka")
+        self._storage = [postgres, kafka]
+        self._services = [self._keeper(part, part.service) for part in stack.services]
+        self._write()
+        await _all_or_first_error([postgres.start(), self._start_kafka(kafka, stack)])
+        await _all_or_first_error([service.start() for service in self._services])
+
+    async def _start_kafka(self, kafka: Keeper, stack: Stack) -> None:
+        await kafka.start()
+        self._state.detail = "creating topics"
+        self._write()
+        await create_topics(stack.kafka.bootstrap_servers, stack.topic_prefix)
+        self._state.detail = ""
+        self._write()
+
+    async def _stop(self) -> None:
+        self._enter("stopping")
+        await asyncio.gather(*(keeper.stop(_SERVICE_PATIENCE) for keeper in self._services))
+        await asyncio.gather(*(keeper.stop(_STORAGE_PATIENCE) for keeper in self._storage))
+        # Processes that a part had started itself and left behind.
+        await asyncio.to_thread(end_orphans, self._home.root, self._home.postgres)
+
+    async def _trim_logs(self) -> None:
+        """Keep one earlier generation of a log that grew too large; writers append, so it can be emptied."""
+        while True:
+            for log in self._home.logs.glob("*.log"):
+                if log.stat().st_size > _LARGEST_LOG:
+                    await asyncio.to_thread(shutil.copyfile, log, log.with_suffix(".log.1"))
+                    os.truncate(log, 0)
+            await asyncio.sleep(30)
+
+    def _keeper(self, part: Part, service: str) -> Keeper:
+        self._state.parts[part.name] = state = PartState(service=service, port=part.port)
+        return Keeper(part, state, self._write)
+
+    def _enter(self, phase: Phase) -> None:
+        self._state.phase = phase
+        self._write()
+
+    def _write(self) -> None:
+        try:
+            self._state.write(self._home.state_file)
+        except OSError as error:
+            # A full disk must not take the supervisor down, and with it every restart.
+            print(f"state.not_written: {error}", file=sys.stderr, flush=True)
+
+    @property
+    def _own_log(self) -> Path:
+        return self._home.log_of("supervisor")
+
+
+async def _all_or_first_error(steps: Iterable[object]) -> None:
+    """Run the steps side by side; the first failure cancels the others and is raised as it is."""
+    tasks = [asyncio.ensure_future(step) for step in steps]  # type: ignore[call-overload]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _supervise(home: Home) -> int:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    # The terminal that started the stack may close.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    return await Supervisor(home).run(stop)
+
+
+def main() -> int:
+    home = Home.from_environment()
+    home.create()
+    with home.supervisor_lock.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return ALREADY_RUNNING
+        code = asyncio.Runner().run(_supervise(home))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # An orderly end would wait for a download that goes on in a thread.
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        sys.exit(main())
