@@ -1,0 +1,197 @@
+"""The AsyncAPI 3.0 document of the bus, generated from the declared topics and messages."""
+
+import inspect
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic.json_schema import models_json_schema
+
+from libs.contracts import commands
+from libs.contracts.asyncapi_headers import CORRELATION_ID_SCHEMA, header_schemas, headers_of
+from libs.contracts.messages import Command, CommandRejected, Message, command_models, event_models
+from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind
+
+M = TypeVar("M", bound=Message)
+
+EXAMPLES: Final = Path(__file__).parent / "examples"
+_CONTRACTS: Final = (commands.__package__ or "").rpartition(".")[0]
+_DOCUMENT_VERSION: Final = "1.0.0"
+_DESCRIPTION: Final = """\
+Commands ask a service to do something; exactly one terminal event, whose `ce_causationid` is the command's `ce_id`,
+ends each of them. Events tell what happened and are a public contract: any consumer with a group of its own may read
+them. Every record's key is the correlation id.
+
+Delivery is at least once: drop what you have seen by `ce_id`. Order holds per subject: `ce_sequence` counts the events
+of one `ce_subject`. Ignore event types and fields that you do not know; a breaking change is a new type (`.v2`).
+A payload too large for the bus is replaced by `ce_dataref` and `ce_datahash`.
+"""
+
+
+def document(server: str | None = None, prefix: str = "") -> dict[str, Any]:
+    """The document as JSON-ready data; ``server`` is ``host:port`` of a broker, ``prefix`` that of topic names."""
+    messages = published_messages()
+    result: dict[str, Any] = {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Agent Execution Service",
+            "version": _DOCUMENT_VERSION,
+            "description": _DESCRIPTION,
+        },
+        "defaultContentType": "application/json",
+        "channels": {topic.name: _channel(topic, prefix, messages) for topic in TOPICS},
+        "operations": _operations(messages),
+        "components": {
+            "messages": {name: _message(name, model) for name, (model, _) in messages.items()},
+            "schemas": {**header_schemas(), **_payload_schemas()},
+        },
+    }
+    if server is not None:
+        result["servers"] = {"kafka": {"host": server, "protocol": "kafka", "description": "Apache Kafka"}}
+    return result
+
+
+def published_messages() -> dict[str, tuple[type[Message], Topic]]:
+    """Every message of the contracts by its type, ``….rejected`` ones included, with the topic it travels on."""
+    found: dict[str, tuple[type[Message], Topic]] = {}
+    for event in _of_contracts(event_models().values()):
+        found[event.TYPE] = (event, event.TOPIC)
+    for command in _of_contracts(command_models().values()):
+        found[command.TYPE] = (command, command.TOPIC)
+        found[command.rejected_type()] = (CommandRejected, events_topic(command.TOPIC))
+    return dict(sorted(found.items()))
+
+
+def examples_of(message_type: str) -> list[dict[str, Any]]:
+    """The published examples of a message: ``<type>.json``, and ``<type>+<label>.json`` for further ones."""
+    files = [EXAMPLES / f"{message_type}.json", *sorted(EXAMPLES.glob(f"{message_type}+*.json"))]
+    return [json.loads(file.read_text()) for file in files if file.exists()]
+
+
+def events_topic(commands_topic: Topic) -> Topic:
+    """Where the owner of a commands topic tells how its commands ended."""
+    return next(
+        topic for topic in TOPICS if topic.owner == commands_topic.owner and topic.kind is TopicKind.EVENTS
+    )
+
+
+def _of_contracts(models: Iterable[type[M]]) -> list[type[M]]:
+    # Subclasses made elsewhere, as by a test, are no part of what is published.
+    return [model for model in models if model.__module__.startswith(f"{_CONTRACTS}.")]
+
+
+def _channel(topic: Topic, prefix: str, messages: dict[str, tuple[type[Message], Topic]]) -> dict[str, Any]:
+    return {
+        "address": prefix + topic.name,
+        "title": topic.name,
+        "description": f"{topic.description} Keyed by the correlation id. Owner: {topic.owner}.",
+        "messages": {
+            name: {"$ref": f"#/components/messages/{name}"}
+            for name, (_, home) in messages.items()
+            if home == topic
+        },
+        "bindings": {
+            "kafka": {
+                "topic": prefix + topic.name,
+                "partitions": topic.partitions,
+                "topicConfiguration": {
+                    "cleanup.policy": ["delete"],
+                    "retention.ms": topic.retention_ms,
+                    "max.message.bytes": MAX_MESSAGE_BYTES,
+                },
+                "bindingVersion": "0.5.0",
+            }
+        },
+    }
+
+
+def _operations(messages: dict[str, tuple[type[Message], Topic]]) -> dict[str, Any]:
+    operations: dict[str, Any] = {}
+    for topic in TOPICS:
+        names = [name for name, (_, home) in messages.items() if home == topic]
+        sender = "gateway" if topic.kind is TopicKind.COMMANDS else topic.owner
+        operations[f"{sender}-sends-{topic.name}"] = _operation("send", sender, topic, names)
+        for consumer in topic.consumers:
+            operations[f"{consumer}-receives-{topic.name}"] = _operation("receive", consumer, topic, names)
+    for name, (model, topic) in messages.items():
+        if issubclass(model, Command):
+            operations[f"{topic.owner}-carries-out-{model.__name__}"] = {
+                **_operation("receive", topic.owner, topic, [name]),
+                "summary": _summary(model),
+                "reply": _reply(model, events_topic(topic)),
+            }
+    return operations
+
+
+def _operation(action: str, service: str, topic: Topic, names: list[str]) -> dict[str, Any]:
+    return {
+        "action": action,
+        "channel": {"$ref": f"#/channels/{topic.name}"},
+        "title": f"{service} {action}s {topic.name}",
+        "tags": [{"name": service}],
+        "messages": [{"$ref": f"#/channels/{topic.name}/messages/{name}"} for name in names],
+    }
+
+
+def _reply(command: type[Command], topic: Topic) -> dict[str, Any]:
+    return {
+        "channel": {"$ref": f"#/channels/{topic.name}"},
+        "messages": [
+            {"$ref": f"#/channels/{topic.name}/messages/{name}"} for name in sorted(command.outcome_types())
+        ],
+    }
+
+
+def _message(name: str, model: type[Message]) -> dict[str, Any]:
+    is_command = issubclass(model, Command)
+    return {
+        "name": name,
+        "title": model.__name__,
+        "summary": _summary(model),
+        "contentType": "application/json",
+        "tags": [{"name": "command" if is_command else "event"}],
+        "correlationId": {
+            "description": "The caller's label, which is also the record's key.",
+            "location": "$message.header#/ce_correlationid",
+        },
+        "headers": headers_of(name, is_command=is_command),
+        "payload": {"$ref": f"#/components/schemas/{model.__name__}"},
+        "bindings": {"kafka": {"key": CORRELATION_ID_SCHEMA, "bindingVersion": "0.5.0"}},
+        "examples": [
+            {"name": name, "headers": example["headers"], "payload": example["payload"]}
+            for example in examples_of(name)
+        ],
+    }
+
+
+def _summary(model: type[Message]) -> str:
+    own = vars(model).get("__doc__")
+    return " ".join(inspect.cleandoc(own).split()) if own else model.__name__
+
+
+def _payload_schemas() -> dict[str, Any]:
+    models = [
+        *_of_contracts(event_models().values()),
+        *_of_contracts(command_models().values()),
+        CommandRejected,
+    ]
+    _, schema = models_json_schema(
+        [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
+    )
+    definitions: dict[str, Any] = schema["$defs"]
+    return {name: _with_plain_discriminators(definition) for name, definition in definitions.items()}
+
+
+def _with_plain_discriminators(schema: Any) -> Any:
+    """OpenAPI's discriminator is an object, AsyncAPI's the name of the property."""
+    if isinstance(schema, list):
+        return [_with_plain_discriminators(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: value["propertyName"]
+        if name == "discriminator" and "propertyName" in value
+        else _with_plain_discriminators(value)
+        for name, value in schema.items()
+    }

@@ -1,0 +1,76 @@
+"""Every example ever published is read by today's models. A published example is never changed, only added to."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from libs.contracts.asyncapi import EXAMPLES, examples_of, published_messages
+from libs.contracts.envelope import envelope_from
+from libs.contracts.identifiers import is_correlation_id
+from libs.contracts.messages import Command
+
+FILES = sorted(EXAMPLES.glob("*.json"))
+MESSAGES = published_messages()
+
+
+def type_of(file: Path) -> str:
+    return file.name.removesuffix(".json").partition("+")[0]
+
+
+def contains(whole: Any, part: Any) -> bool:
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(
+            name in whole and contains(whole[name], value) for name, value in part.items()
+        )
+    if isinstance(part, list):
+        return isinstance(whole, list) and len(whole) == len(part) and all(map(contains, whole, part))
+    return bool(whole == part)
+
+
+def test_every_message_type_has_an_example() -> None:
+    assert [name for name in MESSAGES if not examples_of(name)] == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_an_example_parses_and_encodes_to_the_same_fields(file: Path) -> None:
+    model, topic = MESSAGES[type_of(file)]
+    example = json.loads(file.read_text())
+
+    message = model.decode(json.dumps(example["payload"]).encode())
+
+    assert contains(json.loads(message.encode()), example["payload"])
+    assert example["topic"] == topic.name
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_headers_of_an_example_are_an_envelope(file: Path) -> None:
+    example = json.loads(file.read_text())
+
+    envelope = envelope_from((name, value.encode()) for name, value in example["headers"].items())
+
+    assert envelope.type == type_of(file)
+    assert envelope.correlation_id == example["key"]
+    assert is_correlation_id(example["key"])
+    written = {name: value.decode() for name, value in envelope.headers()}
+    assert written == example["headers"]
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_unknown_fields_are_ignored(name: str) -> None:
+    model, _ = MESSAGES[name]
+    payload = examples_of(name)[0]["payload"]
+
+    message = model.decode(json.dumps({**payload, "added_later": {"by": "a newer service"}}).encode())
+
+    assert message == model.decode(json.dumps(payload).encode())
+
+
+def test_a_command_ends_in_one_of_its_outcomes_or_a_rejection_on_the_topic_of_events() -> None:
+    for name, (model, topic) in MESSAGES.items():
+        if not issubclass(model, Command):
+            continue
+        assert model.OUTCOMES, name
+        for outcome in model.outcome_types():
+            assert MESSAGES[outcome][1].name == f"{topic.owner}-events"

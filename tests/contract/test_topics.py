@@ -1,0 +1,37 @@
+import re
+
+import pytest
+
+from libs.contracts.topics import TOPICS, Topic, TopicKind, all_topics
+
+SERVICES = {"gateway", "registry", "runtime", "ingestion", "artifacts"}
+
+
+@pytest.mark.parametrize("topic", all_topics(), ids=lambda topic: topic.name)
+def test_every_topic_is_declared_in_full(topic: Topic) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", topic.name)
+    assert topic.owner in SERVICES
+    assert set(topic.consumers) <= SERVICES
+    assert topic.description
+    assert topic.partitions >= 1
+    assert topic.retention_ms >= topic.segment_ms or topic.kind is TopicKind.DELTAS
+
+
+def test_names_are_unique() -> None:
+    names = [topic.name for topic in all_topics()]
+
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.name)
+def test_every_topic_but_dead_letters_has_a_consumer(topic: Topic) -> None:
+    assert topic.consumers
+    if topic.kind is TopicKind.COMMANDS:
+        assert topic.consumers == (topic.owner,)
+
+
+def test_commands_are_kept_three_days_and_inboxes_can_outlive_them() -> None:
+    commands = [topic for topic in TOPICS if topic.kind is TopicKind.COMMANDS]
+
+    assert {topic.retention_ms for topic in commands} == {3 * 24 * 3600 * 1000}
+    assert {topic.segment_ms for topic in commands} == {24 * 3600 * 1000}
