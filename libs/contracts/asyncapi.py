@@ -19,18 +19,18 @@ EXAMPLES: Final = Path(__file__).parent / "examples"
 _CONTRACTS: Final = (commands.__package__ or "").rpartition(".")[0]
 _DOCUMENT_VERSION: Final = "1.0.0"
 _DESCRIPTION: Final = """\
-Commands ask a service to do something; exactly one terminal event, whose `ce_causationid` is the command's `ce_id`,
-ends each of them. Events tell what happened and are a public contract: any consumer with a group of its own may read
-them. Every record's key is the correlation id.
+Commands ask a service to do something; exactly one terminal event, whose `ce_causationid` is the command's
+`ce_id`, ends each of them. Events tell what happened and are a public contract: any consumer with a group of its
+own may read them. Every record's key is the correlation id.
 
-Delivery is at least once: drop what you have seen by `ce_id`. Order holds per subject: `ce_sequence` counts the events
-of one `ce_subject`. Ignore event types and fields that you do not know; a breaking change is a new type (`.v2`).
-A payload too large for the bus is replaced by `ce_dataref` and `ce_datahash`.
+Delivery is at least once: drop what you have seen by `ce_id`. Order holds per subject: `ce_sequence` counts the
+events of one `ce_subject`. Ignore event types and fields that you do not know; a breaking change is a new type
+(`.v2`). A payload too large for the bus is replaced by `ce_dataref` and `ce_datahash`.
 """
 
 
 def document(server: str | None = None, prefix: str = "") -> dict[str, Any]:
-    """The document as JSON-ready data; ``server`` is ``host:port`` of a broker, ``prefix`` that of topic names."""
+    """The document as JSON-ready data. ``server``: ``host:port`` of a broker; ``prefix``: of topic names."""
     messages = published_messages()
     result: dict[str, Any] = {
         "asyncapi": "3.0.0",
@@ -53,7 +53,7 @@ def document(server: str | None = None, prefix: str = "") -> dict[str, Any]:
 
 
 def published_messages() -> dict[str, tuple[type[Message], Topic]]:
-    """Every message of the contracts by its type, ``….rejected`` ones included, with the topic it travels on."""
+    """Every message of the contracts by its type, ``….rejected`` included, with the topic it travels on."""
     found: dict[str, tuple[type[Message], Topic]] = {}
     for event in _of_contracts(event_models().values()):
         found[event.TYPE] = (event, event.TOPIC)
@@ -71,9 +71,7 @@ def examples_of(message_type: str) -> list[dict[str, Any]]:
 
 def events_topic(commands_topic: Topic) -> Topic:
     """Where the owner of a commands topic tells how its commands ended."""
-    return next(
-        topic for topic in TOPICS if topic.owner == commands_topic.owner and topic.kind is TopicKind.EVENTS
-    )
+    return next(topic for topic in TOPICS if topic.owner == commands_topic.owner and topic.kind is TopicKind.EVENTS)
 
 
 def _of_contracts(models: Iterable[type[M]]) -> list[type[M]]:
@@ -87,9 +85,7 @@ def _channel(topic: Topic, prefix: str, messages: dict[str, tuple[type[Message],
         "title": topic.name,
         "description": f"{topic.description} Keyed by the correlation id. Owner: {topic.owner}.",
         "messages": {
-            name: {"$ref": f"#/components/messages/{name}"}
-            for name, (_, home) in messages.items()
-            if home == topic
+            name: {"$ref": f"#/components/messages/{name}"} for name, (_, home) in messages.items() if home == topic
         },
         "bindings": {
             "kafka": {
@@ -137,9 +133,7 @@ def _operation(action: str, service: str, topic: Topic, names: list[str]) -> dic
 def _reply(command: type[Command], topic: Topic) -> dict[str, Any]:
     return {
         "channel": {"$ref": f"#/channels/{topic.name}"},
-        "messages": [
-            {"$ref": f"#/channels/{topic.name}/messages/{name}"} for name in sorted(command.outcome_types())
-        ],
+        "messages": [{"$ref": f"#/channels/{topic.name}/messages/{name}"} for name in sorted(command.outcome_types())],
     }
 
 

@@ -42,8 +42,8 @@ _COMMAND_ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_identity": {**_TEXT, "description": "The caller, signed by the gateway."},
 }
 _REQUIRED: Final = (
-    "ce_specversion", "ce_id", "ce_type", "ce_source", "ce_subject", "ce_time", "ce_correlationid", "ce_companyid",
-    "content-type",
+    "ce_specversion", "ce_id", "ce_type", "ce_source", "ce_subject", "ce_time", "ce_correlationid",
+    "ce_companyid", "content-type",
 )  # fmt: skip
 
 

@@ -1,0 +1,111 @@
+"""The ports to a broker. Two implementations pass the same test suite: Kafka and one in memory."""
+
+from asyncio import Future
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+Headers = Sequence[tuple[str, bytes]]
+
+
+class BusUnavailable(Exception):
+    """The broker cannot be reached or does not answer in time."""
+
+
+class MessageRefused(Exception):
+    """The broker answered, but will never take this message (too large, unknown topic, not allowed)."""
+
+
+class Partition(NamedTuple):
+    topic: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A message as it stands in a partition. ``topic`` is the declared name, without any prefix."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: str
+    value: bytes
+    headers: Headers
+
+    @property
+    def place(self) -> Partition:
+        return Partition(self.topic, self.partition)
+
+
+class Producer(Protocol):
+    """Sends in order: two messages of one key arrive in the order in which ``send`` was called."""
+
+    async def start(self) -> None:
+        """Returns at once; connecting goes on in the background until it succeeds."""
+
+    async def stop(self) -> None:
+        """Delivers what was taken, within a few seconds."""
+
+    async def send(self, topic: str, key: str, value: bytes, headers: Headers) -> "Future[None]":
+        """Take a message; the future ends when the broker has it, or with ``MessageRefused``.
+
+        Raises ``BusUnavailable`` when there is no connection. A future that does not end means an outage: the
+        message is delivered when the broker is back, unless this process ends first.
+        """
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the broker acknowledges what it is sent."""
+
+
+class Assignment(Protocol):
+    """What a consumer tells of its partitions. Both are awaited before the group goes on."""
+
+    async def assigned(self, partitions: frozenset[Partition]) -> None: ...
+
+    async def revoked(self, partitions: frozenset[Partition]) -> None: ...
+
+
+class Consumer(Protocol):
+    """A member of a group. Positions move only by ``commit``; a new group starts at the earliest message."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def poll(self, timeout: float, limit: int) -> list[Record]:
+        """Up to ``limit`` records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
+
+    async def commit(self, offsets: dict[Partition, int]) -> None:
+        """Record that everything before these offsets is done. Raises ``BusUnavailable``."""
+
+    def pause(self, paused: bool) -> None:
+        """Stop or resume fetching; holds for partitions that are assigned later, too."""
+
+
+class Tail(Protocol):
+    """A reader of whole topics from their end, without a group: every replica sees everything."""
+
+    async def start(self) -> None:
+        """Returns once the reader is in position: whatever is sent from then on will be read."""
+
+    async def stop(self) -> None: ...
+
+    async def poll(self, timeout: float) -> list[Record]:
+        """What has arrived, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
+
+    async def answering(self) -> bool:
+        """Whether the broker answered this reader within the last few seconds."""
+
+
+class Bus(Protocol):
+    """A broker: makes producers and readers. Names of topics and groups are prefixed inside."""
+
+    def producer(self) -> Producer: ...
+
+    def consumer(self, group: str, topics: Sequence[str], assignment: Assignment) -> Consumer: ...
+
+    def tail(self, topics: Sequence[str]) -> Tail: ...
+
+
+Deliver = Callable[[Record], Awaitable[None]]

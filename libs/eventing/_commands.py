@@ -1,0 +1,225 @@
+"""Carries out commands: once each, with exactly one terminal event."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
+
+import structlog
+from pydantic import ValidationError
+
+from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
+from libs.contracts.errors import (
+    AuthenticationFailed,
+    InternalError,
+    ServiceError,
+    ServiceUnavailable,
+    TimedOut,
+)
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Command, CommandRejected
+from libs.contracts.timestamps import parse_time
+from libs.eventing import _inbox as inbox
+from libs.eventing._bus import Record
+from libs.eventing._errors import PoisonMessage
+from libs.eventing._identity_tokens import IdentitySigner
+from libs.eventing._origin import EventDraft, Origin
+from libs.eventing._outbox import Outbox, Transaction
+from libs.persistence import Database
+
+_log = structlog.get_logger("eventing.commands")
+_CONSUMER: Final = "commands"
+_PREPARE_SECONDS: Final = 8.0
+_OLDEST: Final = timedelta(days=3)
+
+C = TypeVar("C", bound=Command)
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandContext:
+    """Who asked for a command, and what its events refer to. ``origin.causation_id`` is the command's id."""
+
+    command_id: str
+    identity: Identity
+    origin: Origin
+    time: str
+
+
+Handle = Callable[[Transaction, C, CommandContext], Awaitable[None]]
+HandlePrepared = Callable[[Transaction, C, CommandContext, P], Awaitable[None]]
+Prepare = Callable[[C, CommandContext], Awaitable[P]]
+TakeOver = Callable[[C, CommandContext], Awaitable[None]]
+Lookup = Callable[[str], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    command: type[Command]
+    take_over: TakeOver[Any] | None = None
+    handle: Handle[Any] | None = None
+    handle_prepared: HandlePrepared[Any, Any] | None = None
+    prepare: Prepare[Any, Any] | None = None
+    ends_later: bool = False
+
+
+class CommandRouter:
+    """Finds the handler of a command and keeps the promises around it.
+
+    A command takes effect once: its inbox row, its effects and its events are one transaction. A repeat
+    publishes the recorded outcome again. A ``ServiceError`` becomes the ``….rejected`` event; any other error is
+    tried again by the consumer and, when that gives up, becomes a rejection as well.
+    """
+
+    def __init__(self, database: Database, outbox: Outbox, signer: IdentitySigner) -> None:
+        self.lookups: list[Lookup] = []
+        self._database = database
+        self._outbox = outbox
+        self._signer = signer
+        self._routes: dict[str, _Route] = {}
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that hold the commands handled."""
+        return sorted({route.command.TOPIC.name for route in self._routes.values()})
+
+    def handle(self, command: type[C], handler: Handle[C], *, ends_later: bool = False) -> None:
+        """Carry out a command in one transaction.
+
+        The handler emits one of the command's outcomes, unless ``ends_later`` says that other work will.
+        """
+        self._routes[command.TYPE] = _Route(command, handle=handler, ends_later=ends_later)
+
+    def handle_prepared(self, command: type[C], prepare: Prepare[C, P], handler: HandlePrepared[C, P]) -> None:
+        """Like ``handle``, after remote calls that must not happen inside the transaction (8 s at most)."""
+        self._routes[command.TYPE] = _Route(command, prepare=prepare, handle_prepared=handler)
+
+    def take_over(self, command: type[C], handler: TakeOver[C]) -> None:
+        """Leave idempotency, state and outcome to the handler; only its ``ServiceError`` is rendered here."""
+        self._routes[command.TYPE] = _Route(command, take_over=handler, ends_later=True)
+
+    async def knows(self, command_id: str) -> bool:
+        """Whether the command has been taken up, ended or not."""
+        for lookup in self.lookups:
+            if await lookup(command_id):
+                return True
+        async with self._database.connection() as connection:
+            return await inbox.knows(connection, _CONSUMER, command_id)
+
+    async def deliver(self, record: Record) -> None:
+        """Carry out the command in a record. Raises ``PoisonMessage`` for what can never be one."""
+        envelope = self._envelope(record)
+        route = self._routes.get(envelope.type)
+        if route is None:
+            _log.info("command.ignored", type=envelope.type, command_id=envelope.id)
+            return
+        context = self._context(envelope)
+        structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, command_id=envelope.id)
+        try:
+            # A redelivery may come after the expiry; what was taken up before it stays taken up.
+            if _is_expired(envelope) and not await self.knows(envelope.id):
+                raise TimedOut("the command expired before it was taken up; nothing was done")
+            command = self._decode(route, record)
+            await self._carry_out(route, command, context)
+        except inbox.AlreadyProcessed:
+            await self._repeat_outcome(context)
+        except ServiceError as refusal:
+            await self._reject(route, context, refusal)
+
+    async def give_up(self, record: Record, reason: str) -> None:
+        """End a command that is dead-lettered, as far as it can be read at all."""
+        try:
+            envelope = self._envelope(record)
+            context = self._context(envelope)
+        except PoisonMessage:
+            return
+        route = self._routes.get(envelope.type)
+        if route is not None and not await self.knows(envelope.id):
+            _log.error("command.given_up", type=envelope.type, command_id=envelope.id, reason=reason)
+            await self._reject(route, context, InternalError("the command could not be carried out"))
+
+    @staticmethod
+    def _envelope(record: Record) -> Envelope:
+        try:
+            return envelope_from(record.headers)
+        except MalformedEnvelope as problem:
+            raise PoisonMessage(str(problem)) from problem
+
+    def _context(self, envelope: Envelope) -> CommandContext:
+        try:
+            identity = self._signer.verify_command(envelope.identity or "")
+        except AuthenticationFailed as problem:
+            raise PoisonMessage("the command carries no valid identity") from problem
+        if identity.company_id != envelope.company_id:
+            raise PoisonMessage("the command's company is not its caller's")
+        origin = Origin(identity.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
+        return CommandContext(envelope.id, identity, origin, envelope.time)
+
+    @staticmethod
+    def _decode(route: _Route, record: Record) -> Command:
+        try:
+            return route.command.decode(record.value)
+        except ValidationError as problem:
+            raise PoisonMessage(f"not a {route.command.TYPE}: {problem.error_count()} errors") from problem
+
+    async def _carry_out(self, route: _Route, command: Command, context: CommandContext) -> None:
+        if route.take_over is not None:
+            await route.take_over(command, context)
+            return
+        prepared = await self._prepare(route, command, context)
+        async with self._outbox.transaction(context.origin) as transaction:
+            await inbox.enter(transaction.connection, _CONSUMER, context.command_id)
+            if route.handle is not None:
+                await route.handle(transaction, command, context)
+            if route.handle_prepared is not None:
+                await route.handle_prepared(transaction, command, context, prepared)
+            self._check_outcome(route, transaction)
+
+    async def _prepare(self, route: _Route, command: Command, context: CommandContext) -> object:
+        if route.prepare is None:
+            return None
+        if await self.knows(context.command_id):
+            raise inbox.AlreadyProcessed(context.command_id)
+        try:
+            return await asyncio.wait_for(route.prepare(command, context), _PREPARE_SECONDS)
+        except TimeoutError as problem:
+            raise ServiceUnavailable("a service that this needs did not answer in time", retry_after=2) from problem
+
+    @staticmethod
+    def _check_outcome(route: _Route, transaction: Transaction) -> None:
+        outcomes = route.command.outcome_types()
+        if not route.ends_later and not any(draft.event.TYPE in outcomes for draft in transaction.drafts):
+            raise RuntimeError(f"the handler of {route.command.TYPE} emitted no outcome")
+
+    async def _reject(self, route: _Route, context: CommandContext, refusal: ServiceError) -> None:
+        draft = EventDraft(
+            CommandRejected(error=refusal.info()),
+            subject=context.command_id,
+            origin=context.origin,
+            sequence=1,
+            type=route.command.rejected_type(),
+            topic=_events_topic(route.command),
+        )
+        try:
+            async with self._outbox.transaction(context.origin) as transaction:
+                await inbox.enter(transaction.connection, _CONSUMER, context.command_id)
+                transaction.drafts.append(draft)
+        except inbox.AlreadyProcessed:
+            await self._repeat_outcome(context)
+
+    async def _repeat_outcome(self, context: CommandContext) -> None:
+        outcome = await self._outbox.outcome(context.command_id)
+        _log.info("command.repeated", command_id=context.command_id, ended=outcome is not None)
+        if outcome is not None:
+            await self._outbox.republish(outcome)
+
+
+def _is_expired(envelope: Envelope) -> bool:
+    now = datetime.now(UTC)
+    expired = envelope.expires_at is not None and parse_time(envelope.expires_at) <= now
+    return expired or parse_time(envelope.time) <= now - _OLDEST
+
+
+def _events_topic(command: type[Command]) -> str:
+    return command.TOPIC.name.removesuffix("-commands") + "-events"

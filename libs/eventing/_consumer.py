@@ -1,0 +1,205 @@
+"""A consumer loop: concurrent across keys, in order within one, offsets committed past what is done."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from libs.eventing._bus import Bus, BusUnavailable, Consumer, Partition, Record
+from libs.eventing._dead_letters import DeadLetters
+from libs.eventing._errors import PoisonMessage
+from libs.eventing._offsets import OffsetTracker
+from libs.eventing._retry import RetryPolicy
+
+_log = structlog.get_logger("eventing.consumer")
+_POLL_SECONDS: Final = 0.5
+_POLL_RECORDS: Final = 500
+_COMMIT_SECONDS: Final = 1.0
+_REVOKE_SECONDS: Final = 3.0
+_RECONNECT_SECONDS: Final = 1.0
+
+
+class Handler(Protocol):
+    """What is done with the messages. Both may be called again for a message whose offset was not committed."""
+
+    async def deliver(self, record: Record) -> None:
+        """Done when it returns. ``PoisonMessage`` dead-letters; any other error is tried again."""
+
+    async def give_up(self, record: Record, reason: str) -> None:
+        """The message goes to the dead letters; tell whoever waits for its outcome."""
+
+
+class ConsumerLoop:
+    """One group member that runs until it is stopped.
+
+    ``high_water`` messages in work pause the fetching, half of it resumes it. ``joined`` tells readiness: the
+    group has given this member its, possibly empty, assignment.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        handler: Handler,
+        dead_letters: DeadLetters,
+        *,
+        group: str,
+        topics: Sequence[str],
+        high_water: int = 1000,
+        retry: RetryPolicy | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.joined = False
+        self.group = group
+        self._bus = bus
+        self._handler = handler
+        self._dead_letters = dead_letters
+        self._topics = topics
+        self._high_water = high_water
+        self._retry = retry or RetryPolicy()
+        self._sleep = sleep
+        self._trackers: dict[Partition, OffsetTracker] = {}
+        self._lanes: dict[tuple[Partition, str], deque[Record]] = {}
+        self._tasks: dict[tuple[Partition, str], asyncio.Task[None]] = {}
+        self._consumer: Consumer | None = None
+        self._stopping = asyncio.Event()
+        self._committed_at = 0.0
+
+    async def run(self) -> None:
+        """Consume until ``stop``; an unreachable broker is waited for."""
+        while not self._stopping.is_set():
+            consumer = self._consumer = self._bus.consumer(self.group, self._topics, self)
+            try:
+                await consumer.start()
+                await self._consume(consumer)
+            except BusUnavailable as problem:
+                self.joined = False
+                _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
+                await self._sleep(_RECONNECT_SECONDS)
+            finally:
+                await consumer.stop()
+
+    async def stop(self) -> None:
+        """Take nothing more; ``run`` returns when what is in work is done or handed back uncommitted."""
+        self._stopping.set()
+
+    async def _consume(self, consumer: Consumer) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._stopping.is_set():
+            consumer.pause(self._over_limit())
+            for record in await consumer.poll(_POLL_SECONDS, _POLL_RECORDS):
+                self._take(record)
+            if loop.time() - self._committed_at >= _COMMIT_SECONDS:
+                await self._commit(consumer)
+                self._committed_at = loop.time()
+        await self._drain(frozenset(self._trackers))
+
+    def _over_limit(self) -> bool:
+        waiting = sum(tracker.unfinished for tracker in self._trackers.values())
+        return waiting >= self._high_water
+
+    def _take(self, record: Record) -> None:
+        tracker = self._trackers.get(record.place)
+        if tracker is None:
+            return
+        tracker.start(record.offset)
+        lane = (record.place, record.key)
+        waiting = self._lanes.get(lane)
+        if waiting is not None:
+            waiting.append(record)
+            return
+        self._lanes[lane] = deque((record,))
+        self._tasks[lane] = asyncio.create_task(self._work_off(lane), name=f"consume {self.group}")
+
+    async def _work_off(self, lane: tuple[Partition, str]) -> None:
+        waiting = self._lanes[lane]
+        tracker = self._trackers[lane[0]]
+        try:
+            while waiting:
+                await self._process(waiting[0])
+                tracker.finish(waiting.popleft().offset)
+        finally:
+            self._lanes.pop(lane, None)
+            self._tasks.pop(lane, None)
+
+    async def _process(self, record: Record) -> None:
+        started = self._retry.clock()
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                await self._handler.deliver(record)
+                return
+            except PoisonMessage as problem:
+                reason = str(problem)
+                break
+            except Exception as problem:
+                outage = self._retry.is_outage(problem)
+                if not outage and self._retry.clock() - started >= self._retry.give_up_after:
+                    reason = repr(problem)
+                    break
+                _log.warning(
+                    "message.retried",
+                    group=self.group,
+                    offset=record.offset,
+                    attempt=attempt,
+                    outage=outage,
+                    exc_info=not outage,
+                )
+            await self._sleep(self._retry.wait(attempt))
+        await self._bury(record, reason, attempt)
+
+    async def _bury(self, record: Record, reason: str, attempts: int) -> None:
+        attempt = 0
+        while True:
+            try:
+                await self._handler.give_up(record, reason)
+                await self._dead_letters.put(record, reason=reason, attempts=attempts)
+                return
+            except Exception as problem:
+                attempt += 1
+                _log.warning("message.not_buried", group=self.group, offset=record.offset, problem=repr(problem))
+            await self._sleep(self._retry.wait(attempt))
+
+    async def _commit(self, consumer: Consumer) -> None:
+        moved = {
+            place: position
+            for place, tracker in self._trackers.items()
+            if (position := tracker.position_to_commit()) is not None
+        }
+        if not moved:
+            return
+        try:
+            await consumer.commit(moved)
+        except BusUnavailable as problem:
+            _log.warning("consumer.commit_failed", group=self.group, problem=str(problem))
+            return
+        for place, position in moved.items():
+            if place in self._trackers:
+                self._trackers[place].committed(position)
+
+    async def assigned(self, partitions: frozenset[Partition]) -> None:
+        self._trackers = {place: self._trackers.get(place) or OffsetTracker() for place in partitions}
+        self.joined = True
+
+    async def revoked(self, partitions: frozenset[Partition]) -> None:
+        """Finish quickly what is in work there; the rest is read again by whoever gets the partitions."""
+        await self._drain(partitions)
+        for place in partitions:
+            self._trackers.pop(place, None)
+
+    async def _drain(self, partitions: frozenset[Partition]) -> None:
+        lanes = [lane for lane in self._tasks if lane[0] in partitions]
+        for lane in lanes:
+            waiting = self._lanes[lane]
+            while len(waiting) > 1:
+                waiting.pop()
+        tasks = [self._tasks[lane] for lane in lanes]
+        if tasks:
+            _, unfinished = await asyncio.wait(tasks, timeout=_REVOKE_SECONDS)
+            for task in unfinished:
+                task.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+        if self._consumer is not None:
+            await self._commit(self._consumer)

@@ -1,0 +1,41 @@
+"""Where messages go that cannot be processed: kept with the reason, for people to look at and replay."""
+
+import structlog
+
+from libs.contracts.timestamps import now_text
+from libs.contracts.topics import TOPICS, dead_letter_topic
+from libs.eventing._bus import Producer, Record
+
+_log = structlog.get_logger("eventing.dead_letters")
+_TOPICS = {topic.name: topic for topic in TOPICS}
+
+
+class DeadLetters:
+    """The dead letters of one consumer."""
+
+    def __init__(self, producer: Producer, *, consumer: str) -> None:
+        self._producer = producer
+        self._consumer = consumer
+        self.count = 0
+
+    async def put(self, record: Record, *, reason: str, attempts: int) -> None:
+        """Returns when the broker has the letter. Raises ``BusUnavailable``; the caller tries again."""
+        topic = dead_letter_topic(_TOPICS[record.topic], self._consumer)
+        headers = [
+            *record.headers,
+            ("dlq_topic", record.topic.encode()),
+            ("dlq_partition", str(record.partition).encode()),
+            ("dlq_offset", str(record.offset).encode()),
+            ("dlq_reason", reason.encode()[:4000]),
+            ("dlq_attempts", str(attempts).encode()),
+            ("dlq_time", now_text().encode()),
+        ]
+        await (await self._producer.send(topic.name, record.key, record.value, headers))
+        self.count += 1
+        _log.error(
+            "message.dead_lettered",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            reason=reason,
+        )

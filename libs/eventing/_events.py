@@ -1,0 +1,62 @@
+"""Follows the events of other services: each takes effect once."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import structlog
+from pydantic import ValidationError
+
+from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
+from libs.contracts.messages import Event
+from libs.eventing import _inbox as inbox
+from libs.eventing._bus import Record
+from libs.eventing._errors import PoisonMessage
+from libs.eventing._origin import Origin
+from libs.eventing._outbox import Outbox, Transaction
+from libs.eventing._payloads import PayloadReader
+
+_log = structlog.get_logger("eventing.events")
+E = TypeVar("E", bound=Event)
+React = Callable[[Transaction, E, Envelope], Awaitable[None]]
+
+
+class EventRouter:
+    """Runs a reaction to an event in one transaction with its inbox row; events emitted there name it as cause."""
+
+    def __init__(self, outbox: Outbox, payloads: PayloadReader, *, consumer: str) -> None:
+        self._outbox = outbox
+        self._payloads = payloads
+        self._consumer = consumer
+        self._routes: dict[str, tuple[type[Event], React[Any]]] = {}
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that hold the events reacted to."""
+        return sorted({event.TOPIC.name for event, _ in self._routes.values()})
+
+    def on(self, event: type[E], react: React[E]) -> None:
+        self._routes[event.TYPE] = (event, react)
+
+    async def deliver(self, record: Record) -> None:
+        """React to the event in a record; unknown types are passed over."""
+        try:
+            envelope = envelope_from(record.headers)
+        except MalformedEnvelope as problem:
+            raise PoisonMessage(str(problem)) from problem
+        if envelope.type not in self._routes:
+            return
+        model, react = self._routes[envelope.type]
+        structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, event_id=envelope.id)
+        origin = Origin(envelope.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
+        try:
+            event = model.decode(await self._payloads.read(envelope, record.value))
+            async with self._outbox.transaction(origin) as transaction:
+                await inbox.enter(transaction.connection, self._consumer, envelope.id)
+                await react(transaction, event, envelope)
+        except ValidationError as problem:
+            raise PoisonMessage(f"not a {envelope.type}: {problem.error_count()} errors") from problem
+        except inbox.AlreadyProcessed:
+            _log.debug("event.repeated", event_id=envelope.id)
+
+    async def give_up(self, record: Record, reason: str) -> None:
+        """Nobody waits for a reaction, so there is nobody to tell."""

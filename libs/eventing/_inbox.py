@@ -1,0 +1,29 @@
+"""Remembers which messages have taken effect."""
+
+import psycopg
+
+from libs.persistence import Connection
+
+_CONSTRAINT = "pk_inbox"
+
+
+class AlreadyProcessed(Exception):
+    """The message took effect before; the transaction that met it again is void."""
+
+
+async def enter(connection: Connection, consumer: str, message_id: str) -> None:
+    """Note the message in the transaction of its effects. Raises ``AlreadyProcessed``, which aborts it."""
+    try:
+        await connection.execute("INSERT INTO inbox (consumer, message_id) VALUES (%s, %s)", (consumer, message_id))
+    except psycopg.errors.UniqueViolation as problem:
+        if problem.diag.constraint_name != _CONSTRAINT:
+            raise
+        raise AlreadyProcessed(message_id) from problem
+
+
+async def knows(connection: Connection, consumer: str, message_id: str) -> bool:
+    """Whether the message has taken effect."""
+    cursor = await connection.execute(
+        "SELECT 1 FROM inbox WHERE consumer = %s AND message_id = %s", (consumer, message_id)
+    )
+    return await cursor.fetchone() is not None

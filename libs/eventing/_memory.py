@@ -1,0 +1,161 @@
+"""The broker port in memory, for unit tests: same promises as Kafka's, one process."""
+
+import asyncio
+import zlib
+from asyncio import Future
+from collections import defaultdict
+from collections.abc import Sequence
+
+from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, Record
+
+
+class MemoryBus:
+    """A broker with ``partitions`` per topic. ``down`` makes every call fail as an outage does."""
+
+    def __init__(self, *, partitions: int = 3) -> None:
+        self.partitions = partitions
+        self.down = False
+        self.log: defaultdict[Partition, list[Record]] = defaultdict(list)
+        self.committed: dict[tuple[str, Partition], int] = {}
+        self._groups: defaultdict[str, list[MemoryConsumer]] = defaultdict(list)
+        self._arrived = asyncio.Condition()
+
+    def producer(self) -> "MemoryProducer":
+        return MemoryProducer(self)
+
+    def consumer(self, group: str, topics: Sequence[str], assignment: Assignment) -> "MemoryConsumer":
+        return MemoryConsumer(self, group, topics, assignment)
+
+    def tail(self, topics: Sequence[str]) -> "MemoryTail":
+        return MemoryTail(self, topics)
+
+    def check(self) -> None:
+        if self.down:
+            raise BusUnavailable("the memory bus is down")
+
+    def places(self, topics: Sequence[str]) -> list[Partition]:
+        return [Partition(topic, number) for topic in topics for number in range(self.partitions)]
+
+    def records(self, topic: str) -> list[Record]:
+        """Everything in a topic, partition by partition."""
+        return [record for place in self.places([topic]) for record in self.log[place]]
+
+    async def append(self, topic: str, key: str, value: bytes, headers: Headers) -> None:
+        place = Partition(topic, zlib.crc32(key.encode()) % self.partitions)
+        async with self._arrived:
+            offset = len(self.log[place])
+            self.log[place].append(Record(topic, place.number, offset, key, value, tuple(headers)))
+            self._arrived.notify_all()
+
+    async def read(self, positions: dict[Partition, int], timeout: float, limit: int) -> list[Record]:
+        """Records from these positions, which are moved past them."""
+        self.check()
+        found = self._take(positions, limit)
+        if not found:
+            async with self._arrived:
+                try:
+                    async with asyncio.timeout(timeout):
+                        await self._arrived.wait()
+                except TimeoutError:
+                    return []
+            found = self._take(positions, limit)
+        return found
+
+    def _take(self, positions: dict[Partition, int], limit: int) -> list[Record]:
+        found: list[Record] = []
+        for place, position in positions.items():
+            fresh = self.log[place][position : position + limit - len(found)]
+            positions[place] = position + len(fresh)
+            found.extend(fresh)
+        return found
+
+    async def rebalance(self, group: str, joining: "MemoryConsumer | None", leaving: "MemoryConsumer | None") -> None:
+        members = self._groups[group]
+        for member in members:
+            await member.give_up()
+        if joining is not None:
+            members.append(joining)
+        if leaving is not None and leaving in members:
+            members.remove(leaving)
+        for index, member in enumerate(members):
+            mine = self.places(member.topics)[index :: len(members)]
+            await member.take({place: self.committed.get((group, place), 0) for place in mine})
+
+
+class MemoryProducer:
+    def __init__(self, bus: MemoryBus) -> None:
+        self._bus = bus
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        return
+
+    async def send(self, topic: str, key: str, value: bytes, headers: Headers) -> "Future[None]":
+        self._bus.check()
+        await self._bus.append(topic, key, value, headers)
+        sent: Future[None] = asyncio.get_running_loop().create_future()
+        sent.set_result(None)
+        return sent
+
+    @property
+    def healthy(self) -> bool:
+        return not self._bus.down
+
+
+class MemoryConsumer:
+    def __init__(self, bus: MemoryBus, group: str, topics: Sequence[str], assignment: Assignment) -> None:
+        self.topics = list(topics)
+        self._bus = bus
+        self._group = group
+        self._assignment = assignment
+        self._positions: dict[Partition, int] = {}
+        self._paused = False
+
+    async def start(self) -> None:
+        self._bus.check()
+        await self._bus.rebalance(self._group, joining=self, leaving=None)
+
+    async def stop(self) -> None:
+        await self._bus.rebalance(self._group, joining=None, leaving=self)
+
+    async def take(self, positions: dict[Partition, int]) -> None:
+        self._positions = positions
+        await self._assignment.assigned(frozenset(positions))
+
+    async def give_up(self) -> None:
+        await self._assignment.revoked(frozenset(self._positions))
+        self._positions = {}
+
+    def pause(self, paused: bool) -> None:
+        self._paused = paused
+
+    async def poll(self, timeout: float, limit: int) -> list[Record]:
+        return await self._bus.read({} if self._paused else self._positions, timeout, limit)
+
+    async def commit(self, offsets: dict[Partition, int]) -> None:
+        self._bus.check()
+        for place, offset in offsets.items():
+            if place in self._positions:
+                self._bus.committed[self._group, place] = offset
+
+
+class MemoryTail:
+    def __init__(self, bus: MemoryBus, topics: Sequence[str]) -> None:
+        self._bus = bus
+        self._topics = list(topics)
+        self._positions: dict[Partition, int] = {}
+
+    async def start(self) -> None:
+        self._bus.check()
+        self._positions = {place: len(self._bus.log[place]) for place in self._bus.places(self._topics)}
+
+    async def stop(self) -> None:
+        self._positions = {}
+
+    async def poll(self, timeout: float) -> list[Record]:
+        return await self._bus.read(self._positions, timeout, 10_000)
+
+    async def answering(self) -> bool:
+        return not self._bus.down

@@ -1,0 +1,91 @@
+"""Transactions whose events are recorded with the state they tell of."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from libs.eventing import _outbox_table as table
+from libs.eventing._origin import EventDraft, Origin
+from libs.eventing._outbox_table import RecordedEvent
+from libs.eventing._publisher import Publisher
+from libs.persistence import Connection, Database
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Events recorded in a transaction; to be published once it is committed.
+
+    ``earlier`` are those of the same subjects that a process left behind when it ended.
+    """
+
+    earlier: Sequence[RecordedEvent]
+    events: Sequence[RecordedEvent]
+
+
+class Transaction:
+    """A database transaction and the events that become true with it."""
+
+    def __init__(self, connection: Connection, origin: Origin | None) -> None:
+        self.connection = connection
+        self.drafts: list[EventDraft] = []
+        self._origin = origin
+
+    def emit(self, event: Event, *, subject: str, sequence: int | None = None, origin: Origin | None = None) -> None:
+        """Record an event about ``subject`` when the transaction commits; it is published right after."""
+        origin = origin or self._origin
+        if origin is None:
+            raise ValueError("an event needs an origin")
+        self.drafts.append(EventDraft(event, subject=subject, origin=origin, sequence=sequence))
+
+
+class Outbox:
+    """Records events in the transaction of the state they tell of, and publishes them after the commit."""
+
+    def __init__(self, database: Database, publisher: Publisher, *, writer: str | None = None) -> None:
+        self._database = database
+        self._publisher = publisher
+        self._writer = writer or new_id()
+
+    @asynccontextmanager
+    async def transaction(self, origin: Origin | None = None) -> AsyncIterator[Transaction]:
+        """A transaction that ends with its events in the outbox, or with nothing at all."""
+        async with self._database.transaction() as connection:
+            transaction = Transaction(connection, origin)
+            yield transaction
+            appended = await self.append(connection, transaction.drafts)
+        self.publish(appended)
+
+    async def append(self, connection: Connection, drafts: Sequence[EventDraft]) -> Appended:
+        """Record events in a transaction of the caller's, who calls ``publish`` after the commit."""
+        if not drafts:
+            return Appended((), ())
+        events = await table.insert(connection, drafts, self._writer)
+        later = [event.subject for event in events if event.sequence > 1]
+        earlier = await table.left_behind(connection, later, self._writer) if later else []
+        return Appended(earlier, events)
+
+    def publish(self, appended: Appended) -> None:
+        """Hand recorded events to the publisher, in the order of the commits. Returns at once."""
+        self._publisher.publish(appended.earlier)
+        self._publisher.publish(appended.events)
+
+    async def outcome(self, command_id: str) -> RecordedEvent | None:
+        """The event that ended a command, if it has ended."""
+        async with self._database.connection() as connection:
+            return await table.outcome(connection, command_id)
+
+    async def payload(self, event_id: str, company_id: str) -> bytes | None:
+        """The payload of a recorded event of that company."""
+        async with self._database.connection() as connection:
+            return await table.payload(connection, event_id, company_id)
+
+    async def republish(self, event: RecordedEvent) -> None:
+        """Send a recorded event again under its own id. Raises ``BusUnavailable``."""
+        await self._publisher.republish(event)
+
+    async def waiting(self) -> tuple[int, float]:
+        """How many events wait to be published, and the age of the oldest in seconds."""
+        async with self._database.connection() as connection:
+            return await table.waiting(connection)

@@ -1,0 +1,201 @@
+"""The SQL of the outbox."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from psycopg.rows import class_row
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.timestamps import format_time
+from libs.eventing._origin import EventDraft, is_terminal
+from libs.persistence import Connection
+
+_COLUMNS: Final = (
+    "id, event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id, traceparent,"
+    " payload, created_at"
+)
+_APPEND: Final = """
+    INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
+                        traceparent, terminal, payload, writer)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[],
+                         %s::text[], %s::text[], %s::boolean[], %s::bytea[], %s::text[])
+    RETURNING id, event_id, created_at
+"""
+_ALLOCATE: Final = """
+    INSERT INTO event_sequences AS s (subject, last) VALUES (%s, %s)
+    ON CONFLICT (subject) DO UPDATE SET last = s.last + EXCLUDED.last RETURNING last
+"""
+_LEFT_BEHIND: Final = f"""
+    SELECT {_COLUMNS} FROM outbox
+    WHERE subject = ANY(%s) AND writer <> %s AND published_at IS NULL AND parked_at IS NULL ORDER BY id
+"""
+_OUTCOME: Final = f"SELECT {_COLUMNS} FROM outbox WHERE causation_id = %s AND terminal"
+_PAYLOAD: Final = "SELECT payload FROM outbox WHERE event_id = %s AND company_id = %s"
+_MARK: Final = "UPDATE outbox SET published_at = now() WHERE id = ANY(%s) AND published_at IS NULL"
+_UNPUBLISHED: Final = f"""
+    SELECT {_COLUMNS} FROM outbox
+    WHERE published_at IS NULL AND parked_at IS NULL
+      AND (created_at < now() - make_interval(secs => %s) OR subject = ANY(%s))
+    ORDER BY id LIMIT %s
+"""
+_WAITING_SUBJECTS: Final = """
+    SELECT DISTINCT subject FROM outbox
+    WHERE published_at IS NULL AND parked_at IS NULL AND subject = ANY(%s)
+"""
+_FAILED: Final = "UPDATE outbox SET attempts = attempts + 1, last_error = %s WHERE id = %s RETURNING attempts"
+_PARK: Final = """
+    UPDATE outbox SET parked_at = now(), terminal = false, sequence = -id WHERE id = %s AND parked_at IS NULL
+"""
+_AGE: Final = """
+    SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float
+    FROM outbox WHERE published_at IS NULL AND parked_at IS NULL
+"""
+_FORGET: Final = """
+    DELETE FROM outbox WHERE id IN (
+        SELECT id FROM outbox WHERE created_at < now() - make_interval(days => %s)
+          AND (published_at IS NOT NULL OR parked_at IS NOT NULL) ORDER BY id LIMIT 5000)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """A row of the outbox: an event with the identity it keeps however often it is published."""
+
+    id: int
+    event_id: str
+    type: str
+    topic: str
+    subject: str
+    sequence: int
+    company_id: str
+    correlation_id: str
+    causation_id: str | None
+    traceparent: str | None
+    payload: bytes
+    created_at: datetime
+
+    def envelope(self, source: str) -> Envelope:
+        """The envelope under which this event is published, the same each time."""
+        return Envelope(
+            id=self.event_id,
+            type=self.type,
+            source=source,
+            subject=self.subject,
+            time=format_time(self.created_at),
+            correlation_id=self.correlation_id,
+            causation_id=self.causation_id,
+            company_id=self.company_id,
+            sequence=self.sequence,
+            traceparent=self.traceparent,
+        )
+
+
+async def insert(connection: Connection, drafts: Sequence[EventDraft], writer: str) -> list[RecordedEvent]:
+    """Record events in the connection's transaction, in the order given."""
+    rows = [await _numbered(connection, draft) for draft in drafts]
+    columns: list[list[object]] = [list(column) for column in zip(*rows, strict=True)]
+    cursor = await connection.execute(_APPEND, (*columns, [writer] * len(rows)))
+    recorded = {event_id: (number, created) for number, event_id, created in await cursor.fetchall()}
+    return [
+        RecordedEvent(
+            id=recorded[row[0]][0],
+            event_id=row[0],
+            type=row[1],
+            topic=row[2],
+            subject=row[3],
+            sequence=row[4],
+            company_id=row[5],
+            correlation_id=row[6],
+            causation_id=row[7],
+            traceparent=row[8],
+            payload=row[10],
+            created_at=recorded[row[0]][1],
+        )
+        for row in rows
+    ]
+
+
+_Row = tuple[str, str, str, str, int, str, str, str | None, str | None, bool, bytes]
+
+
+async def _numbered(connection: Connection, draft: EventDraft) -> _Row:
+    sequence = draft.sequence
+    if sequence is None:
+        found = await (await connection.execute(_ALLOCATE, (draft.subject, 1))).fetchone()
+        assert found is not None
+        sequence = int(found[0])
+    event_type = draft.type or draft.event.TYPE
+    origin = draft.origin
+    return (
+        draft.event_id,
+        event_type,
+        draft.topic or draft.event.TOPIC.name,
+        draft.subject,
+        sequence,
+        origin.company_id,
+        origin.correlation_id,
+        origin.causation_id,
+        origin.traceparent,
+        origin.causation_id is not None and is_terminal(event_type),
+        draft.encoded if draft.encoded is not None else draft.event.encode(),
+    )
+
+
+async def left_behind(connection: Connection, subjects: list[str], writer: str) -> list[RecordedEvent]:
+    """Unpublished events of these subjects that another process recorded, oldest first."""
+    async with connection.cursor(row_factory=class_row(RecordedEvent)) as cursor:
+        await cursor.execute(_LEFT_BEHIND, (subjects, writer))
+        return await cursor.fetchall()
+
+
+async def outcome(connection: Connection, command_id: str) -> RecordedEvent | None:
+    async with connection.cursor(row_factory=class_row(RecordedEvent)) as cursor:
+        await cursor.execute(_OUTCOME, (command_id,))
+        return await cursor.fetchone()
+
+
+async def payload(connection: Connection, event_id: str, company_id: str) -> bytes | None:
+    row = await (await connection.execute(_PAYLOAD, (event_id, company_id))).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+async def mark_published(connection: Connection, ids: list[int]) -> None:
+    await connection.execute(_MARK, (ids,))
+
+
+async def unpublished(
+    connection: Connection, *, older_than: float, subjects: list[str], limit: int
+) -> list[RecordedEvent]:
+    """What waits for ``older_than`` seconds, and all of these subjects, in id order."""
+    async with connection.cursor(row_factory=class_row(RecordedEvent)) as cursor:
+        await cursor.execute(_UNPUBLISHED, (older_than, subjects, limit))
+        return await cursor.fetchall()
+
+
+async def waiting_subjects(connection: Connection, subjects: list[str]) -> set[str]:
+    rows = await (await connection.execute(_WAITING_SUBJECTS, (subjects,))).fetchall()
+    return {row[0] for row in rows}
+
+
+async def count_failure(connection: Connection, row_id: int, reason: str) -> int:
+    """How often this row has failed, this time included."""
+    row = await (await connection.execute(_FAILED, (reason[:2000], row_id))).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+async def park(connection: Connection, row_id: int) -> None:
+    """Take a row out of the queue. Its sequence number and its role as an outcome pass to its replacement."""
+    await connection.execute(_PARK, (row_id,))
+
+
+async def waiting(connection: Connection) -> tuple[int, float]:
+    """How many events wait to be published, and the age of the oldest in seconds."""
+    row = await (await connection.execute(_AGE)).fetchone()
+    return (0, 0.0) if row is None else (int(row[0]), float(row[1]))
+
+
+async def forget(connection: Connection, days: int) -> int:
+    """Delete what was published long ago, a batch at a time; how many were deleted."""
+    return (await connection.execute(_FORGET, (days,))).rowcount

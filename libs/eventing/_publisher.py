@@ -1,0 +1,235 @@
+"""Publishes recorded events: at once after their commit, and by a sweeper what that could not."""
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.errors import ErrorInfo, ErrorKind
+from libs.contracts.messages import CommandRejected, command_models
+from libs.eventing import _outbox_table as table
+from libs.eventing._bus import BusUnavailable, MessageRefused, Producer
+from libs.eventing._origin import EventDraft, Origin, is_terminal
+from libs.eventing._outbox_table import RecordedEvent
+from libs.persistence import Connection, Database, is_outage
+
+_log = structlog.get_logger("eventing.outbox")
+MAX_EVENT_BYTES: Final = 512 * 1024
+_FLUSH_SECONDS: Final = 0.1
+_FLUSH_ROWS: Final = 500
+_ACKNOWLEDGE_SECONDS: Final = 5.0
+_DRAIN_SECONDS: Final = 2.0
+_SWEEP_SECONDS: Final = 1.0
+_SWEEP_AGE_SECONDS: Final = 2.0
+_SWEEP_ROWS: Final = 500
+_PARK_AFTER: Final = 10
+_KEEP_DAYS: Final = 8
+_FORGET_SECONDS: Final = 600.0
+_SWEEP_LOCK: Final = 7_110_023
+
+
+class Publisher:
+    """Sends a service's events in order per subject and marks them as sent.
+
+    Directly after the commit while all goes well. A subject whose event could not be sent is *held*: all that
+    follows of it is left to the sweeper, which goes by row order, until nothing of it waits any more.
+    """
+
+    def __init__(self, database: Database, producer: Producer, *, source: str) -> None:
+        self._database = database
+        self._producer = producer
+        self._source = source
+        self._queue: deque[RecordedEvent] = deque()
+        self._wake = asyncio.Event()
+        self._sent: list[int] = []
+        self._in_flight: set[int] = set()
+        self._held: dict[str, int] = {}
+        self._forgot_at = -_FORGET_SECONDS
+        self.parked = 0
+
+    def publish(self, events: Iterable[RecordedEvent]) -> None:
+        """Queue events whose transaction has been committed."""
+        self._queue.extend(events)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Send what is queued, in order, for as long as the process lives."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._queue:
+                await self._send_directly(self._queue.popleft())
+
+    async def _send_directly(self, event: RecordedEvent) -> None:
+        if event.subject in self._held or not self._producer.healthy:
+            self._hold(event.subject)
+            return
+        try:
+            acknowledged = await self._send(event)
+        except (BusUnavailable, MessageRefused) as problem:
+            _log.warning("event.left_to_sweeper", event_id=event.event_id, problem=str(problem))
+            self._hold(event.subject)
+            return
+        self._in_flight.add(event.id)
+        acknowledged.add_done_callback(lambda done: self._acknowledged(event, done))
+
+    def _acknowledged(self, event: RecordedEvent, done: "asyncio.Future[None]") -> None:
+        self._in_flight.discard(event.id)
+        if done.cancelled() or done.exception() is not None:
+            self._hold(event.subject)
+        else:
+            self._sent.append(event.id)
+
+    def _hold(self, subject: str) -> None:
+        self._held[subject] = self._held.get(subject, 0) + 1
+
+    async def _send(self, event: RecordedEvent) -> "asyncio.Future[None]":
+        envelope, value = self._wire(event)
+        return await self._producer.send(event.topic, event.correlation_id, value, envelope.headers())
+
+    def _wire(self, event: RecordedEvent) -> tuple[Envelope, bytes]:
+        envelope = event.envelope(self._source)
+        if len(event.payload) <= MAX_EVENT_BYTES:
+            return envelope, event.payload
+        reference = replace(
+            envelope,
+            data_ref=f"/internal/events/{event.event_id}/payload",
+            data_hash=hashlib.sha256(event.payload).hexdigest(),
+        )
+        return reference, b""
+
+    async def republish(self, event: RecordedEvent) -> None:
+        """Send a recorded event once more, under its own id. Raises ``BusUnavailable``."""
+        await asyncio.wait_for(await self._send(event), _ACKNOWLEDGE_SECONDS)
+
+    async def drain(self) -> None:
+        """Wait shortly until what is queued has been acknowledged, and write that down."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _DRAIN_SECONDS
+        while (self._queue or self._in_flight) and loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        await self.flush()
+
+    async def run_marking(self) -> None:
+        """Mark in bulk what the broker has acknowledged."""
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write down what was acknowledged; in an outage it stays for the next time."""
+        while self._sent:
+            batch, self._sent = self._sent[:_FLUSH_ROWS], self._sent[_FLUSH_ROWS:]
+            try:
+                async with self._database.connection() as connection:
+                    await table.mark_published(connection, batch)
+            except Exception as problem:
+                self._sent[:0] = batch
+                if not is_outage(problem):
+                    raise
+                _log.warning("outbox.not_marked", rows=len(batch), problem=str(problem))
+                return
+
+    async def run_sweeping(self) -> None:
+        """Publish what was left behind; one process per database does it at a time."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            try:
+                async with self._database.connection() as connection:
+                    await self._sweep_while_leader(connection)
+            except Exception as problem:
+                if not (is_outage(problem) or isinstance(problem, BusUnavailable)):
+                    _log.exception("outbox.sweep_failed")
+
+    async def _sweep_while_leader(self, connection: Connection) -> None:
+        row = await (await connection.execute("SELECT pg_try_advisory_lock(%s)", (_SWEEP_LOCK,))).fetchone()
+        leader = bool(row and row[0])
+        try:
+            if leader and self._producer.healthy:
+                while await self.sweep(connection) == _SWEEP_ROWS:
+                    pass
+                await self._forget(connection)
+            await self._release_subjects(connection)
+        finally:
+            if leader:
+                await connection.execute("SELECT pg_advisory_unlock(%s)", (_SWEEP_LOCK,))
+
+    async def sweep(self, connection: Connection) -> int:
+        """Publish one batch of what waits, in row order; how many rows were looked at."""
+        rows = await table.unpublished(
+            connection, older_than=_SWEEP_AGE_SECONDS, subjects=list(self._held), limit=_SWEEP_ROWS
+        )
+        sent = [(row, await self._try_send(connection, row)) for row in rows if row.id not in self._in_flight]
+        done = [row.id for row, acknowledged in sent if acknowledged and await self._delivered(acknowledged)]
+        if done:
+            await table.mark_published(connection, done)
+            _log.info("outbox.swept", rows=len(done))
+        return len(rows)
+
+    async def _try_send(self, connection: Connection, event: RecordedEvent) -> "asyncio.Future[None] | None":
+        try:
+            return await self._send(event)
+        except MessageRefused as problem:
+            await self._count_failure(connection, event, str(problem))
+            return None
+
+    @staticmethod
+    async def _delivered(acknowledged: "asyncio.Future[None]") -> bool:
+        try:
+            await asyncio.wait_for(asyncio.shield(acknowledged), _ACKNOWLEDGE_SECONDS)
+        except (TimeoutError, BusUnavailable, MessageRefused):
+            return False
+        return True
+
+    async def _count_failure(self, connection: Connection, event: RecordedEvent, reason: str) -> None:
+        if await table.count_failure(connection, event.id, reason) < _PARK_AFTER:
+            return
+        async with connection.transaction():
+            await table.park(connection, event.id)
+            replacement = _failure_of(event, reason)
+            if replacement is not None:
+                await table.insert(connection, [replacement], writer=self._source)
+        self.parked += 1
+        _log.error("outbox.parked", event_id=event.event_id, type=event.type, reason=reason)
+
+    async def _release_subjects(self, connection: Connection) -> None:
+        before = dict(self._held)
+        if not before:
+            return
+        still_waiting = await table.waiting_subjects(connection, list(before))
+        for subject, holds in before.items():
+            if subject not in still_waiting and self._held.get(subject) == holds:
+                del self._held[subject]
+
+    async def _forget(self, connection: Connection) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._forgot_at < _FORGET_SECONDS:
+            return
+        self._forgot_at = now
+        while await table.forget(connection, _KEEP_DAYS):
+            pass
+        await connection.execute(
+            "DELETE FROM inbox WHERE received_at < now() - make_interval(days => %s)", (_KEEP_DAYS,)
+        )
+
+
+def _failure_of(event: RecordedEvent, reason: str) -> EventDraft | None:
+    """What takes the place of an event that can never be sent: its command's failure, when it was an outcome."""
+    if event.causation_id is None or not is_terminal(event.type):
+        return None
+    command = next(model for model in command_models().values() if event.type in model.outcome_types())
+    info = ErrorInfo(type=ErrorKind.INTERNAL, message=f"the outcome could not be published: {reason}")
+    origin = Origin(event.company_id, event.correlation_id, event.causation_id, event.traceparent)
+    return EventDraft(
+        CommandRejected(error=info),
+        subject=event.subject,
+        origin=origin,
+        type=command.rejected_type(),
+        topic=event.topic,
+        sequence=event.sequence,
+    )

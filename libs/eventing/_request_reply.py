@@ -1,0 +1,250 @@
+"""Sends commands and waits for the events that they cause."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+import structlog
+
+from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
+from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Command
+from libs.contracts.timestamps import format_time
+from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, TopicKind
+from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
+from libs.eventing._identity_tokens import IdentitySigner
+from libs.eventing._payloads import PayloadReader
+from libs.eventing._tail import TailReader
+
+_log = structlog.get_logger("eventing.request_reply")
+_SEND_SECONDS: Final = 4.0
+_SILENCE_SECONDS: Final = 2.0
+_LONGEST_SILENCE_SECONDS: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An event, as it came."""
+
+    envelope: Envelope
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CommandState:
+    """What the owner's look-up says: whether it has the command, and the outcome if it has ended."""
+
+    known: bool
+    outcome: Received | None = None
+
+
+AskOwner = Callable[[str, str, Identity], Awaitable[CommandState]]
+"""Asks an owner about a command: ``(owner, command_id, identity)``. Raises ``ServiceUnavailable``."""
+OnEvent = Callable[[Envelope, bytes], None]
+
+
+class Replies:
+    """The events that one command causes, as they arrive, for one waiter."""
+
+    def __init__(
+        self,
+        command: type[Command],
+        command_id: str,
+        identity: Identity,
+        ask: AskOwner,
+        payloads: PayloadReader,
+    ) -> None:
+        self.state: Literal["unknown", "taken"] = "unknown"
+        self._command_id = command_id
+        self.identity = identity
+        self._owner = command.TYPE.split(".")[1]
+        self._outcomes = command.outcome_types()
+        self._ask = ask
+        self._payloads = payloads
+        self._arrived: asyncio.Queue[Received] = asyncio.Queue()
+        self._silence = _SILENCE_SECONDS
+
+    def ends(self, received: Received) -> bool:
+        """Whether this is the command's terminal event."""
+        return received.envelope.type in self._outcomes
+
+    def arrive(self, received: Received) -> None:
+        self._arrived.put_nowait(received)
+
+    async def next(self, timeout: float) -> Received | None:
+        """The next event caused by the command, or none within ``timeout`` seconds.
+
+        After a silence the owner's look-up is asked, so an event lost on the way is found all the same.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while True:
+            left = deadline - loop.time()
+            received = await self._wait(min(self._silence, left)) if left > 0 else None
+            if received is None:
+                received = await self._look_up(min(_SILENCE_SECONDS, max(left, 0.5)))
+                self._silence = min(self._silence * 2, _LONGEST_SILENCE_SECONDS)
+            if received is not None:
+                self.state = "taken"
+                return received
+            if loop.time() >= deadline:
+                return None
+
+    async def outcome(self, timeout: float) -> Received | None:
+        """The terminal event, or none within ``timeout`` seconds."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while True:
+            received = await self.next(deadline - loop.time())
+            if received is None or self.ends(received):
+                return received
+
+    async def _wait(self, timeout: float) -> Received | None:
+        try:
+            async with asyncio.timeout(timeout):
+                received = await self._arrived.get()
+        except TimeoutError:
+            return None
+        if received.envelope.data_ref is None:
+            return received
+        return Received(received.envelope, await self._payloads.read(received.envelope, received.payload))
+
+    async def _look_up(self, timeout: float) -> Received | None:
+        try:
+            async with asyncio.timeout(timeout):
+                state = await self._ask(self._owner, self._command_id, self.identity)
+        except (TimeoutError, ServiceUnavailable) as problem:
+            _log.info("command.lookup_failed", command_id=self._command_id, problem=repr(problem))
+            return None
+        if state.known:
+            self.state = "taken"
+        return state.outcome
+
+
+class CommandSender:
+    """Puts commands on the bus and gives their events to whoever waits for them.
+
+    Every replica reads all events from the end; waiters of a command are a set, filtered by company.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        producer: Producer,
+        signer: IdentitySigner,
+        ask: AskOwner,
+        payloads: PayloadReader,
+        *,
+        source: str,
+    ) -> None:
+        self._producer = producer
+        self._signer = signer
+        self._ask = ask
+        self._payloads = payloads
+        self._source = source
+        self._waiters: defaultdict[str, set[Replies]] = defaultdict(set)
+        self._callbacks: defaultdict[str, list[OnEvent]] = defaultdict(list)
+        self._signed: dict[Identity, str] = {}
+        # The busy topics have readers of their own: a fetch costs by the partitions it names.
+        quiet = [topic.name for topic in TOPICS if topic.kind is TopicKind.EVENTS and topic is not RUNTIME_EVENTS]
+        self.readers = [
+            TailReader(bus, [RUNTIME_EVENTS.name], self._on_record),
+            TailReader(bus, [RUNTIME_DELTAS.name], self._on_record),
+            TailReader(bus, quiet, self._on_record),
+        ]
+
+    def fresh(self) -> bool:
+        """Whether events arrive: what is not heard has not happened."""
+        return all(reader.fresh for reader in self.readers)
+
+    def positioned(self) -> bool:
+        """Whether every reader is in place, so that no answer can be missed."""
+        return all(reader.positioned.is_set() for reader in self.readers)
+
+    def on_event(self, event_type: str, callback: OnEvent) -> None:
+        """Call back for every event of a type, of any company."""
+        self._callbacks[event_type].append(callback)
+
+    @asynccontextmanager
+    async def replies(self, command_id: str, command: type[Command], identity: Identity) -> AsyncIterator[Replies]:
+        """Listen for what a command causes; entered before the command is sent."""
+        replies = Replies(command, command_id, identity, self._ask, self._payloads)
+        waiters = self._waiters[command_id]
+        waiters.add(replies)
+        try:
+            yield replies
+        finally:
+            waiters.discard(replies)
+            if not waiters:
+                self._waiters.pop(command_id, None)
+
+    async def knows(self, command: type[Command], command_id: str, identity: Identity) -> CommandState:
+        """Ask the owner about a command. Raises ``ServiceUnavailable``."""
+        return await self._ask(command.TYPE.split(".")[1], command_id, identity)
+
+    async def send(
+        self,
+        command: Command,
+        *,
+        subject: str,
+        command_id: str,
+        correlation_id: str,
+        identity: Identity,
+        expires_in: float,
+        traceparent: str | None = None,
+    ) -> None:
+        """Hand a command over to the bus; ``expires_in`` seconds later its owner refuses it.
+
+        Raises ``ServiceUnavailable`` within 4 s when the broker does not take it; it may still be carried out.
+        """
+        if not (self._producer.healthy and self.positioned()):
+            raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
+        now = datetime.now(UTC)
+        envelope = Envelope(
+            id=command_id,
+            type=command.TYPE,
+            source=self._source,
+            subject=subject,
+            time=format_time(now),
+            correlation_id=correlation_id,
+            company_id=identity.company_id,
+            expires_at=format_time(now + timedelta(seconds=expires_in)),
+            identity=self._sign(identity),
+            traceparent=traceparent,
+        )
+        try:
+            async with asyncio.timeout(_SEND_SECONDS):
+                await (
+                    await self._producer.send(command.TOPIC.name, correlation_id, command.encode(), envelope.headers())
+                )
+        except (TimeoutError, BusUnavailable) as problem:
+            raise ServiceUnavailable(
+                "the message bus did not confirm in time; the request may still be carried out", retry_after=2
+            ) from problem
+        except MessageRefused as problem:
+            raise ServiceUnavailable(f"the message bus refused the request: {problem}") from problem
+
+    def _sign(self, identity: Identity) -> str:
+        signed = self._signed.get(identity)
+        if signed is None:
+            if len(self._signed) > 10_000:
+                self._signed.clear()
+            signed = self._signed[identity] = self._signer.sign(identity)
+        return signed
+
+    def _on_record(self, record: Record) -> None:
+        try:
+            envelope = envelope_from(record.headers)
+        except MalformedEnvelope as problem:
+            _log.warning("event.malformed", topic=record.topic, offset=record.offset, problem=str(problem))
+            return
+        for waiter in self._waiters.get(envelope.causation_id or "", ()):
+            if waiter.identity.company_id == envelope.company_id:
+                waiter.arrive(Received(envelope, record.value))
+        for callback in self._callbacks.get(envelope.type, ()):
+            callback(envelope, record.value)

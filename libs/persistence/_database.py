@@ -1,0 +1,88 @@
+"""A pool of psycopg connections. SQL is written in the services' adapters; there is no mapper in between."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+
+Connection = AsyncConnection[TupleRow]
+
+
+def is_outage(problem: BaseException) -> bool:
+    """Whether the database, not the statement, is at fault: work may be tried again unchanged."""
+    if isinstance(problem, PoolTimeout | PoolClosed):
+        return True
+    if isinstance(problem, psycopg.errors.QueryCanceled):
+        return False
+    return isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+class Database:
+    """One service's own database.
+
+    Connections are in autocommit mode: a read needs no transaction, and a write says so by ``transaction()``.
+    Waiting for a connection is bounded by ``timeout`` seconds and ends in an error that ``is_outage`` knows.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str,
+        max_size: int = 10,
+        timeout: float = 5.0,
+        statement_timeout: float = 30.0,
+    ) -> None:
+        options: dict[str, Any] = {
+            "autocommit": True,
+            "application_name": f"aes-{name}",
+            "connect_timeout": 5,
+            "options": f"-c statement_timeout={int(statement_timeout * 1000)}"
+            " -c idle_in_transaction_session_timeout=60000",
+        }
+        self.url = url
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            url,
+            kwargs=options,
+            min_size=1,
+            max_size=max_size,
+            timeout=timeout,
+            reconnect_timeout=30.0,
+            open=False,
+            name=name,
+        )
+
+    async def open(self) -> None:
+        await self._pool.open(wait=False)
+
+    async def close(self) -> None:
+        await self._pool.close(timeout=2.0)
+
+    async def ping(self) -> None:
+        """Raises when the database does not answer."""
+        async with self._pool.connection(timeout=2.0) as connection:
+            await connection.execute("SELECT 1")
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection in autocommit mode, for single statements."""
+        async with self._checked_out() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A transaction: committed at the end of the block, rolled back when it raises."""
+        async with self._checked_out() as connection, connection.transaction():
+            yield connection
+
+    @asynccontextmanager
+    async def _checked_out(self) -> AsyncIterator[Connection]:
+        connection = await self._pool.getconn()
+        try:
+            yield connection
+        finally:
+            await self._pool.putconn(connection)

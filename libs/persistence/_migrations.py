@@ -1,0 +1,51 @@
+"""Schema migrations: alembic, run from code, one at a time per database."""
+
+import zlib
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+_ENVIRONMENT: Final = Path(__file__).parent / "_alembic"
+NAMING_CONVENTION: Final = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+_LOCK: Final = zlib.crc32(b"aes.migrations")
+
+
+def migrate(url: str, migrations: Path) -> None:
+    """Bring the database to the newest revision in ``migrations/versions``.
+
+    Runs in the calling thread. Concurrent callers wait for each other by an advisory lock (60 s at most); a
+    database that is already there is left alone without loading alembic.
+    """
+    with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+        if _is_current(connection, migrations):
+            return
+        connection.execute("SET lock_timeout = '60s'")
+        connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+        _upgrade(url, migrations)
+
+
+def _is_current(connection: psycopg.Connection[tuple[object, ...]], migrations: Path) -> bool:
+    if connection.execute("SELECT to_regclass('alembic_version')").fetchone() == (None,):
+        return False
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    newest = max((file.stem.split("_", 1)[0] for file in (migrations / "versions").glob("[0-9]*.py")), default=None)
+    return row is not None and row[0] == newest
+
+
+def _upgrade(url: str, migrations: Path) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_ENVIRONMENT))
+    config.set_main_option("version_locations", str(migrations / "versions"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["url"] = url
+    command.upgrade(config, "head")

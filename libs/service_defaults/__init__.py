@@ -1,0 +1,20 @@
+"""What every service is made of: settings, logs, health, errors, internal calls, start and stop."""
+
+from libs.service_defaults._command_line import serve
+from libs.service_defaults._logging import configure_logging
+from libs.service_defaults.internal_calls import OwnerClient, OwnerResponse, caller
+from libs.service_defaults.service import API, ROLES, WORKER, Service
+from libs.service_defaults.settings import ServiceSettings
+
+__all__ = [
+    "API",
+    "ROLES",
+    "WORKER",
+    "OwnerClient",
+    "OwnerResponse",
+    "Service",
+    "ServiceSettings",
+    "caller",
+    "configure_logging",
+    "serve",
+]

@@ -1,0 +1,47 @@
+"""The command line of a service: ``python -m services.<name> api|worker|all|migrate``."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+import uvloop
+from pydantic import ValidationError
+
+from libs.persistence import migrate
+from libs.service_defaults._logging import configure_logging
+from libs.service_defaults.service import ROLES, Service
+from libs.service_defaults.settings import ServiceSettings
+
+S = TypeVar("S", bound=ServiceSettings)
+
+
+def serve(name: str, settings_type: type[S], build: Callable[[S], Service]) -> None:
+    """Run a service as its arguments say; exits with 2 and the names of the variables when settings are wrong."""
+    parser = argparse.ArgumentParser(prog=f"python -m services.{name}")
+    parser.add_argument("role", choices=["all", "api", "worker", "migrate"], nargs="?", default="all")
+    role = parser.parse_args().role
+    settings = _read(settings_type)
+    configure_logging(service=name, level=settings.log_level, form=settings.log_format)
+
+    async def run() -> None:
+        service = build(settings)
+        if role == "migrate":
+            await asyncio.to_thread(migrate, settings.database_url.get_secret_value(), service.migrations)
+        else:
+            await service.run(ROLES if role == "all" else frozenset({role}))
+
+    uvloop.run(run())
+
+
+def _read(settings_type: type[S]) -> S:
+    try:
+        return settings_type()
+    except ValidationError as problem:
+        prefix = settings_type.model_config.get("env_prefix", "")
+        for error in problem.errors(include_input=False, include_url=False):
+            variable = str(error["loc"][0])
+            name = variable if variable.startswith("AES_") else f"{prefix}{variable}".upper()
+            print(f"{name}: {error['msg']}", file=sys.stderr)
+        raise SystemExit(2) from None

@@ -1,0 +1,55 @@
+"""Liveness, readiness and metrics."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+from starlette.responses import JSONResponse, Response
+
+_CHECK_SECONDS: Final = 3.0
+Check = Callable[[], Awaitable[bool]]
+
+
+class Readiness:
+    """Named checks; a service is ready when all of them hold."""
+
+    def __init__(self) -> None:
+        self._checks: dict[str, Check] = {}
+
+    def add(self, name: str, check: Check) -> None:
+        self._checks[name] = check
+
+    async def results(self) -> dict[str, str]:
+        """``ok`` or the problem, by check."""
+        outcomes = await asyncio.gather(*(self._run(check) for check in self._checks.values()))
+        return dict(zip(self._checks, outcomes, strict=True))
+
+    @staticmethod
+    async def _run(check: Check) -> str:
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                return "ok" if await check() else "not yet"
+        except Exception as problem:
+            return repr(problem)
+
+
+def health_routes(readiness: Readiness) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/health/live")
+    async def live() -> Response:
+        return JSONResponse({"status": "alive"})
+
+    @router.get("/health/ready")
+    async def ready() -> Response:
+        checks = await readiness.results()
+        good = all(outcome == "ok" for outcome in checks.values())
+        return JSONResponse({"status": "ready" if good else "not ready", "checks": checks}, 200 if good else 503)
+
+    @router.get("/metrics")
+    async def metrics() -> Response:
+        return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
+
+    return router

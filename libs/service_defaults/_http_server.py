@@ -1,0 +1,32 @@
+"""The HTTP server of a service, under the service's own signal handling."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+
+class HttpServer(uvicorn.Server):
+    """Serves until told to stop; signals are the service's business, not the server's."""
+
+    def __init__(self, app: ASGIApp, *, host: str, port: int, grace_seconds: float) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=host,
+                port=port,
+                access_log=False,
+                log_config=None,
+                lifespan="off",
+                server_header=False,
+                date_header=False,
+                timeout_graceful_shutdown=max(1, int(grace_seconds)),
+                timeout_keep_alive=75,
+                backlog=2048,
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

@@ -1,0 +1,97 @@
+"""Renders errors on HTTP: one table from kinds to statuses, one body for all."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ServiceError
+from libs.service_defaults.correlation import current_correlation_id
+
+_log = structlog.get_logger("http")
+
+STATUSES: Final[dict[ErrorKind, int]] = {
+    ErrorKind.INVALID_REQUEST: 400,
+    ErrorKind.AUTHENTICATION: 401,
+    ErrorKind.PERMISSION: 403,
+    ErrorKind.NOT_FOUND: 404,
+    ErrorKind.METHOD_NOT_ALLOWED: 405,
+    ErrorKind.CONFLICT: 409,
+    ErrorKind.TOO_LARGE: 413,
+    ErrorKind.UNSUPPORTED_MEDIA_TYPE: 415,
+    ErrorKind.VALIDATION: 422,
+    ErrorKind.RATE_LIMIT: 429,
+    ErrorKind.INTERNAL: 500,
+    ErrorKind.MODEL: 502,
+    ErrorKind.UNAVAILABLE: 503,
+    ErrorKind.TIMEOUT: 504,
+}
+_KINDS: Final = {status: kind for kind, status in STATUSES.items()}
+_DEFAULT_RETRY_SECONDS: Final = 2
+
+
+def error_response(info: ErrorInfo) -> Response:
+    """The HTTP answer for an error."""
+    headers = {}
+    if info.type in (ErrorKind.UNAVAILABLE, ErrorKind.RATE_LIMIT):
+        headers["Retry-After"] = str(info.retry_after or _DEFAULT_RETRY_SECONDS)
+    body = info.model_copy(
+        update={"retry_after": None, "correlation_id": info.correlation_id or current_correlation_id()}
+    )
+    content = b'{"error":' + body.model_dump_json(exclude_none=True).encode() + b"}"
+    return Response(content, STATUSES[info.type], headers, media_type="application/json")
+
+
+def validation_details(errors: Sequence[Any], *, drop: int = 0) -> list[ErrorDetail]:
+    """Pydantic's findings in our words; ``drop`` leading places of ``loc`` are left out."""
+    return [
+        ErrorDetail(loc=list(error["loc"])[drop:], type=error["type"], message=error["msg"], hint=_hint(error))
+        for error in errors
+    ]
+
+
+def _hint(error: Any) -> str | None:
+    if error["type"] == "extra_forbidden":
+        return "remove this field or check its spelling"
+    if error["type"] == "missing":
+        return "this field is required"
+    return None
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Make every error of an app leave in our shape."""
+    handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {
+        ServiceError: _service_error,
+        RequestValidationError: _request_invalid,
+        ValidationError: _unexpected,
+        HTTPException: _http_exception,
+        Exception: _unexpected,
+    }
+    for error, handler in handlers.items():
+        app.add_exception_handler(error, handler)
+
+
+async def _service_error(_request: Request, problem: ServiceError) -> Response:
+    return error_response(problem.info())
+
+
+async def _request_invalid(_request: Request, problem: RequestValidationError) -> Response:
+    details = validation_details(problem.errors())
+    return error_response(ErrorInfo(type=ErrorKind.VALIDATION, message="the request is not valid", details=details))
+
+
+async def _http_exception(_request: Request, problem: HTTPException) -> Response:
+    kind = _KINDS.get(problem.status_code, ErrorKind.INVALID_REQUEST)
+    response = error_response(ErrorInfo(type=kind, message=str(problem.detail)))
+    response.headers.update(problem.headers or {})
+    return response
+
+
+async def _unexpected(request: Request, problem: Exception) -> Response:
+    _log.error("request.failed", method=request.method, path=request.url.path, exc_info=problem)
+    return error_response(ErrorInfo(type=ErrorKind.INTERNAL, message="something went wrong on our side"))

@@ -1,0 +1,138 @@
+"""Calls between services over HTTP, on behalf of an identity."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiohttp
+import orjson
+from fastapi import Request
+
+from libs.contracts.envelope import Envelope, envelope_from
+from libs.contracts.errors import AuthenticationFailed, ServiceUnavailable
+from libs.contracts.identity import Identity
+from libs.eventing import CommandState, IdentitySigner, Received
+from libs.service_defaults.correlation import HEADER, current_correlation_id
+
+_DEADLINE_SECONDS: Final = 5.0
+_TOKEN_SECONDS: Final = 120.0
+_TOKEN_REUSED_SECONDS: Final = 60.0
+_BEARER: Final = "Bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerResponse:
+    status: int
+    body: bytes
+    content_type: str
+
+
+class OwnerClient:
+    """Reads from the internal APIs of other services, with a token minted on behalf of the caller."""
+
+    def __init__(self, addresses: dict[str, str], signer: IdentitySigner) -> None:
+        self._addresses = addresses
+        self._signer = signer
+        self._session: aiohttp.ClientSession | None = None
+        self._tokens: dict[Identity, tuple[float, str]] = {}
+
+    async def stop(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def installed(self, owner: str) -> bool:
+        """Whether this installation has that service."""
+        return bool(self._addresses.get(owner))
+
+    async def request(
+        self,
+        method: str,
+        owner: str,
+        path: str,
+        identity: Identity,
+        *,
+        params: dict[str, Any] | None = None,
+        body: bytes | None = None,
+        deadline: float = _DEADLINE_SECONDS,
+    ) -> OwnerResponse:
+        """One call, answered as the owner answered it. Raises ``ServiceUnavailable`` when it does not."""
+        address = self._addresses.get(owner)
+        if not address:
+            raise ServiceUnavailable(f"this installation has no {owner} service")
+        headers = {"Authorization": _BEARER + self._token(identity)}
+        correlation_id = current_correlation_id()
+        if correlation_id:
+            headers[HEADER] = correlation_id
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            async with (
+                asyncio.timeout(deadline),
+                self._open().request(
+                    method, address + path, params=params, data=body, headers=headers, allow_redirects=False
+                ) as response,
+            ):
+                return OwnerResponse(response.status, await response.read(), response.headers.get("Content-Type", ""))
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            raise ServiceUnavailable(f"the {owner} service cannot be reached", retry_after=2) from problem
+
+    async def get(
+        self, owner: str, path: str, identity: Identity, params: dict[str, Any] | None = None
+    ) -> OwnerResponse:
+        return await self.request("GET", owner, path, identity, params=params)
+
+    async def command_state(self, owner: str, command_id: str, identity: Identity) -> CommandState:
+        """What the owner knows of a command (the ``ask`` of a ``CommandSender``)."""
+        response = await self.get(owner, f"/internal/commands/{command_id}", identity)
+        if response.status == 404:
+            return CommandState(known=False)
+        if response.status == 202:
+            return CommandState(known=True)
+        if response.status != 200:
+            raise ServiceUnavailable(f"the {owner} service answered {response.status}")
+        return CommandState(known=True, outcome=_received(response))
+
+    async def payload(self, owner: str, path: str, company_id: str) -> bytes:
+        """A payload that was too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
+        service = Identity(company_id=company_id, user_id="service", key_id="service", scopes=frozenset())
+        response = await self.get(owner, path, service)
+        if response.status != 200:
+            raise ServiceUnavailable(f"the {owner} service answered {response.status} for a payload")
+        return response.body
+
+    def _token(self, identity: Identity) -> str:
+        now = time.time()
+        made, token = self._tokens.get(identity, (0.0, ""))
+        if now - made > _TOKEN_REUSED_SECONDS:
+            if len(self._tokens) > 10_000:
+                self._tokens.clear()
+            token = self._signer.sign(identity, expires_at=now + _TOKEN_SECONDS)
+            self._tokens[identity] = (now, token)
+        return token
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=200), auto_decompress=False)
+        return self._session
+
+
+def caller(request: Request) -> Identity:
+    """Who an internal call is made for (a FastAPI dependency). Raises ``AuthenticationFailed``."""
+    token = request.headers.get("Authorization", "")
+    if not token.startswith(_BEARER):
+        raise AuthenticationFailed("an internal call needs a service token")
+    signer: IdentitySigner = request.app.state.signer
+    return signer.verify_call(token.removeprefix(_BEARER))
+
+
+def frame(envelope: Envelope, payload: bytes) -> bytes:
+    """An event as the body of a look-up: its headers as one JSON line, then the payload."""
+    headers = {name: value.decode() for name, value in envelope.headers()}
+    return orjson.dumps(headers) + b"\n" + payload
+
+
+def _received(response: OwnerResponse) -> Received:
+    head, payload = response.body.split(b"\n", 1)
+    headers = [(name, value.encode()) for name, value in orjson.loads(head).items()]
+    return Received(envelope_from(headers), payload)

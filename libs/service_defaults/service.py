@@ -1,0 +1,228 @@
+"""A service: its database, its place on the bus, its HTTP API, its start and its stop."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+from fastapi import FastAPI
+
+from libs.eventing import (
+    CommandRouter,
+    ConsumerLoop,
+    DeadLetters,
+    EventRouter,
+    IdentitySigner,
+    KafkaBus,
+    Outbox,
+    PayloadReader,
+    Publisher,
+)
+from libs.persistence import Database, is_outage, migrate
+from libs.service_defaults._health import Check, Readiness, health_routes
+from libs.service_defaults._http_server import HttpServer
+from libs.service_defaults._routes import bus_routes
+from libs.service_defaults.correlation import CorrelationMiddleware
+from libs.service_defaults.errors import install_error_handlers
+from libs.service_defaults.internal_calls import OwnerClient
+from libs.service_defaults.settings import ServiceSettings
+
+_log = structlog.get_logger("service")
+_RETRY_SECONDS: Final = 1.0
+Hook = Callable[[], Awaitable[None]]
+API: Final = "api"
+WORKER: Final = "worker"
+ROLES: Final = frozenset({API, WORKER})
+
+
+class Service:
+    """What an owner of data is made of.
+
+    ``commands`` carries out what comes in on ``<name>-commands``, ``outbox`` records and publishes on
+    ``<name>-events``, ``follow`` reacts to other services' events, ``http`` answers reads. Role ``api`` runs HTTP
+    and the outbox sweeper, ``worker`` the consumers; health and metrics are served in both.
+    """
+
+    def __init__(self, name: str, settings: ServiceSettings, *, migrations: Path) -> None:
+        self.name = name
+        self.settings = settings
+        self.migrations = migrations
+        self.source = f"/aes/{name}"
+        self.signer = IdentitySigner(settings.signing_key.get_secret_value())
+        self.bus = KafkaBus(settings.kafka_bootstrap_servers, prefix=settings.topic_prefix, client_id=f"aes-{name}")
+        self.producer = self.bus.producer()
+        self.database = Database(
+            settings.database_url.get_secret_value(), name=name, max_size=settings.database_pool_size
+        )
+        self.publisher = Publisher(self.database, self.producer, source=self.source)
+        self.outbox = Outbox(self.database, self.publisher)
+        self.commands = CommandRouter(self.database, self.outbox, self.signer)
+        self.calls = OwnerClient(settings.addresses(), self.signer)
+        self.payloads = PayloadReader(self.calls.payload)
+        self.readiness = Readiness()
+        self.http = FastAPI(title=name, docs_url=None, redoc_url=None, openapi_url=None)
+        self._routers: list[tuple[str, EventRouter]] = []
+        self._on_start: list[Hook] = []
+        self._on_stop: list[Hook] = []
+        self._background: list[tuple[str, Hook, str]] = []
+        self._stop = asyncio.Event()
+        self._prepare_http()
+
+    def _prepare_http(self) -> None:
+        self.http.state.signer = self.signer
+        self.http.add_middleware(CorrelationMiddleware)
+        install_error_handlers(self.http)
+        self.http.include_router(health_routes(self.readiness))
+        self.http.include_router(bus_routes(self.commands, self.outbox, source=self.source))
+        self.readiness.add("database", self._database_answers)
+
+    async def _database_answers(self) -> bool:
+        await self.database.ping()
+        return True
+
+    def follow(self, purpose: str) -> EventRouter:
+        """A router for other services' events, in a group of its own named ``<service>-<purpose>``."""
+        router = EventRouter(self.outbox, self.payloads, consumer=purpose)
+        self._routers.append((purpose, router))
+        return router
+
+    def on_start(self, hook: Hook) -> None:
+        """Run before anything is consumed or served, once the database can be reached."""
+        self._on_start.append(hook)
+
+    def on_stop(self, hook: Hook) -> None:
+        """Run when the consumers have stopped, while HTTP, database and bus still work."""
+        self._on_stop.append(hook)
+
+    def background(self, name: str, run: Hook, *, role: str = WORKER) -> None:
+        """Keep a coroutine running for as long as the service lives; one that ends or fails is started again."""
+        self._background.append((name, run, role))
+
+    def ready_check(self, name: str, check: Check) -> None:
+        self.readiness.add(name, check)
+
+    def stop(self) -> None:
+        """End ``run`` gracefully."""
+        self._stop.set()
+
+    async def run(self, roles: frozenset[str] = ROLES) -> None:
+        """Serve until SIGTERM, SIGINT or ``stop``; what is in work is then finished or handed back."""
+        self._handle_signals()
+        await self._until_answered(self._open_database)
+        await self.producer.start()
+        for hook in self._on_start:
+            await hook()
+        consumers = self._consumers() if WORKER in roles else []
+        tasks = [self._supervised(name, run) for name, run, role in self._background if role in roles]
+        tasks += [
+            self._supervised("outbox.publish", self.publisher.run),
+            self._supervised("outbox.mark", self.publisher.run_marking),
+        ]
+        if API in roles:
+            tasks.append(self._supervised("outbox.sweep", self.publisher.run_sweeping))
+        consuming = [self._supervised(consumer.group, consumer.run, once=True) for consumer in consumers]
+        server = HttpServer(
+            self.http,
+            host=self.settings.host,
+            port=self.settings.port,
+            grace_seconds=self.settings.shutdown_grace_seconds,
+        )
+        serving = asyncio.create_task(server.serve(), name="http")
+        _log.info("service.started", roles=sorted(roles), port=self.settings.port)
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
+        died = serving.done() and not self._stop.is_set()
+        await self._shut_down(consumers, consuming, server, serving, tasks)
+        if died:
+            raise SystemExit(f"the HTTP server of {self.name} could not run on port {self.settings.port}")
+
+    async def _shut_down(
+        self,
+        consumers: list[ConsumerLoop],
+        consuming: list[asyncio.Task[None]],
+        server: HttpServer,
+        serving: asyncio.Task[None],
+        tasks: list[asyncio.Task[None]],
+    ) -> None:
+        _log.info("service.stopping")
+        for consumer in consumers:
+            await consumer.stop()
+        if consuming:
+            await asyncio.wait(consuming, timeout=self.settings.shutdown_grace_seconds)
+        for hook in self._on_stop:
+            await hook()
+        server.should_exit = True
+        await asyncio.wait({serving}, timeout=self.settings.shutdown_grace_seconds)
+        await self.publisher.drain()
+        for task in (*tasks, *consuming):
+            task.cancel()
+        await asyncio.gather(*tasks, *consuming, return_exceptions=True)
+        await self.calls.stop()
+        await self.producer.stop()
+        await self.database.close()
+        _log.info("service.stopped")
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            try:
+                loop.add_signal_handler(number, self._stop.set)
+            except (RuntimeError, ValueError):
+                # Only the main thread may; elsewhere whoever started the service stops it.
+                _log.debug("service.signals_left_alone", signal=number)
+
+    async def _open_database(self) -> None:
+        if self.settings.auto_migrate:
+            url = self.settings.database_url.get_secret_value()
+            await asyncio.to_thread(migrate, url, self.migrations)
+        await self.database.open()
+        await self.database.ping()
+
+    async def _until_answered(self, attempt: Hook) -> None:
+        while not self._stop.is_set():
+            try:
+                await attempt()
+                return
+            except Exception as problem:
+                if not is_outage(problem):
+                    raise
+                _log.warning("database.unreachable", problem=str(problem).strip())
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    def _consumers(self) -> list[ConsumerLoop]:
+        consumers = []
+        if self.commands.topics:
+            consumers.append(self._consumer("commands", self.commands, self.commands.topics))
+        for purpose, router in self._routers:
+            consumers.append(self._consumer(purpose, router, router.topics))
+        return consumers
+
+    def _consumer(self, purpose: str, handler: CommandRouter | EventRouter, topics: list[str]) -> ConsumerLoop:
+        consumer = ConsumerLoop(
+            self.bus,
+            handler,
+            DeadLetters(self.producer, consumer=self.name),
+            group=f"{self.name}-{purpose}",
+            topics=topics,
+        )
+
+        async def joined() -> bool:
+            return consumer.joined
+
+        self.readiness.add(f"consumer {consumer.group}", joined)
+        return consumer
+
+    def _supervised(self, name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None]:
+        async def supervise() -> None:
+            while True:
+                try:
+                    await run()
+                    if once:
+                        return
+                except Exception:
+                    _log.exception("background.failed", task=name)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+        return asyncio.create_task(supervise(), name=name)

@@ -1,0 +1,44 @@
+"""Settings that every service has, read once from the environment."""
+
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class ServiceSettings(BaseSettings):
+    """What a service needs to run.
+
+    What is the same for the whole installation is read from ``AES_…``. What is a service's own is read from
+    ``AES_<SERVICE>_…``: a subclass sets that as ``env_prefix``.
+    """
+
+    model_config = SettingsConfigDict(extra="ignore", populate_by_name=True)
+
+    kafka_bootstrap_servers: str = Field("127.0.0.1:9092", validation_alias="AES_KAFKA_BOOTSTRAP_SERVERS")
+    topic_prefix: str = Field("", validation_alias="AES_TOPIC_PREFIX")
+    signing_key: SecretStr = Field(validation_alias="AES_SIGNING_KEY", min_length=32)
+    log_level: str = Field("INFO", validation_alias="AES_LOG_LEVEL")
+    log_format: Literal["json", "console"] = Field("json", validation_alias="AES_LOG_FORMAT")
+    auto_migrate: bool = Field(False, validation_alias="AES_AUTO_MIGRATE")
+    gateway_url: str = Field("", validation_alias="AES_GATEWAY_URL")
+    registry_url: str = Field("", validation_alias="AES_REGISTRY_URL")
+    runtime_url: str = Field("", validation_alias="AES_RUNTIME_URL")
+    ingestion_url: str = Field("", validation_alias="AES_INGESTION_URL")
+    artifacts_url: str = Field("", validation_alias="AES_ARTIFACTS_URL")
+
+    database_url: SecretStr
+    database_pool_size: int = Field(10, ge=2, le=200)
+    host: str = "127.0.0.1"
+    port: int = Field(0, ge=0, le=65535)
+    shutdown_grace_seconds: float = Field(8.0, gt=0, le=600)
+
+    def addresses(self) -> dict[str, str]:
+        """Base URLs of the internal APIs by service; empty for one that is not installed."""
+        return {
+            "gateway": self.gateway_url,
+            "registry": self.registry_url,
+            "runtime": self.runtime_url,
+            "ingestion": self.ingestion_url,
+            "artifacts": self.artifacts_url,
+        }
