@@ -20,12 +20,12 @@ _CONTRACTS: Final = (commands.__package__ or "").rpartition(".")[0]
 _DOCUMENT_VERSION: Final = "1.0.0"
 _DESCRIPTION: Final = """\
 Commands ask a service to do something; exactly one terminal event, whose `ce_causationid` is the command's
-`ce_id`, ends each of them. Events tell what happened and are a public contract: any consumer with a group of its
-own may read them. Every record's key is the correlation id.
+`ce_id`, ends each of them. Events tell what happened and are a public contract: any consumer with a group of
+its own may read them. Every record's key is the correlation id.
 
-Delivery is at least once: drop what you have seen by `ce_id`. Order holds per subject: `ce_sequence` counts the
-events of one `ce_subject`. Ignore event types and fields that you do not know; a breaking change is a new type
-(`.v2`). A payload too large for the bus is replaced by `ce_dataref` and `ce_datahash`.
+Delivery is at least once: drop what you have seen by `ce_id`. Order holds per subject: `ce_sequence` counts
+the events of one `ce_subject`. Ignore event types and fields that you do not know; a breaking change is a new
+type (`.v2`). A payload too large for the bus is replaced by `ce_dataref` and `ce_datahash`.
 """
 
 
@@ -165,7 +165,7 @@ def _summary(model: type[Message]) -> str:
 
 
 def _payload_schemas() -> dict[str, Any]:
-    models = [
+    models: list[type[Message]] = [
         *_of_contracts(event_models().values()),
         *_of_contracts(command_models().values()),
         CommandRejected,

@@ -1,4 +1,4 @@
-"""Every example ever published is read by today's models. A published example is never changed, only added to."""
+"""Every example ever published is read by today's models; published examples are never changed."""
 
 import json
 from pathlib import Path

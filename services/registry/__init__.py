@@ -1,0 +1,1 @@
+"""Agents, their versions, and what makes a configuration valid."""

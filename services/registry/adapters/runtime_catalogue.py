@@ -1,0 +1,72 @@
+"""What the runtime offers, asked over its internal API and remembered for half a minute per replica."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+import structlog
+
+from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.identity import Identity
+from libs.service_defaults import OwnerClient
+from services.registry.domain.ports import Provider, RuntimeCatalogue
+
+_FRESH_SECONDS: Final = 30.0
+# A runtime that is down must not cost every validation its own deadline.
+_SILENCE_SECONDS: Final = 2.0
+
+_log = structlog.get_logger(__name__)
+
+
+class HttpRuntimeCatalogues:
+    """One remembered catalogue for all callers: what a runtime offers is the same for every company."""
+
+    def __init__(self, calls: OwnerClient, monotonic: Callable[[], float]) -> None:
+        self._calls = calls
+        self._monotonic = monotonic
+        self._remembered: RuntimeCatalogue | None = None
+        self._good_until = float("-inf")
+        self._asking = asyncio.Lock()
+
+    async def current(self, caller: Identity) -> RuntimeCatalogue | None:
+        if self._monotonic() < self._good_until:
+            return self._remembered
+        async with self._asking:
+            if self._monotonic() >= self._good_until:
+                self._remembered = await self._ask(caller)
+                lifetime = _SILENCE_SECONDS if self._remembered is None else _FRESH_SECONDS
+                self._good_until = self._monotonic() + lifetime
+            return self._remembered
+
+    async def _ask(self, caller: Identity) -> RuntimeCatalogue | None:
+        try:
+            models, tools = await asyncio.gather(
+                self._calls.get("runtime", "/internal/models", caller),
+                self._calls.get("runtime", "/internal/tools", caller),
+            )
+            if (models.status, tools.status) != (200, 200):
+                _log.warning("runtime_catalogue.refused", models=models.status, tools=tools.status)
+                return None
+            return _catalogue(orjson.loads(models.body), orjson.loads(tools.body))
+        except ServiceUnavailable:
+            _log.warning("runtime_catalogue.unreachable")
+        except (ValueError, KeyError, TypeError) as problem:
+            _log.error("runtime_catalogue.unreadable", problem=repr(problem))
+        return None
+
+
+def _catalogue(models: dict[str, Any], tools: dict[str, Any]) -> RuntimeCatalogue:
+    providers = [
+        Provider(
+            name=item["provider"],
+            configured=item["configured"],
+            models=tuple(model["name"] for model in item["models"]),
+            any_name=item["any_name"],
+        )
+        for item in models["providers"]
+    ]
+    return RuntimeCatalogue(
+        providers={provider.name: provider for provider in providers},
+        tools=tuple(item["name"] for item in tools["tools"]),
+    )

@@ -1,0 +1,146 @@
+"""A stored agent: who may see it, who may change it, when it gets a new version."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from libs.contracts.api.agents import (
+    Agent,
+    AgentConfiguration,
+    AgentVersion,
+    CreateAgentBody,
+    UpdateAgentBody,
+)
+from libs.contracts.errors import NotFound, PermissionDenied
+from libs.contracts.identity import Identity
+from libs.contracts.timestamps import format_time
+from services.registry.domain.configuration import (
+    CONFIGURATION_FIELDS,
+    FIRST_VERSION,
+    config_hash,
+    next_version,
+    normalised,
+)
+
+
+class AgentNotFound(NotFound):
+    """There is no such agent, or none that this caller may know of."""
+
+    def __init__(self) -> None:
+        super().__init__("no agent with this id or key")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAgent:
+    """An agent with its current configuration. Times are aware datetimes."""
+
+    id: str
+    agent_key: str
+    company_id: str
+    owner_id: str
+    is_public: bool
+    is_shared: bool
+    origin_url: str | None
+    allowed_origins: tuple[str, ...]
+    entry_point: str
+    system_config: Mapping[str, Any]
+    config_hash: str
+    version_number: str
+    created_at: datetime
+    updated_at: datetime
+
+    def visible_to(self, caller: Identity) -> bool:
+        """Private: the owner and who reads for the company; shared and public: everyone in the company."""
+        if self.company_id != caller.company_id:
+            return False
+        return self.is_public or self.is_shared or caller.may_read_of(self.owner_id)
+
+    def require_visible(self, caller: Identity) -> None:
+        if not self.visible_to(caller):
+            raise AgentNotFound()
+
+    def require_writable(self, caller: Identity) -> None:
+        """Raises ``AgentNotFound`` when the caller may not see it, ``PermissionDenied`` when only see it."""
+        self.require_visible(caller)
+        if not caller.may_write_of(self.owner_id):
+            raise PermissionDenied("only the owner of an agent, or a key with company:write, may change it")
+
+    def configuration(self) -> AgentConfiguration:
+        return AgentConfiguration.model_validate(self.system_config)
+
+    def changed(self, changes: UpdateAgentBody, now: datetime) -> "StoredAgent":
+        """This agent with the changes made, a new version when the hash differs; itself when nothing does."""
+        given = {name: getattr(changes, name) for name in changes.model_fields_set}
+        parts = {name: value for name, value in given.items() if name in CONFIGURATION_FIELDS}
+        settings = {name: value for name, value in given.items() if name not in CONFIGURATION_FIELDS}
+        if "allowed_origins" in settings:
+            settings["allowed_origins"] = tuple(settings["allowed_origins"])
+        system_config = normalised(self.configuration().model_copy(update=parts))
+        new_hash = config_hash(system_config)
+        version = self.version_number if new_hash == self.config_hash else next_version(self.version_number)
+        after = replace(self, **settings, system_config=system_config, config_hash=new_hash, version_number=version)
+        return self if after == self else replace(after, updated_at=now)
+
+    def public(self) -> Agent:
+        """The agent as it stands on the wire."""
+        return Agent(
+            id=self.id,
+            agent_key=self.agent_key,
+            name=self.system_config["name"],
+            architecture=self.system_config["agent_type"],
+            entry_point=self.entry_point,
+            is_public=self.is_public,
+            is_shared=self.is_shared,
+            origin_url=self.origin_url,
+            allowed_origins=list(self.allowed_origins),
+            owner=self.owner_id,
+            company=self.company_id,
+            system_config=dict(self.system_config),
+            version_number=self.version_number,
+            config_hash=self.config_hash,
+            created_at=format_time(self.created_at),
+            updated_at=format_time(self.updated_at),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredVersion:
+    """One immutable version of an agent's configuration, and which user made it."""
+
+    version_number: str
+    config_hash: str
+    system_config: Mapping[str, Any]
+    created_by: str
+    created_at: datetime
+
+    def public(self) -> AgentVersion:
+        """The version as it stands on the wire."""
+        return AgentVersion(
+            version_number=self.version_number,
+            config_hash=self.config_hash,
+            system_config=dict(self.system_config),
+            created_by=self.created_by,
+            created_at=format_time(self.created_at),
+        )
+
+
+def new_agent(*, agent_id: str, agent_key: str, body: CreateAgentBody, owner: Identity, now: datetime) -> StoredAgent:
+    """An agent in its first version, owned by the caller."""
+    system_config = normalised(body)
+    return StoredAgent(
+        id=agent_id,
+        agent_key=agent_key,
+        company_id=owner.company_id,
+        owner_id=owner.user_id,
+        is_public=body.is_public,
+        is_shared=body.is_shared,
+        origin_url=body.origin_url,
+        allowed_origins=tuple(body.allowed_origins),
+        entry_point=body.entry_point,
+        system_config=system_config,
+        config_hash=config_hash(system_config),
+        version_number=FIRST_VERSION,
+        created_at=now,
+        updated_at=now,
+    )

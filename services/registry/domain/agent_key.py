@@ -1,0 +1,36 @@
+"""The public key of an agent: a slug of its name, unique over all companies."""
+
+import re
+import secrets
+from collections.abc import Iterator
+from typing import Final
+
+from anyascii import anyascii
+
+_SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
+_APOSTROPHES: Final = re.compile(r"['`]")
+_MAX_LENGTH: Final = 60
+_NO_SLUG: Final = "agent"
+# No vowels, so that no word comes about, and nothing that looks like something else.
+_SUFFIX_ALPHABET: Final = "bcdfghjkmnpqrstvwxz23456789"
+_SUFFIX_LENGTH: Final = 6
+
+
+def slug(name: str) -> str:
+    """The name in lower-case ASCII words joined by hyphens; other scripts are transliterated."""
+    ascii_name = _APOSTROPHES.sub("", anyascii(name)).lower()
+    words = _SEPARATORS.sub("-", ascii_name).strip("-")
+    return words[:_MAX_LENGTH].rstrip("-") or _NO_SLUG
+
+
+def candidates(name: str) -> Iterator[str]:
+    """Keys to try for a new agent, without end: the slug itself, then the slug with a random suffix.
+
+    The suffix is random rather than counted: a count would tell one company how many agents of that name
+    others have, and would make every key guessable from one.
+    """
+    base = slug(name)
+    yield base
+    while True:
+        suffix = "".join(secrets.choice(_SUFFIX_ALPHABET) for _ in range(_SUFFIX_LENGTH))
+        yield f"{base}-{suffix}"

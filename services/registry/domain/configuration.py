@@ -1,0 +1,50 @@
+"""The normal form of a configuration, and the hash that tells two configurations apart."""
+
+import hashlib
+from typing import Any, Final
+
+import rfc8785
+
+from libs.contracts.api.agents import AgentConfiguration, KnowledgeBaseLink
+
+CONFIGURATION_FIELDS: Final = tuple(AgentConfiguration.model_fields)
+FIRST_VERSION: Final = "1.0.0"
+
+
+def knowledge_base_id(link: str | KnowledgeBaseLink) -> str:
+    return link if isinstance(link, str) else link.id
+
+
+def normalised(configuration: AgentConfiguration) -> dict[str, Any]:
+    """The configuration as it is stored and hashed.
+
+    Defaults are written out, what was left open is left out, a tool stands once, and a knowledge base with
+    nothing but defaults is its id: what means the same has the same hash.
+    """
+    return {
+        "name": configuration.name,
+        "agent_type": configuration.agent_type,
+        "system_prompt": configuration.system_prompt,
+        "llm_config": configuration.llm_config.model_dump(exclude_none=True),
+        "tools": list(dict.fromkeys(configuration.tools)),
+        "knowledge_bases": [_normalised_link(link) for link in configuration.knowledge_bases],
+    }
+
+
+def config_hash(system_config: dict[str, Any]) -> str:
+    """SHA-256, in hex, of the canonical JSON (RFC 8785) of a normalised configuration."""
+    return hashlib.sha256(rfc8785.dumps(system_config)).hexdigest()
+
+
+def next_version(version_number: str) -> str:
+    """``1.0.0`` → ``1.0.1``."""
+    *series, last = version_number.split(".")
+    return ".".join([*series, str(int(last) + 1)])
+
+
+def _normalised_link(link: str | KnowledgeBaseLink) -> str | dict[str, Any]:
+    if isinstance(link, str):
+        return link
+    if link == KnowledgeBaseLink(id=link.id):
+        return link.id
+    return link.model_dump(exclude_none=True)

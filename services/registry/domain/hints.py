@@ -1,0 +1,104 @@
+"""What to tell people about a finding so that they can mend it."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel
+
+from libs.contracts.api.agents import AgentSettings, AgentType, KnowledgeBaseLink, LlmConfig, SearchMode
+
+_NESTED: Final[Mapping[str, type[BaseModel]]] = {
+    "llm_config": LlmConfig,
+    "knowledge_bases": KnowledgeBaseLink,
+}
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "agent_type": get_args(AgentType),
+    "mode": get_args(SearchMode),
+}
+_EXAMPLES: Final = {
+    "name": 'name: "Support assistant"',
+    "agent_type": "agent_type: llm_agent (conversational) or agent_type: react_agent (uses tools)",
+    "id": "id: the id of a knowledge base",
+}
+_SHAPES: Final = {
+    "": "give an object with name and agent_type",
+    "llm_config": "give an object, for example llm_config: {model: openai:gpt-4o-mini, temperature: 0.2}",
+    "tools": "give a list of tool names, for example tools: [calculator]",
+    "knowledge_bases": "give a list of knowledge base ids, or of objects with an id",
+    "allowed_origins": "give a list of origins, for example allowed_origins: [https://example.com]",
+}
+_TYPES: Final = {
+    "string_type": "give a text; put quotes around a value that YAML reads as a number, a date or yes/no",
+    "string_unicode": "remove what is not valid Unicode (unpaired surrogates)",
+    "bool_type": "give true or false, without quotes",
+    "float_type": "give a number, without quotes",
+    "int_type": "give a whole number, without quotes",
+    "int_from_float": "give a whole number",
+}
+_BOUNDS: Final = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+_SHAPE_ERRORS: Final = ("list_type", "model_type", "model_attributes_type", "dict_type")
+_RANGE_ERRORS: Final = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number")
+
+Loc = tuple[str | int, ...]
+
+
+def near(word: str, known: Iterable[str]) -> str | None:
+    """``did you mean …?`` with the known names closest to the word, None when nothing is close."""
+    by_folded = {name.casefold(): name for name in known}
+    close = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=0.5)
+    if not close:
+        return None
+    return f"did you mean {' or '.join(by_folded[name] for name in close)}?"
+
+
+def hint_for(
+    model: type[BaseModel], loc: Loc, error_type: str, context: Mapping[str, Any], value: object
+) -> str | None:
+    """How to mend what pydantic found at ``loc`` of a document that should have been that model."""
+    field = next((step for step in reversed(loc) if isinstance(step, str)), "")
+    if error_type == "extra_forbidden":
+        return _unknown_field(model, loc)
+    if error_type == "literal_error":
+        choices = _CHOICES.get(field, ())
+        return near(str(value), choices) or f"one of {', '.join(choices)}"
+    if error_type == "missing":
+        return f"add {_EXAMPLES.get(field, field)}"
+    if error_type in _RANGE_ERRORS:
+        return _range(_owner(model, loc), field)
+    if error_type in ("string_too_short", "too_short"):
+        return f"give at least {context['min_length']}"
+    if error_type in ("string_too_long", "too_long"):
+        return f"give at most {context['max_length']}"
+    if error_type in _SHAPE_ERRORS or (loc[:1] == ("knowledge_bases",) and len(loc) == 2):
+        return _SHAPES.get(field)
+    return _TYPES.get(error_type)
+
+
+def _owner(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
+    """The model that the last field of ``loc`` belongs to."""
+    return _NESTED[str(loc[0])] if len(loc) > 1 and loc[0] in _NESTED else model
+
+
+def _unknown_field(model: type[BaseModel], loc: Loc) -> str:
+    name, owner = str(loc[-1]), _owner(model, loc)
+    if owner is model:
+        for parent, nested in _NESTED.items():
+            if parent in model.model_fields and name in nested.model_fields and name != "id":
+                return f"put {name} under {parent}"
+        if name in AgentSettings.model_fields:
+            return f"{name} is a setting of a stored agent, no part of its configuration"
+    return near(name, owner.model_fields) or f"known fields: {', '.join(owner.model_fields)}"
+
+
+def _range(owner: type[BaseModel], field: str) -> str | None:
+    info = owner.model_fields.get(field)
+    if info is None:
+        return None
+    bounds = [
+        f"{words} {getattr(constraint, name)}"
+        for constraint in info.metadata
+        for name, words in _BOUNDS.items()
+        if hasattr(constraint, name)
+    ]
+    return f"give {' and '.join(bounds)}" if bounds else None

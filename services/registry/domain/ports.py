@@ -1,0 +1,94 @@
+"""What the registry needs from outside: its store, and what other services know."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.contracts.identity import Identity
+from services.registry.domain.agent import StoredAgent, StoredVersion
+
+
+class AgentReader(Protocol):
+    """Agents as last committed. Deleted agents are not there."""
+
+    async def get(self, agent_id: str) -> StoredAgent | None: ...
+
+    async def get_by_key(self, agent_key: str) -> StoredAgent | None: ...
+
+    async def visible_to(self, caller: Identity, *, limit: int | None, offset: int) -> list[StoredAgent]:
+        """What the caller may see, newest first."""
+        ...
+
+    async def versions(self, agent_id: str, *, limit: int, offset: int) -> list[StoredVersion]:
+        """Newest first."""
+        ...
+
+    async def count_versions(self, agent_id: str) -> int: ...
+
+    async def version(self, agent_id: str, version_number: str) -> StoredVersion | None: ...
+
+
+class AgentWriter(Protocol):
+    """Changes of agents inside one transaction, which the caller commits."""
+
+    async def add(self, agent: StoredAgent) -> bool:
+        """Store a new agent with its first version; False when its key is taken.
+
+        Waits for a transaction that is about to take the same key. Raises ``Conflict`` when the id is taken.
+        """
+        ...
+
+    async def lock(self, agent_id: str) -> StoredAgent | None:
+        """The agent, kept from every other writer until the end of the transaction."""
+        ...
+
+    async def save(self, before: StoredAgent, after: StoredAgent, changed_by: str) -> None:
+        """Store a locked agent's new state, and its new version when the version number is another."""
+        ...
+
+    async def delete(self, agent: StoredAgent) -> None:
+        """Remove a locked agent and its versions. Its key stays taken: it may stand in web pages."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A model provider: whether this installation has credentials for it, and the models it lists."""
+
+    name: str
+    configured: bool
+    models: tuple[str, ...]
+    any_name: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeCatalogue:
+    """What agents can be made of here: providers by name, and the names of the tools."""
+
+    providers: Mapping[str, Provider]
+    tools: tuple[str, ...]
+
+
+class RuntimeCatalogues(Protocol):
+    async def current(self, caller: Identity) -> RuntimeCatalogue | None:
+        """What the runtime offers, at most half a minute old; None when it does not answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBaseCheck:
+    """Which knowledge bases the company does not have, and about which nobody could be asked."""
+
+    missing: frozenset[str] = frozenset()
+    unchecked: frozenset[str] = frozenset()
+
+
+class KnowledgeBases(Protocol):
+    @property
+    def available(self) -> bool:
+        """Whether this installation has knowledge bases at all."""
+        ...
+
+    async def check(self, caller: Identity, ids: Sequence[str]) -> KnowledgeBaseCheck:
+        """Ask for each of the ids; never raises."""
+        ...

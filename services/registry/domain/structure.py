@@ -1,0 +1,106 @@
+"""The form of a document: types, ranges, names of fields, each finding with a hint how to mend it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from libs.contracts.api.agents import AgentConfiguration, UpdateAgentBody
+from libs.contracts.errors import ErrorDetail
+from services.registry.domain.hints import Loc, hint_for
+
+M = TypeVar("M", bound=BaseModel)
+
+_NULLABLE: Final = frozenset({"origin_url"})
+_HTTP_URL: Final = re.compile(r"https?://[^\s/?#]+(?:[/?#]\S*)?", re.IGNORECASE)
+_ORIGIN: Final = re.compile(r"https?://(?:[a-z0-9-]+\.)*[a-z0-9-]+(?::\d{1,5})?", re.IGNORECASE)
+
+
+def is_configuration_like(document: object) -> bool:
+    """Whether a document is at least an object with one field of a configuration."""
+    return isinstance(document, Mapping) and any(name in AgentConfiguration.model_fields for name in document)
+
+
+def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]]:
+    """The document as that model, or everything that is wrong with its form. Types are not converted."""
+    errors = list(_unusable_texts(document, ()))
+    if issubclass(model, UpdateAgentBody):
+        errors += _explicit_nulls(model, document)
+    parsed: M | None = None
+    try:
+        parsed = model.model_validate(document, strict=True)
+        errors += _address_errors(parsed)
+    except ValidationError as problem:
+        errors += _findings(model, document, problem)
+    return (None if errors else parsed), errors
+
+
+def _findings(model: type[BaseModel], document: object, problem: ValidationError) -> Iterator[ErrorDetail]:
+    for error in problem.errors(include_url=False):
+        loc, message = tuple(error["loc"]), error["msg"]
+        if _is_link_branch(loc):
+            if isinstance(_item(document, loc), Mapping) != (loc[2] == "KnowledgeBaseLink"):
+                continue
+            loc = (*loc[:2], *loc[3:])
+            if error["type"] == "string_type" and len(loc) == 2:
+                message = "Input should be the id of a knowledge base, or an object with its id"
+        hint = hint_for(model, loc, error["type"], error.get("ctx", {}), error["input"])
+        yield ErrorDetail(loc=list(loc), type=error["type"], message=message, hint=hint)
+
+
+def _is_link_branch(loc: Loc) -> bool:
+    """Whether pydantic names one of the two forms that an item of ``knowledge_bases`` may have."""
+    return loc[:1] == ("knowledge_bases",) and len(loc) >= 3
+
+
+def _item(document: Any, loc: Loc) -> object:
+    return document[loc[0]][loc[1]]
+
+
+def _unusable_texts(value: object, loc: Loc) -> Iterator[ErrorDetail]:
+    """Texts with U+0000, which PostgreSQL cannot store."""
+    if isinstance(value, str) and "\x00" in value:
+        yield ErrorDetail(
+            loc=list(loc),
+            type="null_character",
+            message="Text may not contain the null character (U+0000)",
+            hint="remove the character",
+        )
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _unusable_texts(item, (*loc, str(name)))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unusable_texts(item, (*loc, index))
+
+
+def _explicit_nulls(model: type[BaseModel], document: object) -> Iterator[ErrorDetail]:
+    """In a change null is no value: what is left out stays."""
+    for name, value in document.items() if isinstance(document, Mapping) else ():
+        if value is None and name in model.model_fields and name not in _NULLABLE:
+            yield ErrorDetail(
+                loc=[name],
+                type="null_not_allowed",
+                message="Input may not be null",
+                hint="leave the field out to keep what stands, or give the new value",
+            )
+
+
+def _address_errors(body: BaseModel) -> Iterator[ErrorDetail]:
+    origin_url = getattr(body, "origin_url", None)
+    if origin_url is not None and not _HTTP_URL.fullmatch(origin_url):
+        yield ErrorDetail(
+            loc=["origin_url"],
+            type="url_invalid",
+            message="Input should be an http or https URL",
+            hint="for example https://example.com/chat",
+        )
+    for index, origin in enumerate(getattr(body, "allowed_origins", None) or ()):
+        if not _ORIGIN.fullmatch(origin):
+            yield ErrorDetail(
+                loc=["allowed_origins", index],
+                type="origin_invalid",
+                message="Input should be an origin: scheme, host and, if need be, port",
+                hint="for example https://example.com, without a path and without a slash at the end",
+            )
