@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 BaseUrl = Annotated[
     str | None,
-    typer.Option(
-        "--base-url", envvar="AES_BASE_URL", help="Address of the service; else the running stack's."
-    ),
+    typer.Option("--base-url", envvar="AES_BASE_URL", help="Address of the service; else the stack's."),
 ]
 ApiKey = Annotated[
     str | None,
@@ -38,7 +36,7 @@ class Connection:
 
 
 def connect(base_url: str | None, api_key: str | None) -> Connection:
-    """What was given, completed by the running embedded stack; raises StackError when something is missing."""
+    """What was given, completed by the running stack; raises StackError when something is missing."""
     from deploy.local.development_key import known_key
     from deploy.local.home import Home
     from deploy.local.state import StackState

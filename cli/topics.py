@@ -17,7 +17,7 @@ def topics() -> None:
 
 @app.command()
 def create(json_output: Json = False) -> None:
-    """Create the declared topics that are missing, where AES_KAFKA_BOOTSTRAP_SERVERS and AES_TOPIC_PREFIX say."""
+    """Create missing topics in AES_KAFKA_BOOTSTRAP_SERVERS, their names prefixed with AES_TOPIC_PREFIX."""
     from deploy.local.errors import StackError
     from deploy.local.topics import create_topics
 

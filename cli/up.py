@@ -13,8 +13,8 @@ app = typer.Typer()
 def up(json_output: Json = False) -> None:
     """Start the embedded stack, or say that it runs.
 
-    The first start downloads Apache Kafka and creates the databases. State is kept in `.aes/`, or where AES_HOME
-    says. Ends with the address and the API key of the development company.
+    The first start downloads Apache Kafka and creates the databases. State is kept in `.aes/`, or where
+    AES_HOME says. Ends with the address and the API key of the development company.
     """
     from cli.progress import Progress
     from deploy.local.control import bring_up, development_key
@@ -36,6 +36,5 @@ def up(json_output: Json = False) -> None:
   Reference  {state.base_url}/api/v1/docs/
   Key        {key}   (also in {home.development_key_file})
 """)
-    note(
-        f"Go on with {emphasise('aes status', BOLD)}, {emphasise('aes logs -f', BOLD)} or {emphasise('aes down', BOLD)}."
-    )
+    commands = [emphasise(command, BOLD) for command in ("aes status", "aes logs -f", "aes down")]
+    note("Go on with {}, {} or {}.".format(*commands))

@@ -41,8 +41,10 @@ def bring_up(home: Home, show: Show) -> tuple[StackState, bool]:
             show(state)
             time.sleep(_POLL_SECONDS)
             state = StackState.read(home.state_file)
+        if state.is_supervised() and state.phase == "running":
+            return state, False
         if state.is_supervised():
-            return _follow(home, None, show), state.phase == "starting"
+            return _follow(home, None, show), True
         check_disk(home.root, _NEEDED_BYTES)
         supervisor = _start_supervisor(home)
         try:
@@ -67,7 +69,9 @@ def take_down(home: Home, show: Show) -> bool:
         supervisor.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + _STOP_SECONDS
         while state.is_supervised() and time.monotonic() < deadline:
-            show(StackState.read(home.state_file))
+            current = StackState.read(home.state_file)
+            if current.phase == "stopping":
+                show(current)
             time.sleep(_POLL_SECONDS)
         end([supervisor], signal.SIGKILL)
     orphans = end_orphans(home.root, home.postgres)
@@ -106,7 +110,7 @@ def _start_supervisor(home: Home) -> subprocess.Popen[bytes]:
 
 
 def _follow(home: Home, supervisor: subprocess.Popen[bytes] | None, show: Show) -> StackState:
-    """Show the states of a starting stack until it runs; without `supervisor`, of one that somebody else started."""
+    """Show a starting stack until it runs; no `supervisor` means that somebody else started it."""
     while True:
         ended = supervisor is not None and supervisor.poll() is not None
         state = StackState.read(home.state_file)

@@ -108,6 +108,9 @@ class Kafka:
             # One node of each kind: waiting for further group members only delays the start.
             "group.initial.rebalance.delay.ms": 0,
             "controller.quorum.election.timeout.ms": 500,
+            # After a crash a broker is let in again when its former self has timed out.
+            "broker.session.timeout.ms": 4000,
+            "broker.heartbeat.interval.ms": 1000,
             "num.network.threads": 2,
             "num.io.threads": 4,
             "background.threads": 4,

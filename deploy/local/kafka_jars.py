@@ -22,6 +22,7 @@ COORDINATES = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simp
 _LIST = Path(__file__).with_name("kafka_jars.txt")
 _NEEDED_BYTES = 150 * 1024 * 1024
 _AT_ONCE = 6
+_REPORTED_STEP = 5
 _PARTIAL = "partial-kafka-"
 _ABANDONED_SECONDS = 3600
 
@@ -58,7 +59,8 @@ def fetch_jars(cache: Path, report: Report) -> list[Path]:
             try:
                 for number, download in enumerate(as_completed(downloads), start=1):
                     download.result()
-                    report(f"downloading Apache Kafka {KAFKA_VERSION}: {number} of {len(jars)} files")
+                    if number % _REPORTED_STEP == 0:
+                        report(f"downloading Apache Kafka {KAFKA_VERSION}: {number} of {len(jars)} files")
             except BaseException:
                 executor.shutdown(cancel_futures=True)
                 raise
@@ -71,13 +73,13 @@ def check_disk(directory: Path, needed: int) -> None:
     free = shutil.disk_usage(directory).free
     if free < needed:
         raise StackError(
-            f"Not enough disk space in {directory}: {free // 2**20} MiB free, {needed // 2**20} MiB needed.",
+            f"Not enough disk space in {directory}: {free >> 20} MiB free, {needed >> 20} MiB needed.",
             "Free some space, or set AES_HOME to a directory on a larger disk.",
         )
 
 
 def _remove_abandoned(cache: Path) -> None:
-    """Downloads of starts that were killed; a younger one may belong to a test run that is at it right now."""
+    """Downloads of starts that were killed; a younger one may be a test run's, in progress."""
     for partial in cache.glob(f"{_PARTIAL}*"):
         if time.time() - partial.stat().st_mtime > _ABANDONED_SECONDS:
             shutil.rmtree(partial, ignore_errors=True)
@@ -89,13 +91,13 @@ def _fetch(maven: Any, jar: Jar, directory: Path) -> None:
     except Exception as error:
         raise StackError(
             f"Apache Kafka {KAFKA_VERSION} could not be downloaded ({jar.file}): {error}",
-            "The first start needs a network that reaches a Maven repository. Check the connection or the proxy\n"
-            "(HTTPS_PROXY), or name a mirror in AES_MAVEN_REPOSITORY, and run the command again.",
+            "The first start needs a network that reaches a Maven repository. Check the connection or the\n"
+            "proxy (HTTPS_PROXY), or name a mirror in AES_MAVEN_REPOSITORY, and run the command again.",
         ) from error
     if _sha256(downloaded) != jar.sha256:
         raise StackError(
-            f"The downloaded {jar.file} is not the file it should be: its SHA-256 differs from kafka_jars.txt.",
-            "Run the command again; if it stays so, the repository or a proxy on the way changes files.",
+            f"The downloaded {jar.file} is not the right file: its SHA-256 differs from kafka_jars.txt.",
+            "Run the command again; if it stays so, the repository or a proxy changes files.",
         )
     shutil.move(downloaded, directory / jar.file)
 
@@ -105,7 +107,7 @@ def _maven(repository: Path) -> Any:
     from jgo.constants import MAVEN_CENTRAL_URL
     from jgo.maven import MavenContext
 
-    # A repository of our own, because a kill in the middle of a download leaves a broken file that is trusted.
+    # A repository of our own, because a kill during a download leaves a broken file that is trusted.
     mirror = os.environ.get("AES_MAVEN_REPOSITORY", MAVEN_CENTRAL_URL)
     return MavenContext(repo_cache=repository, remote_repos={"central": mirror.rstrip("/")})
 

@@ -24,7 +24,7 @@ class Part(Protocol):
     def command(self) -> Command: ...
 
     async def is_ready(self) -> bool:
-        """Whether the running process does its work; never raises, never takes longer than a second or two."""
+        """Whether the running process does its work. Never raises; takes two seconds at most."""
         ...
 
     async def complete(self, report: Report) -> None:

@@ -56,5 +56,7 @@ def allocate(
         ports[name] = next(
             (port for port in wishes if port not in taken and is_free(port)), None
         ) or choose_free(taken)
-    write_atomically(file, json.dumps({**remembered, **ports}, indent=2) + "\n")
+    # What was asked for this time is no wish for the next.
+    lasting = {name: port for name, port in ports.items() if name not in fixed}
+    write_atomically(file, json.dumps({**remembered, **lasting}, indent=2) + "\n")
     return ports
