@@ -1,5 +1,6 @@
 """Every topic, declared once: the stacks create them from here, the documentation is generated from here."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -33,7 +34,8 @@ class Topic:
     segment_ms: int = _DAY_MS
 
 
-def _commands(owner: str, partitions: int) -> Topic:
+def commands_topic(owner: str, partitions: int) -> Topic:
+    """The topic of an owner's commands, with the retention that all of them have."""
     return Topic(
         name=f"{owner}-commands",
         kind=TopicKind.COMMANDS,
@@ -45,7 +47,8 @@ def _commands(owner: str, partitions: int) -> Topic:
     )
 
 
-def _events(owner: str, partitions: int, consumers: tuple[str, ...]) -> Topic:
+def events_topic(owner: str, partitions: int, consumers: tuple[str, ...]) -> Topic:
+    """The topic of an owner\'s events; ``consumers`` are the services that read it."""
     return Topic(
         name=f"{owner}-events",
         kind=TopicKind.EVENTS,
@@ -57,15 +60,15 @@ def _events(owner: str, partitions: int, consumers: tuple[str, ...]) -> Topic:
     )
 
 
-RUNTIME_COMMANDS: Final = _commands("runtime", 12)
-RUNTIME_EVENTS: Final = _events("runtime", 12, ("gateway", "artifacts"))
-REGISTRY_COMMANDS: Final = _commands("registry", 6)
-REGISTRY_EVENTS: Final = _events("registry", 6, ("gateway",))
-INGESTION_COMMANDS: Final = _commands("ingestion", 6)
-INGESTION_EVENTS: Final = _events("ingestion", 6, ("gateway", "artifacts", "ingestion"))
-ARTIFACTS_COMMANDS: Final = _commands("artifacts", 6)
-ARTIFACTS_EVENTS: Final = _events("artifacts", 6, ("gateway", "ingestion"))
-GATEWAY_EVENTS: Final = _events("gateway", 6, ("gateway",))
+RUNTIME_COMMANDS: Final = commands_topic("runtime", 12)
+RUNTIME_EVENTS: Final = events_topic("runtime", 12, ("gateway", "artifacts"))
+REGISTRY_COMMANDS: Final = commands_topic("registry", 6)
+REGISTRY_EVENTS: Final = events_topic("registry", 6, ("gateway",))
+INGESTION_COMMANDS: Final = commands_topic("ingestion", 6)
+INGESTION_EVENTS: Final = events_topic("ingestion", 6, ("gateway", "artifacts", "ingestion"))
+ARTIFACTS_COMMANDS: Final = commands_topic("artifacts", 6)
+ARTIFACTS_EVENTS: Final = events_topic("artifacts", 6, ("gateway", "ingestion"))
+GATEWAY_EVENTS: Final = events_topic("gateway", 6, ("gateway",))
 INGESTION_WORK: Final = Topic(
     name="ingestion-work",
     kind=TopicKind.WORK,
@@ -102,10 +105,14 @@ TOPICS: Final[tuple[Topic, ...]] = (
 EVENT_TOPICS: Final = tuple(topic for topic in TOPICS if topic.kind is TopicKind.EVENTS)
 
 
+def dead_letter_name(topic: str, consumer: str) -> str:
+    return f"{topic}-{consumer}-dlq"
+
+
 def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
     """Where that consumer of the topic puts what it cannot process, for people to look at and replay."""
     return Topic(
-        name=f"{topic.name}-{consumer}-dlq",
+        name=dead_letter_name(topic.name, consumer),
         kind=TopicKind.DEAD_LETTERS,
         owner=consumer,
         consumers=(),
@@ -115,12 +122,12 @@ def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
     )
 
 
-def all_topics() -> tuple[Topic, ...]:
-    """Every topic with the dead-letter topics of its consumers."""
+def with_dead_letters(topics: Sequence[Topic] = TOPICS) -> tuple[Topic, ...]:
+    """These topics and the dead-letter topics of their consumers."""
     dead = [
         dead_letter_topic(topic, consumer)
-        for topic in TOPICS
+        for topic in topics
         if topic.kind is not TopicKind.DELTAS
         for consumer in topic.consumers
     ]
-    return (*TOPICS, *dead)
+    return (*topics, *dead)

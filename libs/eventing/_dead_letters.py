@@ -3,11 +3,10 @@
 import structlog
 
 from libs.contracts.timestamps import now_text
-from libs.contracts.topics import TOPICS, dead_letter_topic
+from libs.contracts.topics import dead_letter_name
 from libs.eventing._bus import Producer, Record
 
 _log = structlog.get_logger("eventing.dead_letters")
-_TOPICS = {topic.name: topic for topic in TOPICS}
 
 
 class DeadLetters:
@@ -20,7 +19,7 @@ class DeadLetters:
 
     async def put(self, record: Record, *, reason: str, attempts: int) -> None:
         """Returns when the broker has the letter. Raises ``BusUnavailable``; the caller tries again."""
-        topic = dead_letter_topic(_TOPICS[record.topic], self._consumer)
+        topic = dead_letter_name(record.topic, self._consumer)
         headers = [
             *record.headers,
             ("dlq_topic", record.topic.encode()),
@@ -30,7 +29,7 @@ class DeadLetters:
             ("dlq_attempts", str(attempts).encode()),
             ("dlq_time", now_text().encode()),
         ]
-        await (await self._producer.send(topic.name, record.key, record.value, headers))
+        await (await self._producer.send(topic, record.key, record.value, headers))
         self.count += 1
         _log.error(
             "message.dead_lettered",

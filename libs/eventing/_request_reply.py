@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
 from libs.contracts.timestamps import format_time
-from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, TopicKind
+from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._payloads import PayloadReader
@@ -141,6 +141,7 @@ class CommandSender:
         payloads: PayloadReader,
         *,
         source: str,
+        topics: Sequence[Topic] = TOPICS,
     ) -> None:
         self._producer = producer
         self._signer = signer
@@ -150,13 +151,7 @@ class CommandSender:
         self._waiters: defaultdict[str, set[Replies]] = defaultdict(set)
         self._callbacks: defaultdict[str, list[OnEvent]] = defaultdict(list)
         self._signed: dict[Identity, str] = {}
-        # The busy topics have readers of their own: a fetch costs by the partitions it names.
-        quiet = [topic.name for topic in TOPICS if topic.kind is TopicKind.EVENTS and topic is not RUNTIME_EVENTS]
-        self.readers = [
-            TailReader(bus, [RUNTIME_EVENTS.name], self._on_record),
-            TailReader(bus, [RUNTIME_DELTAS.name], self._on_record),
-            TailReader(bus, quiet, self._on_record),
-        ]
+        self.readers = [TailReader(bus, names, self._on_record) for names in _reading(topics)]
 
     def fresh(self) -> bool:
         """Whether events arrive: what is not heard has not happened."""
@@ -248,3 +243,11 @@ class CommandSender:
                 waiter.arrive(Received(envelope, record.value))
         for callback in self._callbacks.get(envelope.type, ()):
             callback(envelope, record.value)
+
+
+def _reading(topics: Sequence[Topic]) -> list[list[str]]:
+    """Topics by reader: a fetch costs by the partitions it names, so the busy topics have readers of their own."""
+    read = [topic for topic in topics if topic.kind in (TopicKind.EVENTS, TopicKind.DELTAS)]
+    busy = [[topic.name] for topic in read if topic in (RUNTIME_EVENTS, RUNTIME_DELTAS)]
+    quiet = [topic.name for topic in read if [topic.name] not in busy]
+    return [*busy, quiet] if quiet else busy

@@ -1,26 +1,29 @@
 """Creates the declared topics in a cluster; existing ones are left as they are."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
-from libs.contracts.topics import MAX_MESSAGE_BYTES, Topic, all_topics
+from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, with_dead_letters
 from libs.eventing._bus import BusUnavailable
 
 _TIMEOUT_MS: Final = 30_000
 _ALREADY_EXISTS: Final = 36
 
 
-async def create_topics(bootstrap_servers: str, prefix: str = "", *, replication: int = 1) -> None:
-    """Create every declared topic that is missing. Raises ``BusUnavailable`` with what the broker said."""
+async def create_topics(
+    bootstrap_servers: str, prefix: str = "", *, topics: Sequence[Topic] = TOPICS, replication: int = 1
+) -> None:
+    """Create the topics that are missing, and their dead letters. Raises ``BusUnavailable`` with what the broker said."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=_TIMEOUT_MS)
     try:
         async with asyncio.timeout(_TIMEOUT_MS / 1000):
             await admin.start()
             existing = set(await admin.list_topics())
-            missing = [topic for topic in all_topics() if prefix + topic.name not in existing]
+            missing = [topic for topic in with_dead_letters(topics) if prefix + topic.name not in existing]
             if missing:
                 response = await admin.create_topics(
                     [_declaration(topic, prefix, replication) for topic in missing], timeout_ms=_TIMEOUT_MS

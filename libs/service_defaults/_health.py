@@ -23,8 +23,9 @@ class Readiness:
 
     async def results(self) -> dict[str, str]:
         """``ok`` or the problem, by check."""
-        outcomes = await asyncio.gather(*(self._run(check) for check in self._checks.values()))
-        return dict(zip(self._checks, outcomes, strict=True))
+        checks = dict(self._checks)
+        outcomes = await asyncio.gather(*(self._run(check) for check in checks.values()))
+        return dict(zip(checks, outcomes, strict=True))
 
     @staticmethod
     async def _run(check: Check) -> str:

@@ -68,6 +68,7 @@ class Service:
         self._on_stop: list[Hook] = []
         self._background: list[tuple[str, Hook, str]] = []
         self._stop = asyncio.Event()
+        self._started = False
         self._prepare_http()
 
     def _prepare_http(self) -> None:
@@ -76,7 +77,11 @@ class Service:
         install_error_handlers(self.http)
         self.http.include_router(health_routes(self.readiness))
         self.http.include_router(bus_routes(self.commands, self.outbox, source=self.source))
+        self.readiness.add("started", self._has_started)
         self.readiness.add("database", self._database_answers)
+
+    async def _has_started(self) -> bool:
+        return self._started and not self._stop.is_set()
 
     async def _database_answers(self) -> bool:
         await self.database.ping()
@@ -130,6 +135,7 @@ class Service:
             grace_seconds=self.settings.shutdown_grace_seconds,
         )
         serving = asyncio.create_task(server.serve(), name="http")
+        self._started = True
         _log.info("service.started", roles=sorted(roles), port=self.settings.port)
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait({stopping, serving}, return_when=asyncio.FIRST_COMPLETED)

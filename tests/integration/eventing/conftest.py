@@ -1,0 +1,105 @@
+"""A sample owner and a caller of it, on the real broker and the real database."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+from pydantic import SecretStr
+
+from libs.contracts.identity import Identity
+from libs.eventing import CommandSender, IdentitySigner, KafkaBus, create_topics
+from libs.persistence import Database
+from libs.service_defaults import OwnerClient, Service
+from libs.eventing import PayloadReader
+from tests.support import sample_owner
+
+SIGNING_KEY = "k" * 40
+ALICE = Identity(company_id="company-1", user_id="alice", key_id="key-1", scopes=frozenset({"runtime:execute"}))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Installation:
+    """Where everything is, and how to run another replica of the owner."""
+
+    kafka: str
+    prefix: str
+    database_url: str
+    port: int
+
+    def owner(self, port: int | None = None) -> Service:
+        return sample_owner.build(
+            sample_owner.NotesSettings(
+                kafka_bootstrap_servers=self.kafka,
+                topic_prefix=self.prefix,
+                signing_key=SecretStr(SIGNING_KEY),
+                auto_migrate=True,
+                database_url=SecretStr(self.database_url),
+                port=port or self.port,
+            )
+        )
+
+
+@pytest.fixture
+async def installation(kafka: str, topic_prefix: str, database_url: str) -> Installation:
+    await create_topics(kafka, topic_prefix, topics=sample_owner.TOPICS)
+    return Installation(kafka, topic_prefix, database_url, free_port())
+
+
+@pytest.fixture
+async def owner(installation: Installation) -> AsyncIterator[Service]:
+    service = installation.owner()
+    running = asyncio.create_task(service.run())
+    await until_ready(service)
+    yield service
+    service.stop()
+    await running
+
+
+async def until_ready(service: Service) -> None:
+    async with asyncio.timeout(30):
+        while any(outcome != "ok" for outcome in (await service.readiness.results()).values()):
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+async def database(installation: Installation, owner: Service) -> AsyncIterator[Database]:
+    database = Database(installation.database_url, name="test")
+    await database.open()
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def sender(installation: Installation) -> AsyncIterator[CommandSender]:
+    signer = IdentitySigner(SIGNING_KEY)
+    bus = KafkaBus(installation.kafka, prefix=installation.prefix)
+    producer = bus.producer()
+    calls = OwnerClient({"notes": f"http://127.0.0.1:{installation.port}"}, signer)
+    sender = CommandSender(
+        bus,
+        producer,
+        signer,
+        calls.command_state,
+        PayloadReader(calls.payload),
+        source="/aes/test",
+        topics=sample_owner.TOPICS,
+    )
+    await producer.start()
+    reading = [asyncio.create_task(reader.run()) for reader in sender.readers]
+    async with asyncio.timeout(30):
+        while not (sender.positioned() and producer.healthy):
+            await asyncio.sleep(0.05)
+    yield sender
+    for task in reading:
+        task.cancel()
+    await asyncio.gather(*reading, return_exceptions=True)
+    await producer.stop()
+    await calls.stop()

@@ -1,0 +1,75 @@
+"""A command through the real bus to a whole owner and back."""
+
+import asyncio
+
+import orjson
+
+from libs.contracts.identifiers import new_id
+from libs.eventing import CommandSender, IdentitySigner
+from libs.persistence import Database
+from libs.service_defaults import OwnerClient, Service
+from tests.integration.eventing.conftest import ALICE, SIGNING_KEY
+from tests.support.sample_owner import NoteTaken, TakeNote
+
+
+async def take_note(sender: CommandSender, text: str, *, command_id: str | None = None, note_id: str | None = None):
+    command_id = command_id or new_id()
+    command = TakeNote(note_id=note_id or new_id(), text=text)
+    async with sender.replies(command_id, TakeNote, ALICE) as replies:
+        await sender.send(
+            command,
+            subject=command.note_id,
+            command_id=command_id,
+            correlation_id="test",
+            identity=ALICE,
+            expires_in=30,
+        )
+        outcome = await replies.outcome(20)
+    assert outcome is not None
+    return outcome
+
+
+async def test_a_command_takes_effect_and_its_outcome_comes_back(
+    owner: Service, sender: CommandSender, database: Database
+) -> None:
+    outcome = await take_note(sender, "buy rope", note_id="note-1")
+
+    assert outcome.envelope.type == NoteTaken.TYPE
+    assert outcome.envelope.sequence == 1
+    assert orjson.loads(outcome.payload) == {"note_id": "note-1"}
+    calls = OwnerClient({"notes": f"http://127.0.0.1:{owner.settings.port}"}, IdentitySigner(SIGNING_KEY))
+    answer = await calls.get("notes", "/internal/notes/note-1", ALICE)
+    await calls.stop()
+    assert orjson.loads(answer.body) == {"id": "note-1", "text": "buy rope"}
+
+
+async def test_a_refusal_comes_back_and_changes_nothing(
+    owner: Service, sender: CommandSender, database: Database
+) -> None:
+    outcome = await take_note(sender, "")
+
+    assert outcome.envelope.type == TakeNote.rejected_type()
+    assert orjson.loads(outcome.payload)["error"]["type"] == "conflict_error"
+    async with database.connection() as connection:
+        assert await (await connection.execute("SELECT * FROM notes")).fetchall() == []
+
+
+async def test_a_repeated_command_changes_nothing_and_repeats_its_outcome(
+    owner: Service, sender: CommandSender, database: Database
+) -> None:
+    command_id = new_id()
+    first = await take_note(sender, "once", command_id=command_id)
+    second = await take_note(sender, "once", command_id=command_id)
+
+    assert first.envelope.id == second.envelope.id
+    async with database.connection() as connection:
+        assert await (await connection.execute("SELECT text FROM notes")).fetchall() == [("once",)]
+
+
+async def test_many_commands_at_once(owner: Service, sender: CommandSender, database: Database) -> None:
+    outcomes = await asyncio.gather(*(take_note(sender, f"note {number}") for number in range(200)))
+
+    assert {outcome.envelope.type for outcome in outcomes} == {NoteTaken.TYPE}
+    async with database.connection() as connection:
+        row = await (await connection.execute("SELECT count(*) FROM notes")).fetchone()
+        assert row == (200,)
