@@ -62,7 +62,7 @@ class Tool(Protocol):
     @property
     def definition(self) -> ToolDefinition: ...
 
-    async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
         """Raises ToolFailed with a message fit for the model. May be cancelled at its timeout."""
         ...
 

@@ -35,8 +35,14 @@ _SUMMARY = re.compile(
     r"\b(?:summar\w+|overview|in short|main points?|key points?|what is (?:this|it|that) about)\b",
     re.IGNORECASE,
 )
+_REQUEST = re.compile(
+    r"(?:please |now )?(?:tell|explain|describe|list|find|give|answer|quote|show|name|compare"
+    r"|which|what|who|when|where|how|why|calculate|compute)\b",
+    re.IGNORECASE,
+)
 _SHORTEST_DOCUMENT = 200
 _LONGEST_INLINE = 20_000
+_LONGEST_QUOTE = 600
 _PIECE = re.compile(r"\S+\s*|\s+")
 
 
@@ -72,9 +78,7 @@ class ExtractiveModel:
 
 
 def _answer(request: ModelRequest) -> ModelAnswer:
-    position = max(
-        (i for i, message in enumerate(request.messages) if isinstance(message, UserMessage)), default=-1
-    )
+    position = max((i for i, message in enumerate(request.messages) if isinstance(message, UserMessage)), default=-1)
     if position < 0:
         return _said("There is no question to answer.", request)
     message = request.messages[position]
@@ -86,9 +90,7 @@ def _answer(request: ModelRequest) -> ModelAnswer:
     if not results and not request.answer_in_text:
         calls = wanted_calls(question, request.tools)
         if calls:
-            numbered = tuple(
-                ToolCall(f"call_{n}", name, arguments) for n, (name, arguments) in enumerate(calls, 1)
-            )
+            numbered = tuple(ToolCall(f"call_{n}", name, arguments) for n, (name, arguments) in enumerate(calls, 1))
             return ModelAnswer("", numbered, _usage(request, ""), "tool_calls")
     sources = [*_passages(request, results), *_texts(request, request.messages[:position], document)]
     return _compose(question, results, sources, request)
@@ -96,15 +98,12 @@ def _answer(request: ModelRequest) -> ModelAnswer:
 
 def split_question(text: str) -> tuple[str, str]:
     """A message as the document pasted in it and the question about it; no document: an empty one."""
-    paragraphs = [
-        paragraph.strip() for paragraph in re.split(r"\n\s*\n|\n(?=[^\n]*\?\s*$)", text) if paragraph.strip()
-    ]
+    paragraphs = [paragraph.strip() for paragraph in re.split(r"\n\s*\n|\n(?=[^\n]*\?\s*$)", text) if paragraph.strip()]
     if len(text) < _SHORTEST_DOCUMENT or len(paragraphs) < 2:
         return _split_sentences(text)
-    asking = [i for i in (len(paragraphs) - 1, 0) if _asks(paragraphs[i])]
-    place = asking[0] if asking else len(paragraphs) - 1
-    if len(paragraphs[place]) > 600:
-        return text, paragraphs[place][:600]
+    place = next((i for i in (len(paragraphs) - 1, 0) if _asks(paragraphs[i])), None)
+    if place is None:
+        return text, ""
     return "\n\n".join(paragraphs[:place] + paragraphs[place + 1 :]), paragraphs[place]
 
 
@@ -117,9 +116,9 @@ def _split_sentences(text: str) -> tuple[str, str]:
 
 
 def _asks(paragraph: str) -> bool:
-    return len(paragraph) <= 600 and (
-        paragraph.rstrip().endswith("?") or _SUMMARY.search(paragraph) is not None
-    )
+    if len(paragraph) > 600:
+        return False
+    return paragraph.endswith("?") or _SUMMARY.search(paragraph) is not None or _REQUEST.match(paragraph) is not None
 
 
 def _passages(request: ModelRequest, results: Sequence[ToolResult]) -> list[_Source]:
@@ -152,14 +151,12 @@ def _compose(
     if told:
         return _said("\n".join(told), request)
     if _GREETING.match(question):
-        return _said(
-            "Hello. Ask me about a text in this conversation and I will quote what it says.", request
-        )
+        return _said("Hello. Ask me about a text in this conversation and I will quote what it says.", request)
     if sources:
         return _said("I found nothing in this conversation or its knowledge that answers this.", request)
     return _said(
-        "I can only quote texts that are in this conversation, and there is none yet that answers this. Paste a "
-        "document, attach a knowledge base, or choose a language model for this agent.",
+        "I can only quote texts that are in this conversation, and there is none yet that answers this. "
+        "Paste a document, attach a knowledge base, or choose a language model for this agent.",
         request,
     )
 
@@ -189,16 +186,20 @@ def _quote(
     lines: list[str] = []
     for sentence in chosen:
         number = numbers.setdefault(sentence.source, len(numbers) + 1)
-        lines.append(f"{sentence.text} [{number}]")
+        lines.append(f"{_shortened(sentence.text)} [{number}]")
     citations = tuple(
         sources[place].citation
-        or Citation(" ".join(sentence.text for sentence in chosen if sentence.source == place))
+        or Citation(" ".join(_shortened(sentence.text) for sentence in chosen if sentence.source == place))
         for place in numbers
     )
     names = [f"[{number}] {name}" for place, number in numbers.items() if (name := sources[place].name)]
     parts = [*told, " ".join(lines), *([" · ".join(names)] if names else []), _NOTE]
     text = "\n\n".join(parts)
     return ModelAnswer(text, (), _usage(request, text), "stop", citations)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1].rstrip() + "…"
 
 
 def _said(text: str, request: ModelRequest) -> ModelAnswer:

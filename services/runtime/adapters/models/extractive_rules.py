@@ -14,30 +14,34 @@ _WORDS = (
     (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),
     (re.compile(r"\bthe (?:square )?root of\b|\bsquare root of\b", re.IGNORECASE), "sqrt"),
     (re.compile(r"\bto the power of\b|\braised to\b", re.IGNORECASE), "^"),
+    (re.compile(r"\bfactorial of (\d+)|(\d+) factorial\b", re.IGNORECASE), r"\1\2!"),
     (re.compile(r"\bsquared\b", re.IGNORECASE), "^2"),
     (re.compile(r"\bcubed\b", re.IGNORECASE), "^3"),
     (re.compile(r"\b(?:percent|per cent)\b", re.IGNORECASE), "%"),
     (re.compile(r"%\s*of\b", re.IGNORECASE), "% *"),
     (re.compile(r"\bplus\b", re.IGNORECASE), "+"),
     (re.compile(r"\bminus\b", re.IGNORECASE), "-"),
-    (re.compile(r"\b(?:times|multiplied by)\b|[×·]|(?<=\d)\s*x\s*(?=\d)", re.IGNORECASE), "*"),
-    (re.compile(r"\b(?:divided by|over)\b|÷", re.IGNORECASE), "/"),
+    (re.compile(r"\b(?:times|multiplied by)\b|[\u00d7\u00b7]|(?<=[\d)])\s*x\s*(?=[\d(])", re.IGNORECASE), "*"),
+    (re.compile(r"\b(?:divided by|over)\b|\u00f7", re.IGNORECASE), "/"),
     (re.compile(r"\bmod(?:ulo)?\b", re.IGNORECASE), "mod"),
     (re.compile(r"\bsqrt\s+(\d+(?:\.\d+)?)"), r"sqrt(\1)"),
 )
-_ATOM = r"(?:(?:sqrt|abs|ln|log10|log|exp|sin|cos|tan|min|max|round|floor|ceil)\s*\(|[-+(]\s*)*(?:\d+(?:\.\d+)?|pi)(?:\s*[)!%,])*"
+_NUMBER = r"(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|pi)"
+_FUNCTION = r"(?:sqrt|abs|ln|log10|log|exp|sin|cos|tan|min|max|round|floor|ceil)\s*\("
+_ATOM = rf"(?:{_FUNCTION}|[-+(]\s*)*{_NUMBER}(?:\s*[)!%,])*"
 _EXPRESSION = re.compile(rf"{_ATOM}(?:\s*(?:\*\*|//|mod|[-+*/^,])\s*{_ATOM})*", re.IGNORECASE)
 _NOT_ARITHMETIC = re.compile(
     r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}/\d{1,2}/\d{2,4}|https?://\S+|\+?\d+(?:-\d+){2,}|\b\d+-\d+\b(?!\s*[=*/+])|\b24/7\b"
 )
 _ASKS_FOR_RESULT = re.compile(
-    r"\b(?:what(?:'s| is| are)|calculate|compute|work out|evaluate|how much|how many|result|sum|add up|solve)\b|=",
+    r"\b(?:what(?:'s| is| are)|calculate|compute|work out|evaluate|how much|how many|result|sum|solve)\b|=",
     re.IGNORECASE,
 )
 _ASKS_TIME = re.compile(
-    r"\bwhat(?:'s| is)? (?:the )?(?:current )?(?:local )?(?:time|date|day)\b(?! (?:limit|frame|zone|of (?!day|the week)))"
-    r"|\bwhat time is it\b|\b(?:current|today's|local) (?:time|date)\b|\bwhich day is (?:it|today)\b|\bthe time (?:is it )?(?:now|in [A-Z])"
-    r"|\bwhat day is (?:it|today)\b|\btime is it\b",
+    r"\bwhat(?:'s| is)? (?:the )?(?:current )?(?:local )?(?:time|date|day)\b"
+    r"(?! (?:limit|frame|zone|of (?!day|the week)))"
+    r"|\b(?:current|today's|local) (?:time|date)\b|\bthe time (?:is it )?(?:now|in [A-Z])"
+    r"|\bwh(?:at|ich) day is (?:it|today)\b|\btime is it\b",
     re.IGNORECASE,
 )
 _PLACE = re.compile(

@@ -8,27 +8,30 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-_STOP_WORD_LIST = """a about above after again all also am an and any are as at be because been before being below between both but
-    by can could did do does doing down during each few for from further had has have having he her here hers him his
-    how i if in into is it its itself just me more most my no nor not now of off on once only or other our out over own
-    please same she should so some such tell than that the their them then there these they this those through to too
-    under until up us very was we were what when where which while who whom why will with would you your say says
-    according give explain describe document text passage"""
+_STOP_WORD_LIST = """
+    a about above after again all also am an and any are as at be because been before being below
+    between both but by can could did do does doing down during each few for from further had has have
+    having he her here hers him his how i if in into is it its itself just me more most my no nor not
+    now of off on once only or other our out over own please same she should so some such tell than that
+    the their them then there these they this those through to too under until up us very was we were
+    what when where which while who whom why will with would you your say says according give explain
+    describe document text passage
+"""
 _STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|vs|etc|e\.g|i\.e|cf|No|Fig|Inc|Ltd|Co|approx)|\b[A-Z])\.$",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[A-Z0-9À-Þ])")
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'\u201d\u2019)\]]*\s+(?=[\"'\u201c\u2018(\[]*[A-Z0-9À-Þ])")
 _BLANK_LINE = re.compile(r"\n\s*\n")
-_LIST_ITEM = re.compile(r"\s*(?:[-*•]|\d+[.)])\s+")
+_LIST_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _HEADING = re.compile(r"\s*#{1,6}\s+")
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """`place` is the position in its text, `heading` the title it stands under, `source` the text's number."""
+    """`place` is the position in its text, `heading` the title above it, `source` the text's number."""
 
     text: str
     words: tuple[str, ...]
@@ -39,7 +42,7 @@ class Sentence:
 
 def stem(word: str) -> str:
     """A light stem: plural, -ing, -ed and -ly endings off, so that "opened" meets "opening"."""
-    word = word.lower().replace("’", "'").removesuffix("'s")
+    word = word.lower().replace("\u2019", "'").removesuffix("'s")
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     for ending, left in (("ing", 4), ("edly", 4), ("ed", 4), ("ly", 4), ("es", 4), ("s", 3)):
@@ -87,7 +90,7 @@ def _is_heading(line: str) -> bool:
 
 def _split(line: str) -> list[str]:
     pieces: list[str] = []
-    for piece in _SENTENCE_END.split(_LIST_ITEM.sub("", line, count=1)):
+    for piece in _SENTENCE_END.split(_LIST_ITEM.sub("", line)):
         if pieces and _ABBREVIATION.search(pieces[-1][-12:]):
             pieces[-1] += " " + piece
         elif piece.strip():
@@ -105,9 +108,7 @@ class Ranking:
 
     def __post_init__(self) -> None:
         self._frequency = Counter(word for sentence in self.candidates for word in {*sentence.words})
-        self._mean_length = max(
-            1.0, sum(len(s.words) for s in self.candidates) / max(1, len(self.candidates))
-        )
+        self._mean_length = max(1.0, sum(len(s.words) for s in self.candidates) / max(1, len(self.candidates)))
 
     def weight(self, word: str) -> float:
         count = self._frequency[word]
@@ -122,25 +123,33 @@ class Ranking:
         # A sentence far below the best one only shares a common word with the question.
         fitting = [(score, sentence) for score, sentence in scored if score > 0 and score >= top * 0.6]
         fitting.sort(key=lambda item: (-item[0], item[1].source, item[1].place))
+        if not fitting:
+            return self._of_measure(question)[:1]
         return _distinct([sentence for _, sentence in fitting])[:limit]
 
+    def _of_measure(self, question: str) -> list[Sentence]:
+        """For "how tall", "what does it cost": sentences with such a measure, whatever their words."""
+        signs = [sign for kind, sign in _MEASURES if kind.search(question)]
+        return [s for s in self.candidates if any(sign.search(s.text) for sign in signs)]
+
     def central(self, limit: int) -> list[Sentence]:
-        """The sentences that say most about the whole, in their order: a summary."""
+        """A summary: what opens its parts, then what says most about the whole, in the text's order."""
         common = {word: count for word, count in self._frequency.items() if count > 1}
+        opening = {(s.source, s.heading): s for s in reversed(self.candidates) if len(s.words) > 2}
 
-        def centrality(sentence: Sentence) -> float:
+        def centrality(sentence: Sentence) -> tuple[bool, float]:
             mass = sum(math.log(1 + common.get(word, 0)) for word in {*sentence.words})
-            return mass / math.sqrt(4 + len(sentence.words)) * (1.3 if sentence.place == 0 else 1.0)
+            opens = sentence is opening.get((sentence.source, sentence.heading))
+            return opens, mass / math.sqrt(4 + len(sentence.words))
 
-        ranked = sorted(self.candidates, key=lambda s: (-centrality(s), s.source, s.place))
+        ranked = sorted(self.candidates, key=centrality, reverse=True)
         return sorted(_distinct(ranked)[:limit], key=lambda s: (s.source, s.place))
 
     def _score(self, sentence: Sentence, wanted: set[str], signs: Sequence[re.Pattern[str]]) -> float:
         counts = Counter(sentence.words)
         length = 0.25 + 0.75 * len(sentence.words) / self._mean_length
         score = sum(
-            self.weight(word) * counts[word] * 2.2 / (counts[word] + 1.2 * length)
-            for word in wanted & counts.keys()
+            self.weight(word) * counts[word] * 2.2 / (counts[word] + 1.2 * length) for word in wanted & counts.keys()
         )
         score += sum(0.5 * (self.weight(word) or 1.0) for word in wanted & {*sentence.heading})
         fits = score > 0 and any(sign.search(sentence.text) for sign in signs)
@@ -151,12 +160,19 @@ _KINDS = (
     (re.compile(r"\b(?:when|what (?:year|date|day|time)|which year|since when)\b", re.IGNORECASE),
      re.compile(r"\b\d{4}\b|\b\d{1,2}[:.]\d{2}\b|\b(?:January|February|March|April|May|June|July|August|September"
                 r"|October|November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)\b")),
-    (re.compile(r"\bhow (?:many|much|long|old|far|high|deep|tall|big|large|fast|often)\b|\bwhat (?:percentage|number)\b",
-                re.IGNORECASE),
+    (re.compile(r"\bhow (?:many|much|long|old|far|high|deep|tall|big|large|fast|often)\b"
+                r"|\bwhat (?:percentage|number)\b", re.IGNORECASE),
      re.compile(r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty"
                 r"|hundred|thousand|million)\b", re.IGNORECASE)),
     (re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE), re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+")),
-    (re.compile(r"\bwhy\b", re.IGNORECASE), re.compile(r"\b(?:because|since|therefore|so that|in order to|due to|reason)\b", re.IGNORECASE)),
+    (re.compile(r"\bwhy\b", re.IGNORECASE),
+     re.compile(r"\b(?:because|since|therefore|so that|in order to|due to|reason)\b", re.IGNORECASE)),
+)  # fmt: skip
+_MEASURES = (
+    (re.compile(r"\bhow (?:tall|high|wide|long|far|deep|big|large)\b", re.IGNORECASE),
+     re.compile(r"\d\s?(?:m|cm|km|(?:kilo)?met(?:re|er)s?|feet|ft|miles?|inches)\b", re.IGNORECASE)),
+    (re.compile(r"\b(?:cost|price|expensive|how much (?:is|are|money))\b", re.IGNORECASE),
+     re.compile(r"[$€£]\s?\d|\d\s?(?:[$€£]|euros?|dollars?|pounds?|USD|EUR)(?!\w)", re.IGNORECASE)),
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The providers this service knows: where they are, what configures them, which of their models it can name."""
+"""The providers this service knows: where they are, what configures them, some of their models."""
 
 from __future__ import annotations
 
@@ -58,9 +58,7 @@ COMPATIBLE = (
             blind="gpt-4 gpt-3.5-turbo",
         ),
     ),
-    CompatibleProvider(
-        "openrouter", "OPENROUTER_BASE_URL", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1"
-    ),
+    CompatibleProvider("openrouter", "OPENROUTER_BASE_URL", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1"),
     CompatibleProvider(
         "deepseek",
         "DEEPSEEK_BASE_URL",
@@ -76,9 +74,7 @@ OTHERS = (
     OtherProvider(
         "anthropic",
         ("ANTHROPIC_API_KEY",),
-        _models(
-            "anthropic", "claude-opus-5-5 claude-sonnet-5-5 claude-haiku-5-5 claude-opus-4-8 claude-haiku-4-5"
-        ),
+        _models("anthropic", "claude-opus-5-5 claude-sonnet-5-5 claude-haiku-5-5 claude-opus-4-8 claude-haiku-4-5"),
     ),
     OtherProvider(
         "google",

@@ -36,8 +36,8 @@ _LARGEST_ERROR_BYTES = 64 * 1024
 class Endpoint:
     """`provider` is the prefix of model names; `base_url` ends before `/chat/completions`.
 
-    Times in seconds. `timeout` is for a whole answer, or between two pieces of a streamed one, whose length only
-    the turn's deadline and `largest_answer_bytes` bound.
+    Times in seconds. `timeout` is for a whole answer, or between two pieces of a streamed one, whose length
+    only the turn's deadline and `largest_answer_bytes` bound.
     """
 
     provider: str
@@ -51,9 +51,7 @@ class Endpoint:
 class OpenAICompatible:
     """A ChatModel for one endpoint."""
 
-    def __init__(
-        self, endpoint: Endpoint, session: aiohttp.ClientSession, retry: RetryPolicy | None = None
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, session: aiohttp.ClientSession, retry: RetryPolicy | None = None) -> None:
         self._endpoint = endpoint
         self._session = session
         self._retry = retry or RetryPolicy()
@@ -73,9 +71,7 @@ class OpenAICompatible:
     def post(self, body: bytes, *, stream: bool) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         # Redirects are not followed: they would carry the conversation to a host nobody configured.
         timeout = self._stream_timeout if stream else self._timeout
-        return self._session.post(
-            self._url, data=body, headers=self._headers, timeout=timeout, allow_redirects=False
-        )
+        return self._session.post(self._url, data=body, headers=self._headers, timeout=timeout, allow_redirects=False)
 
     def failed(self, message: str, status: int | None = None) -> ModelFailed:
         secrets = (self._endpoint.api_key,) if self._endpoint.api_key else ()
@@ -105,9 +101,7 @@ class _Attempt:
                     return await self._whole(response)
                 return await self._streamed(response, self._on_text)
         except ErrorInBody as error:
-            raise self._error(
-                model.failed(str(error), error.code), passing=error.code in RETRIED_STATUSES
-            ) from error
+            raise self._error(model.failed(str(error), error.code), passing=error.code in RETRIED_STATUSES) from error
         except NotAnAnswer as error:
             raise self._error(model.failed(str(error)), passing=True) from error
         except TimeoutError as error:

@@ -1,6 +1,6 @@
 """Chat completions as OpenAI-compatible servers speak them: requests out, answers in, whole or in pieces.
 
-Reading is tolerant: a missing usage, missing call ids and text given as a list of parts are all met in the wild.
+Reading is tolerant: a missing usage, missing call ids and text as a list of parts are all met in the wild.
 """
 
 from __future__ import annotations
@@ -94,9 +94,7 @@ def decode_answer(payload: bytes) -> ModelAnswer:
     message = choice.get("message")
     if not isinstance(message, dict):
         raise NotAnAnswer("the answer holds no message")
-    calls = tuple(
-        _decode_call(_text(call.get("id")), *_function(call)) for call in _objects(message.get("tool_calls"))
-    )
+    calls = tuple(_decode_call(_text(call.get("id")), *_function(call)) for call in _objects(message.get("tool_calls")))
     text = _text(message.get("content")) or _text(message.get("refusal"))
     return ModelAnswer(text, calls, _usage(body.get("usage")), _finish(choice, calls))
 
@@ -144,9 +142,7 @@ def _function(call: JsonObject) -> tuple[str, str]:
         return "", ""
     arguments = function.get("arguments")
     # Some servers send the arguments as an object instead of its text.
-    return _text(function.get("name")), arguments if isinstance(arguments, str) else orjson.dumps(
-        arguments
-    ).decode()
+    return _text(function.get("name")), arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
 
 
 def _decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
@@ -248,8 +244,6 @@ class StreamedAnswer:
             call.arguments.append(arguments)
 
     def answer(self) -> ModelAnswer:
-        calls = tuple(
-            _decode_call(call.id, call.name, "".join(call.arguments)) for call in self._calls.values()
-        )
+        calls = tuple(_decode_call(call.id, call.name, "".join(call.arguments)) for call in self._calls.values())
         reason = "tool_calls" if calls else self._finish_reason or "stop"
         return ModelAnswer("".join(self._text), calls, _usage(self._usage), reason)

@@ -68,9 +68,7 @@ class ModelProviders:
     def _model(self, model: str) -> ChatModel:
         provider = self._provider(model)
         if provider.model is None:
-            raise ModelNotConfigured(
-                f"model provider {provider.info.name!r} is not configured: {provider.remedy}"
-            )
+            raise ModelNotConfigured(f"model provider {provider.info.name!r} is not configured: {provider.remedy}")
         return provider.model
 
 
@@ -84,20 +82,16 @@ def model_providers(
 ) -> ModelProviders:
     """Every known provider, configured by the variables that its own clients use (`OPENAI_API_KEY`, …).
 
-    `builtin_delay` makes the built-in model take that long, `timeout` bounds one call of any other; in seconds.
+    `builtin_delay` is how long the built-in model takes, `timeout` bounds a call of any other; in seconds.
     `session` stays the caller's to close.
     """
     retry = retry or RetryPolicy()
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay))]
     for known in COMPATIBLE:
         settings = known.settings(environ)
-        model = settings and OpenAICompatible(
-            Endpoint(known.name, *settings, timeout=timeout), session, retry
-        )
+        model = settings and OpenAICompatible(Endpoint(known.name, *settings, timeout=timeout), session, retry)
         remedy = f"set {known.key_variable}" if known.address else f"set {known.address_variable}"
-        providers.append(
-            Provider(ProviderInfo(known.name, settings is not None, known.models), model, remedy)
-        )
+        providers.append(Provider(ProviderInfo(known.name, settings is not None, known.models), model, remedy))
     for other in OTHERS:
         configured = other.configured(environ)
         direct = PydanticAIDirect(other.name, retry, timeout=timeout) if configured else None
@@ -108,7 +102,5 @@ def model_providers(
 
 def new_session(connections: int = 200) -> aiohttp.ClientSession:
     """The session all models share: kept-alive connections, at most `connections` to one host."""
-    connector = aiohttp.TCPConnector(
-        limit=0, limit_per_host=connections, keepalive_timeout=30, ttl_dns_cache=60
-    )
+    connector = aiohttp.TCPConnector(limit=0, limit_per_host=connections, keepalive_timeout=30, ttl_dns_cache=60)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())

@@ -51,17 +51,13 @@ class RetryPolicy:
 
     def _wait(self, attempt: int, retry_after: float | None) -> float | None:
         # The upper half is random, so that callers refused together do not come back together.
-        backoff: float = min(self.longest_wait, self.first_wait * 2 ** (attempt - 1)) * (
-            0.5 + self.jitter() / 2
-        )
+        backoff: float = min(self.longest_wait, self.first_wait * 2 ** (attempt - 1)) * (0.5 + self.jitter() / 2)
         if retry_after is None:
             return backoff
         return None if retry_after > self.longest_wait else max(retry_after, backoff)
 
 
-def retry_after_seconds(
-    headers: Mapping[str, str], now: Callable[[], datetime] | None = None
-) -> float | None:
+def retry_after_seconds(headers: Mapping[str, str], now: Callable[[], datetime] | None = None) -> float | None:
     """The header in seconds, from its number or date form; None when missing or unreadable."""
     milliseconds = headers.get("retry-after-ms")
     value = headers.get("retry-after")

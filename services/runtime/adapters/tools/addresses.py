@@ -41,7 +41,7 @@ async def system_resolve(host: str, port: int) -> list[str]:
 class GuardedResolver(AbstractResolver):
     """Resolves for aiohttp and refuses a host with any address that is not allowed.
 
-    aiohttp connects to exactly the addresses returned here, so a name cannot be rebound between check and use.
+    aiohttp connects to exactly the addresses returned here, so no name is rebound between check and use.
     """
 
     def __init__(self, allowed: Callable[[str], bool] = is_public, resolve: Resolve = system_resolve) -> None:
@@ -49,7 +49,10 @@ class GuardedResolver(AbstractResolver):
         self._resolve = resolve
 
     async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+        self,
+        host: str,
+        port: int = 0,
+        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002
     ) -> list[ResolveResult]:
         addresses = await self._resolve(host, port)
         for address in addresses:
@@ -90,6 +93,4 @@ class HostList:
         host = host.lower().rstrip(".")
         labels = host.split(".")
         names = [host, *("*." + ".".join(labels[depth:]) for depth in range(1, len(labels)))]
-        return any(
-            f"{name}:{port}" in self._entries or (usual_port and name in self._entries) for name in names
-        )
+        return any(f"{name}:{port}" in self._entries or (usual_port and name in self._entries) for name in names)

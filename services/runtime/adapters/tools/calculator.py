@@ -11,9 +11,9 @@ class Calculator:
     definition = ToolDefinition(
         name="calculator",
         description=(
-            "Computes an arithmetic expression exactly, with decimals. Knows + - * / // % ^ ! brackets, percentages "
-            "(20%), pi, e, sqrt, abs, exp, ln, log(x, base), floor, ceil, round(x, digits), min, max, sin, cos, tan "
-            "(radians). No thousands separators."
+            "Computes an arithmetic expression exactly, with decimals. Knows + - * / // % ^ ! brackets, "
+            "percentages (20%), pi, e, sqrt, abs, exp, ln, log(x, base), floor, ceil, round(x, digits), min, "
+            "max, sin, cos, tan (radians). No thousands separators."
         ),
         parameters={
             "type": "object",
@@ -32,7 +32,7 @@ class Calculator:
         timeout_seconds=5.0,
     )
 
-    async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+    async def call(self, arguments: JsonObject, _context: ToolContext, /) -> ToolOutput:
         expression: str = arguments["expression"]
         try:
             return ToolOutput(f"{expression.strip()} = {evaluate(expression)}")

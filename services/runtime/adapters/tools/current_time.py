@@ -36,14 +36,12 @@ class CurrentTime:
     def __init__(self, now: Callable[[], datetime] = _utc_now) -> None:
         self._now = now
 
-    async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+    async def call(self, arguments: JsonObject, _context: ToolContext, /) -> ToolOutput:
         name: str = arguments.get("timezone") or "UTC"
         try:
             zone = ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise ToolFailed(
-                f"unknown time zone {name!r}; give an IANA name such as Europe/Madrid"
-            ) from error
+            raise ToolFailed(f"unknown time zone {name!r}; give an IANA name such as Europe/Madrid") from error
         moment = self._now().astimezone(zone)
         offset = f"{moment:%z}"
         return ToolOutput(f"{moment:%A}, {moment:%Y-%m-%d %H:%M:%S} {name} (UTC{offset[:3]}:{offset[3:]})")

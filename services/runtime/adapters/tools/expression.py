@@ -1,4 +1,4 @@
-"""Evaluates arithmetic with decimals: a Pratt parser, bounded in length, depth, size of numbers and so in time."""
+"""Evaluates arithmetic with decimals: a Pratt parser, bounded in length, depth, size and so in time."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ _LONGEST: Final = 1000
 _DEEPEST: Final = 50
 _LARGEST_FACTORIAL: Final = 1000
 # 120 digits keep every integer a person would type exact; the exponent bound stops towers like 9^9^9 at once.
-_CONTEXT: Final = Context(
-    prec=120, Emax=9_999, Emin=-9_999, traps=[InvalidOperation, DivisionByZero, Overflow]
-)
+_CONTEXT: Final = Context(prec=120, Emax=9_999, Emin=-9_999, traps=[InvalidOperation, DivisionByZero, Overflow])
 _SHOWN_DIGITS: Final = 28
+_TYPED_SIGNS: Final = str.maketrans({"\u00d7": "*", "\u00f7": "/", "\u2212": "-"})
 _TOKEN = re.compile(
     r"\s*(?:(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(\*\*|//|[-+*/%^(),!]))"
 )
@@ -53,7 +52,7 @@ def evaluate(expression: str) -> str:
 def _tokens(expression: str) -> list[str]:
     tokens: list[str] = []
     place = 0
-    text = expression.replace("×", "*").replace("÷", "/").replace("−", "-").rstrip()
+    text = expression.translate(_TYPED_SIGNS).rstrip()
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None:
@@ -100,9 +99,7 @@ def _round(value: Decimal, digits: Decimal = Decimal(0)) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-int(digits)), rounding="ROUND_HALF_UP")
 
 
-_PI = Decimal(
-    "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
-)
+_PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
 _CONSTANTS: Final = {"pi": lambda: _PI, "e": lambda: Decimal(1).exp()}
 
 
@@ -176,11 +173,11 @@ class _Parser:
         return self._tokens[self._place] if self._place < len(self._tokens) else ""
 
     def _next(self) -> str:
-        token = self._peek()
-        if not token:
+        symbol = self._peek()
+        if not symbol:
             raise ExpressionError("the expression ends too early")
         self._place += 1
-        return token
+        return symbol
 
     def _value(self, strength: int) -> Decimal:
         """A value and the operators after it that bind more strongly than `strength`."""
@@ -189,12 +186,12 @@ class _Parser:
             raise ExpressionError(f"the expression is nested deeper than {_DEEPEST}")
         left = self._operand()
         while True:
-            token = self._peek()
-            if token == "!" or (token == "%" and not self._operand_follows()):
+            symbol = self._peek()
+            if symbol == "!" or (symbol == "%" and not self._operand_follows()):
                 self._place += 1
-                left = _factorial(left) if token == "!" else left / 100
+                left = _factorial(left) if symbol == "!" else left / 100
                 continue
-            binding, operation = _BINARY.get(token, (0, None))
+            binding, operation = _BINARY.get(symbol, (0, None))
             if operation is None or binding <= strength:
                 break
             self._place += 1
@@ -206,30 +203,30 @@ class _Parser:
     def _operand_follows(self) -> bool:
         """Whether % is the remainder (`7 % 3`) and not a hundredth (`20%`, `20% * 5`, `20% - 1`)."""
         after = self._tokens[self._place + 1] if self._place + 1 < len(self._tokens) else ""
-        return after == "(" or after[:1].isalnum() and after != "mod" or after[:1] == "."
+        return after == "(" or after[:1] == "." or (after[:1].isalnum() and after != "mod")
 
     def _operand(self) -> Decimal:
-        token = self._next()
-        if token in "+-":
+        symbol = self._next()
+        if symbol in "+-":
             value = self._value(_SIGN_STRENGTH)
-            return -value if token == "-" else +value
-        if token == "(":
+            return -value if symbol == "-" else +value
+        if symbol == "(":
             value = self._value(0)
             self._expect(")")
             return value
-        if token[0].isdigit() or token[0] == ".":
-            return +Decimal(token)
-        return self._named(token)
+        if symbol[0].isdigit() or symbol[0] == ".":
+            return +Decimal(symbol)
+        return self._named(symbol)
 
-    def _named(self, token: str) -> Decimal:
-        name = token.lower()
+    def _named(self, symbol: str) -> Decimal:
+        name = symbol.lower()
         if name in _FUNCTIONS:
             return self._called(name)
         if name in _CONSTANTS:
             return +_CONSTANTS[name]()
-        if token[0].isalpha() or token[0] == "_":
-            raise ExpressionError(f"unknown name {token[:40]!r}; functions are {', '.join(_FUNCTIONS)}")
-        raise ExpressionError(f"unexpected {token!r}")
+        if symbol[0].isalpha() or symbol[0] == "_":
+            raise ExpressionError(f"unknown name {symbol[:40]!r}; functions are {', '.join(_FUNCTIONS)}")
+        raise ExpressionError(f"unexpected {symbol!r}")
 
     def _called(self, name: str) -> Decimal:
         function, fewest, most = _FUNCTIONS[name]
@@ -243,10 +240,10 @@ class _Parser:
             raise ExpressionError(f"{name}() takes {fewest} to {most} values, not {len(arguments)}")
         return function(*arguments)
 
-    def _expect(self, token: str) -> None:
-        if self._peek() != token:
+    def _expect(self, symbol: str) -> None:
+        if self._peek() != symbol:
             raise ExpressionError(
-                f"expected {token!r}" + (f" before {self._peek()!r}" if self._peek() else " at the end")
+                f"expected {symbol!r}" + (f" before {self._peek()!r}" if self._peek() else " at the end")
             )
         self._place += 1
 

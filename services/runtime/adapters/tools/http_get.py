@@ -20,7 +20,7 @@ _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yam
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """`timeout` in seconds, over all redirects; `largest_bytes` of a body, `longest_text` characters shown."""
+    """`timeout` in seconds, over all redirects; `longest_text` in characters, the rest is cut."""
 
     timeout: float = 15.0
     largest_bytes: int = 1024 * 1024
@@ -53,7 +53,7 @@ class HttpGet:
         self._resolver = resolver or GuardedResolver()
         self._limits = limits or HttpLimits()
 
-    async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+    async def call(self, arguments: JsonObject, _context: ToolContext, /) -> ToolOutput:
         if not self._hosts:
             raise ToolFailed("http_get is switched off: this service allows no hosts")
         try:
@@ -62,9 +62,7 @@ class HttpGet:
             raise ToolFailed(f"no answer within {self._limits.timeout:g} seconds") from error
         except aiohttp.ClientConnectorError as error:
             refused = isinstance(error.os_error, AddressRefused)
-            raise ToolFailed(
-                f"refused: {error.os_error}" if refused else "the host cannot be reached"
-            ) from error
+            raise ToolFailed(f"refused: {error.os_error}" if refused else "the host cannot be reached") from error
         except aiohttp.ClientError as error:
             raise ToolFailed(f"the connection failed: {type(error).__name__}") from error
 

@@ -24,15 +24,12 @@ class KnowledgeSearch:
     def __init__(self, retriever: KnowledgeRetriever) -> None:
         self._retriever = retriever
 
-    async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
         if not context.knowledge_bases:
             raise ToolFailed("this agent has no knowledge bases")
         found = await self._retriever.retrieve(arguments["query"], context.knowledge_bases, context.caller)
         lines = [f"Warning: {warning}" for warning in found.warnings]
-        lines += [
-            f"[{number}] {_origin(passage)}{passage.passage}"
-            for number, passage in enumerate(found.passages, 1)
-        ]
+        lines += [f"[{number}] {_origin(passage)}{passage.passage}" for number, passage in enumerate(found.passages, 1)]
         return ToolOutput("\n\n".join(lines) or "No passage fits this query.", citations=found.passages)
 
 

@@ -1,0 +1,318 @@
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from services.runtime.domain.agent_ports import AgentSpec, RecordedAnswer, RecordedResult, TurnLost
+from services.runtime.domain.conversation import (
+    AssistantMessage,
+    Citation,
+    ModelAnswer,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+)
+from services.runtime.domain.knowledge import KnowledgeBaseRef
+from services.runtime.domain.model_errors import ModelFailed
+from services.runtime.domain.models import ModelRequest
+from services.runtime.domain.reply_json import reply_to_json
+from services.runtime.domain.tools import Toolbox
+from services.runtime.use_cases.run_agent import AgentLimits, RunAgent
+from tests.support.agent_fakes import (
+    CALLER,
+    FakeRetriever,
+    FakeTool,
+    MemoryJournal,
+    ScriptedModel,
+    agent_task,
+    answering,
+    calling,
+    failing,
+    said,
+)
+
+LLM = AgentSpec("llm_agent", system_prompt="Be kind.", model="scripted:model", temperature=0.3, tools=("echo",))
+
+
+async def test_llm_agent_makes_one_call_without_tools() -> None:
+    model, journal = ScriptedModel(answering("Hello.")), MemoryJournal()
+    history = (said("one"), AssistantMessage("two"))
+
+    reply = await RunAgent(model, Toolbox(FakeTool())).run(agent_task("three", agent=LLM, history=history), journal)
+
+    request = model.requests[0]
+    assert (reply.text, reply.steps, reply.usage) == ("Hello.", 1, Usage(10, 5, model_calls=1))
+    assert request.messages == (*history, said("three"))
+    assert (request.system, request.temperature, request.tools) == ("Be kind.", 0.3, ())
+    assert journal.transactions == 0
+
+
+async def test_llm_agent_answers_from_its_knowledge_bases_and_cites_what_it_names() -> None:
+    retriever = FakeRetriever(Citation("The first."), Citation("The second."), warnings=("one base is gone",))
+    model = ScriptedModel(answering("It is the second [2]."))
+    agent = replace(LLM, knowledge_bases=(KnowledgeBaseRef("kb"),))
+
+    reply = await RunAgent(model, Toolbox(), retriever).run(agent_task("which?", agent=agent), MemoryJournal())
+
+    assert retriever.queries == [("which?", ("kb",), CALLER)]
+    assert reply.citations == (Citation("The second."),)
+    assert reply.warnings == ("one base is gone",)
+    assert "[1] The first." in model.requests[0].instructions()
+
+
+async def test_llm_agent_without_a_retriever_warns_and_goes_on() -> None:
+    agent = replace(LLM, knowledge_bases=(KnowledgeBaseRef("kb"),))
+
+    reply = await RunAgent(ScriptedModel(answering("Hi.")), Toolbox()).run(agent_task(agent=agent), MemoryJournal())
+
+    assert reply.text == "Hi."
+    assert "knowledge bases are not available" in reply.warnings[0]
+
+
+async def test_react_agent_calls_tools_until_it_answers() -> None:
+    model = ScriptedModel(calling(("echo", {"text": "ping"}), text="Let me see."), answering("It said ping."))
+    journal, tool = MemoryJournal(wants_text=True), FakeTool()
+
+    reply = await RunAgent(model, Toolbox(tool)).run(agent_task(), journal)
+
+    assert reply.text == "It said ping."
+    assert reply_to_json(reply)["tool_calls"] == [
+        {"id": "c1", "name": "echo", "arguments": {"text": "ping"}, "status": "completed", "output": "ping"}
+    ]
+    assert (reply.steps, reply.usage) == (2, Usage(20, 10, model_calls=2))
+    assert journal.transactions == 2, "answer with its started call, result; the rest goes with the completion"
+    assert model.requests[1].messages[-1] == ToolMessage(ToolResult("c1", "echo", "ping"))
+    assert {step for step, _ in journal.text} == {1, 2}
+    assert "".join(piece for step, piece in journal.text if step == 2) == reply.text
+    assert tool.contexts[0].call_id == "c1"
+
+
+async def test_several_calls_run_side_by_side_within_a_bound() -> None:
+    tool = FakeTool(delay=0.01)
+    model = ScriptedModel(calling(*(("echo", {"text": str(n)}) for n in range(6))), answering("done"))
+
+    limits = AgentLimits(tool_concurrency=3)
+    reply = await RunAgent(model, Toolbox(tool), limits=limits).run(agent_task(), MemoryJournal())
+
+    assert [made.result.output for made in reply.tool_calls] == ["0", "1", "2", "3", "4", "5"]
+    assert tool.most_running == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "said_to_model"),
+    [
+        (("nothing", {}), "There is no tool 'nothing'. Tools: echo."),
+        (("echo", {"text": 5}), 'text: 5 is not of type "string"'),
+        (("echo", {}), '"text" is a required property'),
+        (("echo", {"text": "x", "more": 1}), "Additional properties are not allowed"),
+    ],
+)
+async def test_a_call_that_cannot_be_made_is_told_to_the_model(call: tuple[str, dict], said_to_model: str) -> None:
+    tool, journal = FakeTool(), MemoryJournal()
+    reply = await RunAgent(ScriptedModel(calling(call), answering("ok")), Toolbox(tool)).run(agent_task(), journal)
+
+    assert reply.text == "ok"
+    assert journal.results()[0].status == "failed"
+    assert said_to_model in journal.results()[0].output
+    assert tool.contexts == []
+
+
+async def test_arguments_that_are_no_json_are_told_to_the_model() -> None:
+    broken = ModelAnswer("", (ToolCall("c1", "echo", {}, fault="the arguments are not valid JSON"),))
+    journal = MemoryJournal()
+    await RunAgent(ScriptedModel(broken, answering("ok")), Toolbox(FakeTool())).run(agent_task(), journal)
+    assert "not valid JSON" in journal.results()[0].output
+
+
+@pytest.mark.parametrize(
+    ("tool", "said_to_model"),
+    [
+        (FakeTool(behave=failing("the page is gone")), "the page is gone"),
+        (FakeTool(behave=lambda text: {}[text]), "echo failed: internal error (KeyError)."),
+        (FakeTool(delay=30, timeout_seconds=0.01), "echo did not finish within 0.01 seconds."),
+    ],
+)
+async def test_a_failing_tool_does_not_end_the_turn(tool: FakeTool, said_to_model: str) -> None:
+    journal = MemoryJournal()
+    model = ScriptedModel(calling(("echo", {"text": "x"})), answering("Sorry."))
+    reply = await RunAgent(model, Toolbox(tool)).run(agent_task(), journal)
+
+    assert reply.text == "Sorry."
+    assert (journal.results()[0].status, journal.results()[0].output) == ("failed", said_to_model)
+
+
+async def test_long_tool_output_is_cut() -> None:
+    tool = FakeTool(behave=lambda _text: "x" * 5000)
+    journal = MemoryJournal()
+    model = ScriptedModel(calling(("echo", {"text": "x"})), answering("ok"))
+    await RunAgent(model, Toolbox(tool), limits=AgentLimits(tool_output=100)).run(agent_task(), journal)
+    assert journal.results()[0].output == "x" * 100 + "\n[cut: 5000 characters in all]"
+
+
+async def test_a_tool_that_the_agent_does_not_have_is_not_called() -> None:
+    other, journal = FakeTool("other"), MemoryJournal()
+    model = ScriptedModel(calling(("other", {"text": "x"})), answering("ok"))
+    await RunAgent(model, Toolbox(FakeTool(), other)).run(agent_task(), journal)
+    assert other.contexts == []
+    assert journal.results()[0].status == "failed"
+
+
+async def test_unknown_tools_of_an_agent_are_a_warning() -> None:
+    agent = AgentSpec("react_agent", model="scripted:model", tools=("echo", "gone"))
+    reply = await RunAgent(ScriptedModel(answering("ok")), Toolbox(FakeTool())).run(
+        agent_task(agent=agent), MemoryJournal()
+    )
+    assert reply.warnings == ("tool 'gone' is not available",)
+
+
+async def test_the_last_step_asks_for_text_without_tools() -> None:
+    def eager(request: ModelRequest) -> ModelAnswer:
+        return calling(("echo", {"text": "again"})) if not request.answer_in_text else answering("Enough.")
+
+    model = ScriptedModel(eager)
+    reply = await RunAgent(model, Toolbox(FakeTool()), limits=AgentLimits(steps=4)).run(agent_task(), MemoryJournal())
+
+    assert (reply.text, reply.steps, len(reply.tool_calls)) == ("Enough.", 4, 3)
+    assert "used up your steps" in model.requests[-1].system
+    assert len({made.call.id for made in reply.tool_calls}) == 3, "repeated ids of a provider are made unique"
+
+
+async def test_a_model_that_never_stops_calling_is_stopped() -> None:
+    agent = AgentSpec("react_agent", model="scripted:model", tools=("echo",), max_steps=3)
+    model = ScriptedModel(calling(("echo", {"text": "again"})))
+    reply = await RunAgent(model, Toolbox(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
+    assert len(model.requests) == 3
+    assert reply.text == "I could not finish this within 3 steps."
+
+
+async def test_a_resumed_turn_goes_on_after_its_last_step() -> None:
+    first = calling(("echo", {"text": "one"}))
+    journal = MemoryJournal([RecordedAnswer(1, first), RecordedResult(1, ToolResult("c1", "echo", "one"))])
+    model, tool = ScriptedModel(answering("Done.")), FakeTool()
+
+    reply = await RunAgent(model, Toolbox(tool)).run(agent_task(), journal)
+
+    assert tool.contexts == [], "a finished call is not made again"
+    assert len(model.requests) == 1
+    assert model.requests[0].messages[-2:] == (
+        AssistantMessage("", first.tool_calls),
+        ToolMessage(ToolResult("c1", "echo", "one")),
+    )
+    assert (reply.steps, reply.usage.model_calls, len(reply.tool_calls)) == (2, 2, 1)
+
+
+async def test_a_call_without_result_is_repeated_when_that_is_safe() -> None:
+    answer = calling(("echo", {"text": "one"}), ("echo", {"text": "two"}))
+    journal = MemoryJournal([RecordedAnswer(1, answer), RecordedResult(1, ToolResult("c1", "echo", "one"))])
+    tool = FakeTool()
+
+    reply = await RunAgent(ScriptedModel(answering("ok")), Toolbox(tool)).run(agent_task(), journal)
+
+    assert [context.call_id for context in tool.contexts] == ["c2"]
+    assert [made.result.output for made in reply.tool_calls] == ["one", "two"]
+
+
+async def test_a_call_without_result_is_not_repeated_when_that_is_unsafe() -> None:
+    journal = MemoryJournal([RecordedAnswer(1, calling(("pay", {"text": "100"})))])
+    agent = AgentSpec("react_agent", model="scripted:model", tools=("pay",))
+    tool, model = FakeTool("pay", safe_to_repeat=False), ScriptedModel(answering("I do not know."))
+
+    reply = await RunAgent(model, Toolbox(tool)).run(agent_task(agent=agent), journal)
+
+    assert tool.contexts == []
+    assert reply.tool_calls[0].result.status == "unknown"
+    assert journal.results()[0].status == "unknown"
+    told = model.requests[0].messages[-1]
+    assert isinstance(told, ToolMessage)
+    assert "not known whether it was carried out" in told.result.output
+
+
+async def test_a_new_call_of_an_unsafe_tool_is_made() -> None:
+    agent = AgentSpec("react_agent", model="scripted:model", tools=("pay",))
+    tool = FakeTool("pay", safe_to_repeat=False)
+    model = ScriptedModel(calling(("pay", {"text": "100"})), answering("Paid."))
+    await RunAgent(model, Toolbox(tool)).run(agent_task(agent=agent), MemoryJournal())
+    assert len(tool.contexts) == 1
+
+
+async def test_the_step_limit_counts_recorded_steps() -> None:
+    journal = MemoryJournal(
+        [RecordedAnswer(1, calling(("echo", {"text": "a"}))), RecordedResult(1, ToolResult("c1", "echo", "a"))]
+    )
+    model = ScriptedModel(answering("ok"))
+    await RunAgent(model, Toolbox(FakeTool()), limits=AgentLimits(steps=2)).run(agent_task(), journal)
+    assert model.requests[0].answer_in_text
+
+
+async def test_no_tool_is_called_when_the_turn_is_lost_before() -> None:
+    tool = FakeTool()
+    model = ScriptedModel(calling(("echo", {"text": "x"})))
+    with pytest.raises(TurnLost):
+        await RunAgent(model, Toolbox(tool)).run(agent_task(), MemoryJournal(lost_after=0))
+    assert tool.contexts == []
+
+
+async def test_a_lost_turn_cancels_the_calls_that_still_run() -> None:
+    quick, slow = FakeTool("quick"), FakeTool("slow", delay=30, timeout_seconds=60)
+    agent = AgentSpec("react_agent", model="scripted:model", tools=("quick", "slow"))
+    model = ScriptedModel(calling(("slow", {"text": "x"}), ("quick", {"text": "x"})))
+    with pytest.raises(TurnLost):
+        await RunAgent(model, Toolbox(quick, slow)).run(agent_task(agent=agent), MemoryJournal(lost_after=1))
+    assert slow.cancelled == 1
+
+
+async def test_cancelling_the_turn_cancels_its_calls() -> None:
+    slow = FakeTool(delay=30, timeout_seconds=60)
+    model = ScriptedModel(calling(("echo", {"text": "x"}), ("echo", {"text": "y"})))
+    turn = asyncio.create_task(RunAgent(model, Toolbox(slow)).run(agent_task(), MemoryJournal()))
+    async with asyncio.timeout(10):
+        while slow.running < 2:
+            await asyncio.sleep(0)
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert slow.cancelled == 2
+
+
+async def test_a_failed_model_fails_the_turn() -> None:
+    with pytest.raises(ModelFailed):
+        await RunAgent(ScriptedModel(ModelFailed("down", 500)), Toolbox()).run(agent_task(agent=LLM), MemoryJournal())
+
+
+async def test_a_cut_answer_is_a_warning() -> None:
+    reply = await RunAgent(ScriptedModel(answering("and so", "length")), Toolbox()).run(
+        agent_task(agent=LLM), MemoryJournal()
+    )
+    assert reply.warnings == ("the answer was cut at the model's length limit",)
+
+
+async def test_react_agent_gets_knowledge_search_for_its_knowledge_bases() -> None:
+    passage = Citation("The tower is white.", knowledge_base_id="kb", file_name="tower.md", score=0.5)
+    search = FakeTool("knowledge_search", citations=(passage,))
+    agent = AgentSpec("react_agent", model="scripted:model", knowledge_bases=(KnowledgeBaseRef("kb"),))
+    model = ScriptedModel(
+        calling(("knowledge_search", {"text": "a"}), ("knowledge_search", {"text": "b"})), answering("White.")
+    )
+    reply = await RunAgent(model, Toolbox(search)).run(agent_task(agent=agent), MemoryJournal())
+
+    assert reply.citations == (passage,), "found twice, cited once"
+    assert search.contexts[0].knowledge_bases == (KnowledgeBaseRef("kb"),)
+    assert reply_to_json(reply)["citations"] == [
+        {"passage": "The tower is white.", "score": 0.5, "knowledge_base_id": "kb", "file_name": "tower.md"}
+    ]
+
+
+def test_the_agent_is_read_from_its_configuration() -> None:
+    spec = AgentSpec.from_config(
+        {
+            "name": "a",
+            "agent_type": "react_agent",
+            "llm_config": {"model": "openai:x", "temperature": 0.1, "max_steps": 4},
+            "tools": ["calculator"],
+            "knowledge_bases": ["one", {"id": "two", "top_k": 3, "mode": "keyword", "min_score": 0.2}],
+        }
+    )
+    assert (spec.model, spec.temperature, spec.max_steps, spec.tools) == ("openai:x", 0.1, 4, ("calculator",))
+    assert spec.knowledge_bases == (KnowledgeBaseRef("one"), KnowledgeBaseRef("two", 3, "keyword", 0.2))
+    assert AgentSpec.from_config({"agent_type": "llm_agent"}).model == "builtin:extractive"
