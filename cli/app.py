@@ -21,6 +21,7 @@ COMMANDS = {
     "down": Entry("cli.down", "Stop the embedded stack."),
     "status": Entry("cli.status", "Show what runs, where, and whether it is ready."),
     "logs": Entry("cli.logs", "Show the logs of the embedded stack."),
+    "check": Entry("cli.check", "Run the linters, the type check and the import rules."),
     "test": Entry("cli.test", "Run the test suite."),
     "topics": Entry("cli.topics", "Manage the topics on the bus."),
 }
@@ -31,10 +32,10 @@ class LazyCommands(TyperGroup):
 
     _listing = False
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None

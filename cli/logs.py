@@ -15,12 +15,8 @@ _POLL_SECONDS = 0.3
 
 @app.command()
 def logs(
-    service: Annotated[
-        str | None, typer.Argument(help="Only this part, such as runtime, kafka or postgres.")
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with new lines as they come.")
-    ] = False,
+    service: Annotated[str | None, typer.Argument(help="Only this part, such as runtime, kafka or postgres.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines as they come.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 50,
     json_output: Json = False,
 ) -> None:
@@ -36,11 +32,7 @@ def logs(
             raise StackError("There are no logs yet.", "Start the stack with: aes up")
         if service is not None:
             # A service of several processes has a log for each of them.
-            files = {
-                name: path
-                for name, path in files.items()
-                if name == service or name.startswith(f"{service}-")
-            }
+            files = {name: path for name, path in files.items() if name == service or name.startswith(f"{service}-")}
         if not files:
             known = ", ".join(sorted(path.stem for path in directory.glob("*.log")))
             raise StackError(f"There is no log of {service!r}.", f"Name one of: {known}")

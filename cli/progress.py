@@ -19,6 +19,8 @@ _SIGNS = {
     "stopping": ("…", "cyan"),
     "stopped": ("·", "dim"),
 }
+# In a log, a line for every downloaded file would be too much.
+_DETAIL_SECONDS = 2.0
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
@@ -28,7 +30,7 @@ class Progress:
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
         self._live: Live | None = None
-        self._shown: dict[str, tuple[str, str]] = {}
+        self._shown: dict[str, tuple[tuple[str, str], float]] = {}
 
     def __enter__(self) -> "Progress":
         if self._console.is_terminal:
@@ -49,10 +51,13 @@ class Progress:
     def _print_changes(self, state: StackState) -> None:
         rows: dict[str, tuple[str, str]] = {"stack": (state.phase, state.detail)}
         rows |= {name: (part.state, _detail(part)) for name, part in state.parts.items()}
+        now = time.monotonic()
         for name, row in rows.items():
-            if self._shown.get(name) != row and row[0] != "waiting":
+            known, printed = self._shown.get(name, (("waiting", ""), 0.0))
+            only_detail = known[0] == row[0] and now - printed < _DETAIL_SECONDS
+            if known != row and not only_detail:
                 print(f"{name:<12} {row[0]:<10} {row[1]}".rstrip(), file=sys.stderr, flush=True)
-        self._shown = rows
+                self._shown[name] = (row, now)
 
 
 def _table(state: StackState) -> Table:

@@ -37,9 +37,7 @@ def status(json_output: Json = False) -> None:
         "unsupervised": "The supervisor is gone, nothing restarts what dies. Recover with: aes up",
         "failed": "The last start failed. Try again with: aes up",
     }
-    console.print(
-        f"[bold]{current.state}[/]  {current.base_url if current.state == 'running' else ''}".rstrip()
-    )
+    console.print(f"[bold]{current.state}[/]  {current.base_url if current.state == 'running' else ''}".rstrip())
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for heading in ("part", "state", "pid", "port", "restarts", ""):
         table.add_column(heading)

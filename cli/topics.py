@@ -24,9 +24,7 @@ def create(json_output: Json = False) -> None:
     with failures_explained(json_output):
         servers = os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS")
         if not servers:
-            raise StackError(
-                "AES_KAFKA_BOOTSTRAP_SERVERS is not set.", "Set it to host:port of a Kafka broker."
-            )
+            raise StackError("AES_KAFKA_BOOTSTRAP_SERVERS is not set.", "Set it to host:port of a Kafka broker.")
         asyncio.run(create_topics(servers, os.environ.get("AES_TOPIC_PREFIX", "")))
     if json_output:
         print_json({"created": True})

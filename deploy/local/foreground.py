@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from deploy.local.errors import PartFailed
 from deploy.local.files import tail
 from deploy.local.part import Part, Report
+from deploy.local.processes import Command
 
 
 @dataclass
@@ -32,8 +33,7 @@ async def start(part: Part, report: Report, patience: float = 60) -> RunningPart
     await part.prepare(report)
     command = part.command()
     command.log.parent.mkdir(parents=True, exist_ok=True)
-    with command.log.open("ab") as log:
-        process = subprocess.Popen(command.arguments, stdout=log, stderr=log, **command.options())
+    process = _spawn(command)
     running = RunningPart(part, process, command.stop_signal)
     try:
         await _until_ready(part, process, time.monotonic() + patience)
@@ -44,13 +44,16 @@ async def start(part: Part, report: Report, patience: float = 60) -> RunningPart
     return running
 
 
+def _spawn(command: Command) -> subprocess.Popen[bytes]:
+    with command.log.open("ab") as log:
+        return subprocess.Popen(command.arguments, stdout=log, stderr=log, **command.options())
+
+
 async def _until_ready(part: Part, process: subprocess.Popen[bytes], deadline: float) -> None:
     while not await part.is_ready():
         last_words = "\n".join(tail(part.command().log, 15))
         if process.poll() is not None:
-            raise PartFailed(
-                f"{part.name} exited with code {process.returncode} while starting:\n{last_words}"
-            )
+            raise PartFailed(f"{part.name} exited with code {process.returncode} while starting:\n{last_words}")
         if time.monotonic() > deadline:
             raise PartFailed(f"{part.name} was not ready in time:\n{last_words}")
         await asyncio.sleep(0.05)

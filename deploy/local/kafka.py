@@ -77,14 +77,18 @@ class Kafka:
     def _format(self) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         outcome = subprocess.run(
-            [*self._launch, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"]
-            + ["--ignore-formatted", "-c", str(self._properties)],
-            capture_output=True, text=True, env=self.environment, cwd=self.directory, check=False,
-        )  # fmt: skip
+            [
+                *[*self._launch, "kafka.tools.StorageTool", "format"],
+                *[f"--cluster-id={cluster}", "--ignore-formatted", "-c", str(self._properties)],
+            ],
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            cwd=self.directory,
+            check=False,
+        )
         if outcome.returncode != 0:
-            raise PartFailed(
-                f"Kafka's log directory could not be formatted:\n{outcome.stderr or outcome.stdout}"
-            )
+            raise PartFailed(f"Kafka's log directory could not be formatted:\n{outcome.stderr or outcome.stdout}")
 
     def _configuration(self) -> str:
         settings = {

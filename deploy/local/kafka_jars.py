@@ -22,7 +22,6 @@ COORDINATES = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simp
 _LIST = Path(__file__).with_name("kafka_jars.txt")
 _NEEDED_BYTES = 150 * 1024 * 1024
 _AT_ONCE = 6
-_REPORTED_STEP = 5
 _PARTIAL = "partial-kafka-"
 _ABANDONED_SECONDS = 3600
 
@@ -59,8 +58,7 @@ def fetch_jars(cache: Path, report: Report) -> list[Path]:
             try:
                 for number, download in enumerate(as_completed(downloads), start=1):
                     download.result()
-                    if number % _REPORTED_STEP == 0:
-                        report(f"downloading Apache Kafka {KAFKA_VERSION}: {number} of {len(jars)} files")
+                    report(f"downloading Apache Kafka {KAFKA_VERSION}: {number} of {len(jars)} files")
             except BaseException:
                 executor.shutdown(cancel_futures=True)
                 raise

@@ -135,9 +135,7 @@ class Keeper:
     def _failure(self, what: str) -> PartFailed:
         log = self.part.command().log
         last_words = "\n".join(f"  {line}" for line in tail(log, 15))
-        return PartFailed(
-            f"{self.part.name} {what}. The end of its log:\n{last_words}", f"The whole log: {log}"
-        )
+        return PartFailed(f"{self.part.name} {what}. The end of its log:\n{last_words}", f"The whole log: {log}")
 
     def _report(self, state: PartPhase, detail: str = "") -> None:
         self._state.state, self._state.detail = state, detail

@@ -36,9 +36,7 @@ def choose_free(taken: set[int] | frozenset[int] = frozenset()) -> int:
     )
 
 
-def allocate(
-    file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]
-) -> dict[str, int]:
+def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]) -> dict[str, int]:
     """A port for each name: `fixed` ones must be free, else the remembered, preferred or a random one."""
     remembered = read_json(file)
     ports: dict[str, int] = {}
@@ -53,9 +51,7 @@ def allocate(
             continue
         taken = set(ports.values()) | set(fixed.values())
         wishes = [port for port in (remembered.get(name), preferred.get(name)) if isinstance(port, int)]
-        ports[name] = next(
-            (port for port in wishes if port not in taken and is_free(port)), None
-        ) or choose_free(taken)
+        ports[name] = next((port for port in wishes if port not in taken and is_free(port)), None) or choose_free(taken)
     # What was asked for this time is no wish for the next.
     lasting = {name: port for name, port in ports.items() if name not in fixed}
     write_atomically(file, json.dumps({**remembered, **lasting}, indent=2) + "\n")

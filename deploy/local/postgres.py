@@ -67,11 +67,13 @@ class Postgres:
         if len(os.fsencode(beside)) <= _LONGEST_SOCKET_DIRECTORY:
             return beside
         digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:12]
-        return Path("/tmp") / f"aes-{os.getuid()}-{digest}"
+        return Path(tempfile.gettempdir()) / f"aes-{os.getuid()}-{digest}"
 
     async def prepare(self, report: Report) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.socket_directory.mkdir(mode=0o700, exist_ok=True)
+        if self.socket_directory.lstat().st_uid not in (os.getuid(), self._user.uid if self._user else None):
+            raise StackError(f"{self.socket_directory} belongs to another user.", "Remove it and try again.")
         if self._user is not None:
             self._hand_over(report)
         if not (self._data / "PG_VERSION").exists():
@@ -111,9 +113,7 @@ class Postgres:
 
     async def complete(self, report: Report) -> None:
         """Create the roles and databases that are missing; no role may enter another's database."""
-        async with await psycopg.AsyncConnection.connect(
-            self.administrator_url, autocommit=True
-        ) as connection:
+        async with await psycopg.AsyncConnection.connect(self.administrator_url, autocommit=True) as connection:
             existing = await connection.execute("SELECT datname FROM pg_database")
             present = {row[0] for row in await existing.fetchall()}
             for name, password in self.databases.items():
@@ -144,12 +144,19 @@ class Postgres:
                 self._user.own(Path(temporary))
                 self._user.own(password_file)
             outcome = subprocess.run(
-                [str(installation() / "bin" / "initdb"), "-D", str(target), "-U", ADMINISTRATOR]
-                + ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-                + ["--auth=scram-sha-256", f"--pwfile={password_file}"],
-                capture_output=True, text=True, check=False, cwd=temporary, env=self.environment,
-                user=self._user.uid if self._user else None, group=self._user.gid if self._user else None,
-            )  # fmt: skip
+                [
+                    *[str(installation() / "bin" / "initdb"), "-D", str(target), "-U", ADMINISTRATOR],
+                    *["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"],
+                    *["--auth=scram-sha-256", f"--pwfile={password_file}"],
+                ],
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=temporary,
+                env=self.environment,
+                user=self._user.uid if self._user else None,
+                group=self._user.gid if self._user else None,
+            )
             if outcome.returncode != 0:
                 raise PartFailed(f"PostgreSQL's database cluster could not be created:\n{outcome.stderr}")
             shutil.rmtree(self._data, ignore_errors=True)

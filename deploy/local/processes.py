@@ -74,9 +74,7 @@ def marked(value: str) -> list[psutil.Process]:
     return found
 
 
-def end(
-    processes: Iterable[psutil.Process], how: signal.Signals = signal.SIGTERM, patience: float = 15
-) -> None:
+def end(processes: Iterable[psutil.Process], how: signal.Signals = signal.SIGTERM, patience: float = 15) -> None:
     """Ask the processes to end and kill those that have not after `patience` seconds."""
     asked = list(processes)
     for process in asked:

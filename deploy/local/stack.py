@@ -46,7 +46,7 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
         environment=inherited,
     )
     environment = {
-        **_defaults(caller, credentials),
+        **_defaults(credentials),
         **inherited,
         **_contract(declared, ports, postgres, kafka),
     }
@@ -67,9 +67,7 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
     return Stack(postgres, kafka, parts, caller.get("AES_TOPIC_PREFIX", ""))
 
 
-def postgres_of(
-    home: Home, credentials: Credentials, environment: Mapping[str, str] | None = None
-) -> Postgres:
+def postgres_of(home: Home, credentials: Credentials, environment: Mapping[str, str] | None = None) -> Postgres:
     """The stack's PostgreSQL as its remembered port and credentials describe it."""
     return Postgres(
         directory=home.postgres,
@@ -90,7 +88,7 @@ def _processes(services: Iterable[Service]) -> Iterable[tuple[str, Service, str,
             yield name, service, process.role, process.serves_http
 
 
-def _defaults(caller: Mapping[str, str], credentials: Credentials) -> dict[str, str]:
+def _defaults(credentials: Credentials) -> dict[str, str]:
     """Settings that the caller's own variables override."""
     return {
         "AES_SIGNING_KEY": credentials.signing_key,
@@ -102,9 +100,7 @@ def _defaults(caller: Mapping[str, str], credentials: Credentials) -> dict[str, 
     }
 
 
-def _contract(
-    services: list[Service], ports: Mapping[str, int], postgres: Postgres, kafka: Kafka
-) -> dict[str, str]:
+def _contract(services: list[Service], ports: Mapping[str, int], postgres: Postgres, kafka: Kafka) -> dict[str, str]:
     """Settings that describe the parts that the stack runs itself."""
     settings = {"AES_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, "AES_AUTO_MIGRATE": "1"}
     for name in DATABASES:
@@ -122,8 +118,6 @@ def _asked_ports(names: list[str], caller: Mapping[str, str]) -> dict[str, int]:
         value = caller.get(variable)
         if value:
             if not value.isdigit() or not 0 < int(value) < 65536:
-                raise StackError(
-                    f"{variable} is {value!r}, which is not a port.", "Name a number below 65536."
-                )
+                raise StackError(f"{variable} is {value!r}, which is not a port.", "Name a number below 65536.")
             asked[name] = int(value)
     return asked

@@ -10,9 +10,7 @@ from deploy.local.files import read_json, write_atomically
 from deploy.local.processes import Identity
 
 Phase = Literal["starting", "running", "stopping", "stopped", "failed"]
-PartPhase = Literal[
-    "waiting", "preparing", "starting", "ready", "restarting", "failing", "stopping", "stopped"
-]
+PartPhase = Literal["waiting", "preparing", "starting", "ready", "restarting", "failing", "stopping", "stopped"]
 
 
 @dataclass

@@ -1,0 +1,37 @@
+"""`aes check`: the linters, the type check and the import rules."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import typer
+
+app = typer.Typer()
+_CHECKS = (
+    ("ruff", "check", "."),
+    ("ruff", "format", "--check", "."),
+    ("mypy",),
+    ("lint-imports", "--no-logo"),
+)
+
+
+@app.command()
+def check() -> None:
+    """Run the linters, the type check and the import rules; exits with 1 when one of them finds something."""
+    from deploy.local.home import PROJECT_ROOT
+
+    programs = Path(sys.executable).parent
+    failed = []
+    for name, *arguments in _CHECKS:
+        typer.echo(f"$ {name} {' '.join(arguments)}")
+        done = subprocess.run([programs / name, *arguments], cwd=PROJECT_ROOT, env=_environment(programs))
+        if done.returncode != 0:
+            failed.append(name)
+    if failed:
+        typer.echo(f"Failed: {', '.join(failed)}", err=True)
+        raise typer.Exit(1)
+
+
+def _environment(programs: Path) -> dict[str, str]:
+    return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"}
