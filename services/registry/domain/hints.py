@@ -39,6 +39,8 @@ _TYPES: Final = {
 _BOUNDS: Final = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 _SHAPE_ERRORS: Final = ("list_type", "model_type", "model_attributes_type", "dict_type")
 _RANGE_ERRORS: Final = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number")
+# Names this much less alike than the best one are no longer offered beside it.
+_CLOSE_CALL: Final = 0.15
 
 Loc = tuple[str | int, ...]
 
@@ -49,7 +51,9 @@ def near(word: str, known: Iterable[str]) -> str | None:
     close = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=0.5)
     if not close:
         return None
-    return f"did you mean {' or '.join(by_folded[name] for name in close)}?"
+    likeness = [difflib.SequenceMatcher(None, name, word.casefold()).ratio() for name in close]
+    best = [by_folded[name] for name, ratio in zip(close, likeness, strict=True) if likeness[0] - ratio < _CLOSE_CALL]
+    return f"did you mean {' or '.join(best)}?"
 
 
 def hint_for(

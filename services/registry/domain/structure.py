@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -12,6 +13,10 @@ from services.registry.domain.hints import Loc, hint_for
 
 M = TypeVar("M", bound=BaseModel)
 
+_MOST_FINDINGS: Final = 100
+_LONGEST_NAME: Final = 200
+# No model nests deeper; what does is refused by its type.
+_DEEPEST: Final = 4
 _NULLABLE: Final = frozenset({"origin_url"})
 _HTTP_URL: Final = re.compile(r"https?://[^\s/?#]+(?:[/?#]\S*)?", re.IGNORECASE)
 _ORIGIN: Final = re.compile(r"https?://(?:[a-z0-9-]+\.)*[a-z0-9-]+(?::\d{1,5})?", re.IGNORECASE)
@@ -24,7 +29,7 @@ def is_configuration_like(document: object) -> bool:
 
 def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]]:
     """The document as that model, or everything that is wrong with its form. Types are not converted."""
-    errors = list(_unusable_texts(document, ()))
+    errors = list(islice(_unusable_texts(document, ()), _MOST_FINDINGS))
     if issubclass(model, UpdateAgentBody):
         errors += _explicit_nulls(model, document)
     parsed: M | None = None
@@ -32,7 +37,7 @@ def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]
         parsed = model.model_validate(document, strict=True)
         errors += _address_errors(parsed)
     except ValidationError as problem:
-        errors += _findings(model, document, problem)
+        errors += islice(_findings(model, document, problem), _MOST_FINDINGS - len(errors))
     return (None if errors else parsed), errors
 
 
@@ -46,7 +51,12 @@ def _findings(model: type[BaseModel], document: object, problem: ValidationError
             if error["type"] == "string_type" and len(loc) == 2:
                 message = "Input should be the id of a knowledge base, or an object with its id"
         hint = hint_for(model, loc, error["type"], error.get("ctx", {}), error["input"])
-        yield ErrorDetail(loc=list(loc), type=error["type"], message=message, hint=hint)
+        yield ErrorDetail(loc=_printable(loc), type=error["type"], message=message, hint=hint)
+
+
+def _printable(loc: Loc) -> list[str | int]:
+    """The place as it can be told: names of fields come from the caller and may be anything."""
+    return [step if isinstance(step, int) else step[:_LONGEST_NAME].encode(errors="replace").decode() for step in loc]
 
 
 def _is_link_branch(loc: Loc) -> bool:
@@ -62,11 +72,13 @@ def _unusable_texts(value: object, loc: Loc) -> Iterator[ErrorDetail]:
     """Texts with U+0000, which PostgreSQL cannot store."""
     if isinstance(value, str) and "\x00" in value:
         yield ErrorDetail(
-            loc=list(loc),
+            loc=_printable(loc),
             type="null_character",
             message="Text may not contain the null character (U+0000)",
             hint="remove the character",
         )
+    elif len(loc) >= _DEEPEST:
+        return
     elif isinstance(value, Mapping):
         for name, item in value.items():
             yield from _unusable_texts(item, (*loc, str(name)))

@@ -1,0 +1,79 @@
+"""A registry on a database of its own: delivered commands and HTTP without a broker in between."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from time import time
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Command
+from libs.contracts.timestamps import format_time
+from libs.eventing import Record, RecordedEvent
+from libs.persistence import migrate
+from libs.service_defaults import Service
+from services.registry.bootstrap import MIGRATIONS, build
+from services.registry.settings import RegistrySettings
+from tests.support.registry import identity
+
+SIGNING_KEY = "a key of tests, long enough to sign with"
+
+
+@dataclass
+class Registry:
+    service: Service
+    http: httpx.AsyncClient
+
+    async def carry_out(
+        self, command: Command, caller: Identity | None = None, command_id: str | None = None
+    ) -> RecordedEvent:
+        """Deliver a command as the consumer does; returns the event that ended it."""
+        caller, command_id, now = caller or identity(), command_id or new_id(), datetime.now(UTC)
+        envelope = Envelope(
+            id=command_id,
+            type=command.TYPE,
+            source="/tests",
+            subject="subject",
+            time=format_time(now),
+            correlation_id="test",
+            company_id=caller.company_id,
+            expires_at=format_time(now + timedelta(minutes=1)),
+            identity=self.service.signer.sign(caller),
+        )
+        record = Record(command.TOPIC.name, 0, 0, "test", command.encode(), envelope.headers())
+        await self.service.commands.deliver(record)
+        outcome = await self.service.outbox.outcome(command_id)
+        assert outcome is not None
+        return outcome
+
+    async def get(self, path: str, caller: Identity | None = None, **params: Any) -> httpx.Response:
+        return await self.http.get(path, params=params, headers=self._headers(caller))
+
+    async def post(self, path: str, body: Any, caller: Identity | None = None) -> httpx.Response:
+        return await self.http.post(path, json=body, headers=self._headers(caller))
+
+    def _headers(self, caller: Identity | None) -> Mapping[str, str]:
+        token = self.service.signer.sign(caller or identity(), expires_at=time() + 60)
+        return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+async def registry(database_url: str) -> AsyncIterator[Registry]:
+    await asyncio.to_thread(migrate, database_url, MIGRATIONS)
+    settings = RegistrySettings(
+        database_url=SecretStr(database_url), signing_key=SecretStr(SIGNING_KEY), runtime_url="", ingestion_url=""
+    )
+    service = build(settings)
+    await service.database.open()
+    transport = httpx.ASGITransport(service.http)
+    async with httpx.AsyncClient(transport=transport, base_url="http://registry") as http:
+        yield Registry(service, http)
+    await service.calls.stop()
+    await service.database.close()

@@ -1,0 +1,197 @@
+import asyncio
+import json
+
+import psycopg
+import pytest
+
+from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
+from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Scope
+from libs.contracts.messages import CommandRejected
+from libs.eventing import RecordedEvent
+from tests.integration.registry.conftest import Registry
+from tests.support.registry import configuration, identity
+
+COLLEAGUE = identity("user-2")
+STRANGER = identity("user-3", company="company-2", scopes=[Scope.COMPANY_READ, Scope.COMPANY_WRITE])
+
+
+def refusal(outcome: RecordedEvent) -> tuple[str, list[list[str | int]]]:
+    assert ".rejected." in outcome.type
+    error = CommandRejected.decode(outcome.payload).error
+    return error.type, [detail.loc for detail in error.details or []]
+
+
+async def create(registry: Registry, agent_id: str | None = None, **changes: object) -> str:
+    agent_id = agent_id or new_id()
+    outcome = await registry.carry_out(CreateAgent(agent_id=agent_id, agent=configuration(**changes)))
+    assert outcome.type == AgentCreated.TYPE
+    return agent_id
+
+
+async def test_created_is_told_and_can_be_read(registry: Registry) -> None:
+    agent_id = new_id()
+
+    outcome = await registry.carry_out(
+        CreateAgent(
+            agent_id=agent_id,
+            agent=configuration(name="Größe 🤖", entry_point="hello", allowed_origins=["https://example.com"]),
+        )
+    )
+
+    agent = json.loads(outcome.payload)["agent"]
+    assert outcome.subject == agent_id
+    assert (agent["agent_key"], agent["version_number"], agent["architecture"]) == (
+        "grosse-robot", "1.0.0", "llm_agent",
+    )  # fmt: skip
+    assert (agent["owner"], agent["company"]) == ("user-1", "company-1")
+    assert (await registry.get(f"/internal/agents/{agent_id}")).json() == agent
+    assert (await registry.get("/internal/agents/by-key/grosse-robot")).json() == agent
+    assert (await registry.get("/internal/agents")).json() == [agent]
+
+
+async def test_an_id_that_is_taken_is_a_conflict(registry: Registry) -> None:
+    agent_id = await create(registry)
+
+    outcome = await registry.carry_out(CreateAgent(agent_id=agent_id, agent=configuration(name="Other")))
+
+    assert refusal(outcome) == ("conflict_error", [])
+
+
+async def test_what_is_not_valid_is_refused_with_details(registry: Registry) -> None:
+    outcome = await registry.carry_out(
+        CreateAgent(agent_id=new_id(), agent=configuration(llm_config={"temperature": 9}, knowledge_base=["x"]))
+    )
+
+    assert refusal(outcome) == ("validation_error", [["llm_config", "temperature"], ["knowledge_base"]])
+    assert (await registry.get("/internal/agents")).json() == []
+
+
+async def test_knowledge_bases_are_refused_where_there_are_none(registry: Registry) -> None:
+    outcome = await registry.carry_out(CreateAgent(agent_id=new_id(), agent=configuration(knowledge_bases=[new_id()])))
+
+    assert refusal(outcome) == ("validation_error", [["knowledge_bases", 0]])
+
+
+async def test_equal_names_at_once_get_different_keys(registry: Registry) -> None:
+    commands = [CreateAgent(agent_id=new_id(), agent=configuration(name="Twin")) for _ in range(12)]
+    callers = [identity(f"user-{number}", f"company-{number % 3}") for number in range(12)]
+
+    outcomes = await asyncio.gather(*map(registry.carry_out, commands, callers))
+
+    assert {outcome.type for outcome in outcomes} == {AgentCreated.TYPE}
+    keys = [json.loads(outcome.payload)["agent"]["agent_key"] for outcome in outcomes]
+    assert len(set(keys)) == 12
+    assert "twin" in keys
+
+
+async def test_changes_at_once_are_all_kept(registry: Registry) -> None:
+    agent_id = await create(registry)
+    changes = [
+        {"system_prompt": "Be long."},
+        {"name": "Renamed"},
+        {"agent_type": "react_agent"},
+        {"llm_config": {"temperature": 0.5}},
+        {"tools": ["calculator"]},
+        {"is_shared": True},
+        {"entry_point": "hello"},
+        {"origin_url": "https://example.com"},
+    ]
+
+    outcomes = await asyncio.gather(
+        *(registry.carry_out(UpdateAgent(agent_id=agent_id, changes=change)) for change in changes)
+    )
+
+    assert {outcome.type for outcome in outcomes} == {AgentUpdated.TYPE}
+    agent = (await registry.get(f"/internal/agents/{agent_id}")).json()
+    assert agent["system_config"] == {
+        "name": "Renamed",
+        "agent_type": "react_agent",
+        "system_prompt": "Be long.",
+        "llm_config": {"model": "builtin:extractive", "temperature": 0.5},
+        "tools": ["calculator"],
+        "knowledge_bases": [],
+    }
+    assert (agent["is_shared"], agent["entry_point"], agent["origin_url"]) == (
+        True, "hello", "https://example.com",
+    )  # fmt: skip
+    assert agent["version_number"] == "1.0.5"
+    versions = (await registry.get(f"/internal/agents/{agent_id}/versions")).json()
+    assert [version["version_number"] for version in versions["versions"]] == [
+        f"1.0.{number}" for number in (5, 4, 3, 2, 1, 0)
+    ]
+    assert sorted(outcome.sequence for outcome in outcomes) == list(range(2, 10))
+
+
+async def test_versions_are_paged_and_kept_as_they_were(registry: Registry) -> None:
+    agent_id = await create(registry)
+    for number in range(11):
+        await registry.carry_out(UpdateAgent(agent_id=agent_id, changes={"system_prompt": f"Prompt {number}"}))
+    await registry.carry_out(UpdateAgent(agent_id=agent_id, changes={"is_public": True}))
+
+    page = (await registry.get(f"/internal/agents/{agent_id}/versions", limit=2, offset=1)).json()
+    first = (await registry.get(f"/internal/agents/{agent_id}/versions/1.0.0")).json()
+
+    assert ([item["version_number"] for item in page["versions"]], page["total"], page["has_more"]) == (
+        ["1.0.10", "1.0.9"], 12, True,
+    )  # fmt: skip
+    assert first["system_config"]["system_prompt"] == "Be brief."
+    assert first["created_by"] == "user-1"
+    assert (await registry.get(f"/internal/agents/{agent_id}/versions/1.0.99")).status_code == 404
+
+
+async def test_the_database_refuses_to_change_a_version(registry: Registry) -> None:
+    await create(registry)
+
+    async with registry.service.database.connection() as connection:
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            await connection.execute("UPDATE agent_versions SET config_hash = 'other'")
+
+
+async def test_only_who_may_write_changes_and_deletes(registry: Registry) -> None:
+    private, shared = await create(registry), await create(registry, is_shared=True)
+    writer = identity("user-2", scopes=[Scope.COMPANY_WRITE])
+
+    for caller, agent_id, expected in [
+        (COLLEAGUE, private, "not_found_error"),
+        (COLLEAGUE, shared, "permission_error"),
+        (STRANGER, shared, "not_found_error"),
+        (identity(), new_id(), "not_found_error"),
+        (identity(), "no\x00id", "not_found_error"),
+    ]:
+        update = await registry.carry_out(UpdateAgent(agent_id=agent_id, changes={"name": "x"}), caller)
+        delete = await registry.carry_out(DeleteAgent(agent_id=agent_id), caller)
+        assert (refusal(update)[0], refusal(delete)[0]) == (expected, expected)
+    update = await registry.carry_out(UpdateAgent(agent_id=private, changes={"name": "x"}), writer)
+    assert update.type == AgentUpdated.TYPE
+
+
+async def test_a_deleted_agent_is_gone_and_its_key_stays_taken(registry: Registry) -> None:
+    agent_id = await create(registry, name="Desk")
+
+    outcome = await registry.carry_out(DeleteAgent(agent_id=agent_id))
+    again = await registry.carry_out(DeleteAgent(agent_id=agent_id))
+    late = await registry.carry_out(UpdateAgent(agent_id=agent_id, changes={"name": "x"}))
+    successor = await create(registry, name="Desk")
+
+    assert AgentDeleted.decode(outcome.payload) == AgentDeleted(agent_id=agent_id, agent_key="desk")
+    assert (refusal(again)[0], refusal(late)[0]) == ("not_found_error", "not_found_error")
+    for path in (agent_id, f"{agent_id}/versions", f"{agent_id}/versions/1.0.0", "by-key/desk"):
+        assert (await registry.get(f"/internal/agents/{path}")).status_code == 404
+    listed = (await registry.get("/internal/agents")).json()
+    assert [agent["id"] for agent in listed] == [successor]
+    assert listed[0]["agent_key"].startswith("desk-")
+
+
+async def test_an_update_races_a_deletion_and_one_of_them_wins(registry: Registry) -> None:
+    agent_id = await create(registry)
+
+    update, delete = await asyncio.gather(
+        registry.carry_out(UpdateAgent(agent_id=agent_id, changes={"name": "x"})),
+        registry.carry_out(DeleteAgent(agent_id=agent_id)),
+    )
+
+    assert delete.type == AgentDeleted.TYPE
+    assert update.type in (AgentUpdated.TYPE, UpdateAgent.rejected_type())
+    assert (await registry.get(f"/internal/agents/{agent_id}")).status_code == 404

@@ -1,0 +1,40 @@
+import re
+from itertools import islice
+
+import pytest
+
+from services.registry.domain.agent_key import candidates, slug
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Support Assistant", "support-assistant"),
+        ("  Support -- Assistant!  ", "support-assistant"),
+        ("Über Straße", "uber-strasse"),
+        ("Łódź & Ørsted", "lodz-orsted"),
+        ("Помощник", "pomoshchnik"),
+        ("東京 アシスタント", "dongjing-ashisutanto"),
+        ("Anna's helper", "annas-helper"),
+        ("🤖", "robot"),
+        ("!!!", "agent"),
+        ("\u200b", "agent"),
+        ("v2.0", "v2-0"),
+    ],
+)
+def test_slug(name: str, expected: str) -> None:
+    assert slug(name) == expected
+
+
+@pytest.mark.parametrize("name", ["x" * 200, "word " * 40, "й" * 200, "ab-" * 80])
+def test_a_slug_is_short_and_fit_for_a_url(name: str) -> None:
+    assert len(slug(name)) <= 60
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", slug(name))
+
+
+def test_the_bare_slug_comes_first_and_suffixed_ones_differ() -> None:
+    first, *others = islice(candidates("Support"), 20)
+
+    assert first == "support"
+    assert len(set(others)) == len(others)
+    assert all(re.fullmatch(r"support-[a-z0-9]{6}", key) for key in others)

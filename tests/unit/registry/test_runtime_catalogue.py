@@ -1,0 +1,102 @@
+import asyncio
+from typing import Any
+
+import orjson
+
+from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.identity import Identity
+from libs.service_defaults import OwnerResponse
+from services.registry.adapters.runtime_catalogue import HttpRuntimeCatalogues
+from tests.support.registry import identity
+
+MODELS = {
+    "providers": [
+        {
+            "provider": "openai",
+            "configured": True,
+            "any_name": True,
+            "models": [{"name": "openai:gpt-4o", "capabilities": {"vision": True, "tools": True}}],
+        }
+    ]
+}
+TOOLS = {"tools": [{"name": "calculator", "description": "…"}]}
+
+
+class Runtime:
+    """Answers like the runtime's internal API, or not at all."""
+
+    def __init__(self) -> None:
+        self.replies: dict[str, Any] = {"/internal/models": MODELS, "/internal/tools": TOOLS}
+        self.status = 200
+        self.up = True
+        self.calls = 0
+
+    async def get(self, owner: str, path: str, caller: Identity) -> OwnerResponse:
+        assert owner == "runtime"
+        self.calls += 1
+        await asyncio.sleep(0)
+        if not self.up:
+            raise ServiceUnavailable("down")
+        return OwnerResponse(self.status, orjson.dumps(self.replies[path]), "application/json")
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def catalogues(runtime: Runtime, clock: Clock) -> HttpRuntimeCatalogues:
+    return HttpRuntimeCatalogues(runtime, clock)  # type: ignore[arg-type]
+
+
+async def test_what_the_runtime_offers_is_remembered_for_half_a_minute() -> None:
+    runtime, clock = Runtime(), Clock()
+    known = catalogues(runtime, clock)
+
+    first = await known.current(identity())
+    runtime.replies["/internal/tools"] = {"tools": []}
+    clock.now += 29
+    second = await known.current(identity("user-2", "company-2"))
+    clock.now += 2
+    third = await known.current(identity())
+
+    assert first is not None
+    assert first.tools == ("calculator",)
+    assert first.providers["openai"].models == ("openai:gpt-4o",)
+    assert second is first
+    assert third is not None
+    assert third.tools == ()
+
+
+async def test_many_at_once_ask_once() -> None:
+    runtime = Runtime()
+    known = catalogues(runtime, Clock())
+
+    await asyncio.gather(*(known.current(identity()) for _ in range(20)))
+
+    assert runtime.calls == 2
+
+
+async def test_silence_is_remembered_shortly_and_then_asked_again() -> None:
+    runtime, clock = Runtime(), Clock()
+    known = catalogues(runtime, clock)
+    runtime.up = False
+
+    assert await known.current(identity()) is None
+    runtime.up = True
+    assert await known.current(identity()) is None
+    clock.now += 2.1
+
+    assert await known.current(identity()) is not None
+
+
+async def test_an_answer_that_cannot_be_read_is_no_answer() -> None:
+    runtime, clock = Runtime(), Clock()
+    runtime.replies["/internal/models"] = {"surprise": True}
+    refusing = Runtime()
+    refusing.status = 500
+
+    assert await catalogues(runtime, clock).current(identity()) is None
+    assert await catalogues(refusing, clock).current(identity()) is None

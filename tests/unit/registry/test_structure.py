@@ -1,0 +1,140 @@
+from typing import Any
+
+import pytest
+
+from libs.contracts.api.agents import AgentConfiguration, CreateAgentBody, UpdateAgentBody
+from services.registry.domain.structure import is_configuration_like, parse
+from tests.support.registry import configuration
+
+
+@pytest.mark.parametrize(
+    ("changes", "loc", "error_type", "hint"),
+    [
+        ({"agent_type": "llm"}, ["agent_type"], "literal_error", "did you mean llm_agent?"),
+        ({"agent_type": "robot"}, ["agent_type"], "literal_error", "one of llm_agent, react_agent"),
+        ({"agent_type": 7}, ["agent_type"], "literal_error", "one of llm_agent, react_agent"),
+        ({"sytem_prompt": "x"}, ["sytem_prompt"], "extra_forbidden", "did you mean system_prompt?"),
+        ({"temperature": 1}, ["temperature"], "extra_forbidden", "put temperature under llm_config"),
+        ({"is_public": True}, ["is_public"], "extra_forbidden", "setting of a stored agent"),
+        ({"zzz": 1}, ["zzz"], "extra_forbidden", "known fields: name, agent_type"),
+        ({"name": 12}, ["name"], "string_type", "quotes"),
+        ({"name": ""}, ["name"], "string_too_short", "give at least 1"),
+        ({"name": "x" * 201}, ["name"], "string_too_long", "give at most 200"),
+        ({"name": "a\x00b"}, ["name"], "null_character", "remove"),
+        ({"name": "\ud800"}, ["name"], "string_unicode", "Unicode"),
+        ({"tools": "calculator"}, ["tools"], "list_type", "tools: [calculator]"),
+        ({"tools": ["a\x00"]}, ["tools", 0], "null_character", "remove"),
+        ({"tools": [1]}, ["tools", 0], "string_type", "quotes"),
+        ({"llm_config": "gpt"}, ["llm_config"], "model_type", "give an object"),
+        ({"llm_config": {"temperature": 3}}, ["llm_config", "temperature"], "less_than_equal", "at least 0"),
+        ({"llm_config": {"temperature": "0.5"}}, ["llm_config", "temperature"], "float_type", "number"),
+        ({"llm_config": {"temperature": True}}, ["llm_config", "temperature"], "float_type", "number"),
+        ({"llm_config": {"max_tokens": 1.5}}, ["llm_config", "max_tokens"], "int_type", "whole number"),
+        ({"llm_config": {"temprature": 1}}, ["llm_config", "temprature"], "extra_forbidden", "temperature"),
+        ({"knowledge_bases": [4]}, ["knowledge_bases", 0], "string_type", "ids"),
+        ({"knowledge_bases": [{}]}, ["knowledge_bases", 0, "id"], "missing", "add id"),
+        ({"knowledge_bases": [""]}, ["knowledge_bases", 0], "string_too_short", "give at least 1"),
+        (
+            {"knowledge_bases": [{"id": "k", "mode": "hybird"}]},
+            ["knowledge_bases", 0, "mode"],
+            "literal_error",
+            "did you mean hybrid?",
+        ),
+        (
+            {"knowledge_bases": [{"id": "k", "top_k": 0}]},
+            ["knowledge_bases", 0, "top_k"],
+            "greater_than_equal",
+            "at least 1 and at most 50",
+        ),
+    ],
+)
+def test_a_finding_says_where_what_and_how_to_mend_it(
+    changes: dict[str, Any], loc: list[str | int], error_type: str, hint: str
+) -> None:
+    parsed, errors = parse(AgentConfiguration, configuration(**changes))
+
+    assert parsed is None
+    assert [(error.loc, error.type) for error in errors] == [(loc, error_type)]
+    assert errors[0].message
+    assert hint in (errors[0].hint or "")
+
+
+def test_all_findings_are_told_at_once() -> None:
+    _, errors = parse(AgentConfiguration, {"agent_type": "x", "tools": [1, 2], "extra": None})
+
+    assert [error.loc for error in errors] == [["name"], ["agent_type"], ["tools", 0], ["tools", 1], ["extra"]]
+
+
+def test_hostile_documents_get_a_bounded_report() -> None:
+    nested: Any = "x"
+    for _ in range(5000):
+        nested = [nested]
+
+    _, deep = parse(AgentConfiguration, configuration(tools=nested, extra=nested))
+    _, many = parse(AgentConfiguration, configuration(**{f"field{number}": 1 for number in range(5000)}))
+    _, long = parse(AgentConfiguration, configuration(**{"n" * 100_000: 1}))
+    _, odd = parse(AgentConfiguration, configuration(**{"\ud800": "\x00"}))
+
+    assert {error.loc[0] for error in deep} == {"tools", "extra"}
+    assert len(many) == 100
+    assert [error.loc for error in long] == [["n" * 200]]
+    assert [error.loc for error in odd] == [["?"], []]
+    assert all(error.model_dump_json() for error in odd)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_are_finite(bad: float) -> None:
+    parsed, errors = parse(AgentConfiguration, configuration(llm_config={"temperature": bad}))
+
+    assert parsed is None
+    assert errors[0].loc == ["llm_config", "temperature"]
+
+
+@pytest.mark.parametrize("document", [None, 4, "text", [], [configuration()], {}, {"hello": 1}])
+def test_what_is_no_configuration_at_all(document: object) -> None:
+    assert not is_configuration_like(document)
+    assert parse(AgentConfiguration, document)[0] is None
+
+
+def test_a_change_may_leave_out_but_not_empty_a_field() -> None:
+    changes, errors = parse(UpdateAgentBody, {"name": None, "llm_config": None, "origin_url": None})
+
+    assert changes is None
+    assert [(error.loc, error.type) for error in errors] == [
+        (["name"], "null_not_allowed"),
+        (["llm_config"], "null_not_allowed"),
+    ]
+
+
+def test_clearing_the_origin_is_a_change() -> None:
+    changes, errors = parse(UpdateAgentBody, {"origin_url": None})
+
+    assert errors == []
+    assert changes is not None
+    assert changes.model_fields_set == {"origin_url"}
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://example.com", "http://localhost:3000", "HTTPS://Shop.Example.com", "http://127.0.0.1"]
+)
+def test_allowed_origins(origin: str) -> None:
+    parsed, errors = parse(CreateAgentBody, configuration(allowed_origins=[origin]))
+
+    assert errors == []
+    assert parsed is not None
+
+
+@pytest.mark.parametrize(
+    "origin", ["example.com", "https://example.com/", "https://example.com/x", "*", "ftp://a", "https://a b"]
+)
+def test_origins_that_are_none(origin: str) -> None:
+    _, errors = parse(CreateAgentBody, configuration(allowed_origins=["https://example.com", origin]))
+
+    assert [(error.loc, error.type) for error in errors] == [(["allowed_origins", 1], "origin_invalid")]
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "example.com", "https://", ""])
+def test_an_origin_url_is_http(url: str) -> None:
+    _, errors = parse(CreateAgentBody, configuration(origin_url=url))
+
+    assert [(error.loc, error.type) for error in errors] == [(["origin_url"], "url_invalid")]
