@@ -1,0 +1,67 @@
+"""Sends deltas straight to their topic: not recorded anywhere, lost when the bus is slow or away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+import structlog
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from libs.contracts.timestamps import now_text
+from libs.eventing import BusUnavailable, MessageRefused, Producer
+from services.runtime.domain.turns import ClaimedTurn
+
+_log = structlog.get_logger("runtime.deltas")
+_LONGEST_QUEUE: Final = 10_000
+
+
+class BusDeltas:
+    """A DeltaSink. ``run`` sends in order what was given; the oldest are dropped when too much waits."""
+
+    def __init__(self, producer: Producer, *, source: str) -> None:
+        self._producer = producer
+        self._source = source
+        self._waiting: deque[tuple[ClaimedTurn, Event]] = deque(maxlen=_LONGEST_QUEUE)
+        self._woken = asyncio.Event()
+
+    def send(self, turn: ClaimedTurn, event: Event) -> None:
+        self._waiting.append((turn, event))
+        self._woken.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            while self._waiting:
+                await self._send(*self._waiting.popleft())
+
+    async def _send(self, turn: ClaimedTurn, event: Event) -> None:
+        envelope = Envelope(
+            id=new_id(),
+            type=event.TYPE,
+            source=self._source,
+            subject=turn.id,
+            time=now_text(),
+            correlation_id=turn.origin.correlation_id,
+            causation_id=turn.id,
+            company_id=turn.origin.company_id,
+            traceparent=turn.origin.traceparent,
+        )
+        try:
+            sent = await self._producer.send(
+                event.TOPIC.name, turn.origin.correlation_id, event.encode(), envelope.headers()
+            )
+        except (BusUnavailable, MessageRefused) as problem:
+            _log.debug("delta.dropped", turn_id=turn.id, problem=str(problem))
+        else:
+            sent.add_done_callback(_retrieve)
+
+
+def _retrieve(sent: asyncio.Future[None]) -> None:
+    """A lost delta is no error: the terminal event has the whole text."""
+    if not sent.cancelled():
+        sent.exception()

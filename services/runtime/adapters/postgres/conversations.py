@@ -1,0 +1,63 @@
+"""Reads what the agent loop needs: the session's agent, its history, the steps of earlier attempts."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from libs.persistence import Database
+from services.runtime.adapters.postgres.hot_transaction import translated
+from services.runtime.domain.agent_ports import AgentSpec, RecordedAnswer, RecordedResult, RecordedStep
+from services.runtime.domain.conversation import AssistantMessage, Message, TextPart, UserMessage
+from services.runtime.domain.conversation_json import answer_from_json, part_from_json, tool_result_from_json
+from services.runtime.domain.ports import SessionAgent
+
+_AGENT: Final = "SELECT config::text, config_hash FROM sessions WHERE id = %s"
+_MESSAGES: Final = """
+    SELECT t.position, m.role, m.content, m.blocks::text
+    FROM messages m JOIN turns t ON t.id = m.turn_id
+    WHERE m.session_id = %s AND m.position BETWEEN %s AND %s AND t.status <> 'failed'
+    ORDER BY m.position
+"""
+_STEPS: Final = """
+    SELECT number, kind, payload::text FROM steps WHERE turn_id = %s ORDER BY number, call_id = '' DESC, created_at
+"""
+
+
+class PostgresConversations:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def agent(self, session_id: str) -> SessionAgent | None:
+        rows = await self._rows(_AGENT, (session_id,))
+        return SessionAgent(AgentSpec.from_config(orjson.loads(rows[0][0])), rows[0][1]) if rows else None
+
+    async def messages(self, session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
+        rows = await self._rows(_MESSAGES, (session_id, 2 * after + 2, 2 * through + 1))
+        return [(row[0], _message(row)) for row in rows]
+
+    async def steps(self, turn_id: str) -> list[RecordedStep]:
+        return [_step(row) for row in await self._rows(_STEPS, (turn_id,))]
+
+    async def _rows(self, query: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        with translated():
+            async with self._database.connection() as connection:
+                return await (await connection.execute(query, parameters)).fetchall()
+
+
+def _message(row: tuple[Any, ...]) -> Message:
+    _, role, content, blocks = row
+    if role == "assistant":
+        return AssistantMessage(content)
+    if blocks is None:
+        return UserMessage((TextPart(content),))
+    return UserMessage(tuple(part_from_json(block) for block in orjson.loads(blocks)))
+
+
+def _step(row: tuple[Any, ...]) -> RecordedStep:
+    number, kind, payload = row
+    data = orjson.loads(payload)
+    if kind == "answer":
+        return RecordedAnswer(number, answer_from_json(data))
+    return RecordedResult(number, tool_result_from_json(data))

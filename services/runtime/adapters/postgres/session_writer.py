@@ -1,0 +1,103 @@
+"""Writes sessions and cancellations within a transaction of the caller's."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+import orjson
+
+from libs.eventing import Origin, Transaction
+from services.runtime.adapters.postgres.hot_transaction import as_json
+from services.runtime.domain.sessions import LockedSession, LockedTurn, NewSession
+from services.runtime.domain.turn_events import turn_origin
+
+_ADD: Final = """
+    INSERT INTO sessions (id, company_id, owner_id, agent_id, config, config_hash)
+    SELECT %s, %s, %s, %s, %s, %s WHERE NOT EXISTS (SELECT FROM session_tombstones WHERE id = %s)
+    ON CONFLICT (id) DO NOTHING RETURNING id
+"""
+_LOCK: Final = """
+    SELECT id, company_id, owner_id, status = 'active' FROM sessions WHERE id = %s FOR UPDATE
+"""
+_TURN_COLUMNS: Final = "id, session_id, status, company_id, correlation_id, traceparent, event_sequence"
+_TURN: Final = f"SELECT {_TURN_COLUMNS} FROM turns WHERE id = %s FOR UPDATE"
+_LIVE_TURNS: Final = f"""
+    SELECT {_TURN_COLUMNS} FROM turns WHERE session_id = %s AND status IN ('queued', 'running')
+    ORDER BY position FOR UPDATE
+"""
+_CANCEL: Final = """
+    UPDATE turns SET status = 'cancelled', finished_at = now(), event_sequence = event_sequence + %s
+    WHERE id = ANY(%s) AND status IN ('queued', 'running')
+"""
+_MARK_DELETING: Final = "UPDATE sessions SET status = 'deleting', deletion = %s WHERE id = %s"
+_IS_HELD: Final = """
+    SELECT EXISTS (SELECT FROM turns WHERE session_id = %s AND (worker_id IS NOT NULL OR status = 'running'))
+"""
+_DELETION: Final = "SELECT deletion::text FROM sessions WHERE id = %s AND status = 'deleting' FOR UPDATE"
+_REMOVE: Final = (
+    "DELETE FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE session_id = %s)",
+    "DELETE FROM messages WHERE session_id = %s",
+    "DELETE FROM turns WHERE session_id = %s",
+    """
+    WITH gone AS (DELETE FROM sessions WHERE id = %s RETURNING id, company_id)
+    INSERT INTO session_tombstones (id, company_id) SELECT id, company_id FROM gone
+    """,
+)
+
+
+class PostgresSessionWriter:
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
+
+    async def add(self, session: NewSession) -> bool:
+        row = await self._row(
+            _ADD,
+            session.id,
+            session.company_id,
+            session.owner_id,
+            session.agent_id,
+            as_json(session.config),
+            session.config_hash,
+            session.id,
+        )
+        return row is not None
+
+    async def lock(self, session_id: str) -> LockedSession | None:
+        row = await self._row(_LOCK, session_id)
+        return None if row is None else LockedSession(*row)
+
+    async def turn(self, turn_id: str) -> LockedTurn | None:
+        row = await self._row(_TURN, turn_id)
+        return None if row is None else _turn(row)
+
+    async def live_turns(self, session_id: str) -> list[LockedTurn]:
+        cursor = await self._connection.execute(_LIVE_TURNS, (session_id,))
+        return [_turn(row) for row in await cursor.fetchall()]
+
+    async def cancel(self, turns: list[LockedTurn], events: int) -> None:
+        await self._connection.execute(_CANCEL, (events, [turn.id for turn in turns]))
+
+    async def mark_deleting(self, session_id: str, deletion: Origin) -> None:
+        await self._connection.execute(_MARK_DELETING, (as_json(asdict(deletion)), session_id))
+
+    async def is_held(self, session_id: str) -> bool:
+        row = await self._row(_IS_HELD, session_id)
+        return row is not None and bool(row[0])
+
+    async def deletion(self, session_id: str) -> Origin | None:
+        row = await self._row(_DELETION, session_id)
+        return None if row is None else Origin(**orjson.loads(row[0]))
+
+    async def remove(self, session_id: str) -> None:
+        for statement in _REMOVE:
+            await self._connection.execute(statement, (session_id,))
+
+    async def _row(self, query: str, *parameters: object) -> tuple[Any, ...] | None:
+        return await (await self._connection.execute(query, parameters)).fetchone()
+
+
+def _turn(row: tuple[Any, ...]) -> LockedTurn:
+    turn_id, session_id, status, company_id, correlation_id, traceparent, sequence = row
+    origin = turn_origin(turn_id, company_id, correlation_id, traceparent)
+    return LockedTurn(turn_id, session_id, status, origin, sequence)

@@ -1,0 +1,143 @@
+"""Builds the runtime from its parts."""
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from libs.contracts.identifiers import new_id
+from libs.eventing import Outbox
+from libs.persistence import Database
+from libs.service_defaults import Service
+from services.runtime.adapters.bus_deltas import BusDeltas
+from services.runtime.adapters.metrics import PrometheusMetrics
+from services.runtime.adapters.models.providers import model_providers, new_session
+from services.runtime.adapters.postgres.conversations import PostgresConversations
+from services.runtime.adapters.postgres.endings import PostgresEndings
+from services.runtime.adapters.postgres.hot_transaction import HotTransactions, PlainTransactions
+from services.runtime.adapters.postgres.intake import PostgresIntake
+from services.runtime.adapters.postgres.leases import PostgresLeases
+from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
+from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
+from services.runtime.adapters.postgres.steps import PostgresSteps
+from services.runtime.adapters.postgres.takeover import PostgresTakeover
+from services.runtime.adapters.tools.calculator import Calculator
+from services.runtime.adapters.tools.current_time import CurrentTime
+from services.runtime.adapters.tools.http_get import HttpGet
+from services.runtime.domain.agent_ports import AgentLoop
+from services.runtime.domain.intake import Backlog, IntakePolicy
+from services.runtime.domain.models import ModelCatalogue
+from services.runtime.domain.ports import DeltaSink
+from services.runtime.domain.tools import Toolbox
+from services.runtime.entrypoints.commands import RuntimeCommands
+from services.runtime.entrypoints.http.catalogues import catalogues_router
+from services.runtime.entrypoints.http.sessions import sessions_router
+from services.runtime.settings import RuntimeSettings
+from services.runtime.use_cases.cancel_turn import CancelTurnHandler
+from services.runtime.use_cases.conversation_cache import ConversationCache
+from services.runtime.use_cases.create_session import CreateSessionHandler
+from services.runtime.use_cases.delete_session import DeleteSessionHandler, FinishDeletion
+from services.runtime.use_cases.execute_turn import ExecuteTurn
+from services.runtime.use_cases.group_commit import GroupCommit
+from services.runtime.use_cases.keep_lease import KeepLease
+from services.runtime.use_cases.run_agent import RunAgent
+from services.runtime.use_cases.take_in_turn import TakeInTurn
+from services.runtime.use_cases.turn_engine import TurnEngine
+from services.runtime.use_cases.watch_turns import WatchRules, WatchTurns
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+_RENEWALS_PER_LEASE = 3
+# The commit that the watch is told of beforehand takes milliseconds; the second look is for a slow one.
+_LOOK_AFTER = (0.02, 0.25)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """The parts of the turn engine, wired to one database."""
+
+    id: str
+    engine: TurnEngine
+    take_in: TakeInTurn
+    watch: WatchTurns
+    keep_lease: KeepLease
+    leases: PostgresLeases
+    create: CreateSessionHandler
+    cancel: CancelTurnHandler
+    delete: DeleteSessionHandler
+
+    async def stop(self, grace: float) -> None:
+        """Finish within ``grace`` seconds what runs, hand back the rest, give up the lease."""
+        await self.engine.drain(grace)
+        await self.leases.release()
+
+
+def build_worker(
+    settings: RuntimeSettings,
+    database: Database,
+    outbox: Outbox,
+    agent: AgentLoop,
+    models: ModelCatalogue,
+    deltas: DeltaSink,
+    *,
+    worker_id: str | None = None,
+) -> Worker:
+    worker_id = worker_id or new_id()
+    transactions = HotTransactions(database, outbox)
+    deadline = settings.turn_deadline_seconds
+    conversations = PostgresConversations(database)
+    execute = ExecuteTurn(
+        agent,
+        ConversationCache(conversations, capacity=settings.history_cache_characters),
+        conversations,
+        GroupCommit(PostgresSteps(transactions).record_steps),
+        deltas,
+    )
+    metrics = PrometheusMetrics()
+    engine = TurnEngine(
+        execute,
+        PostgresEndings(transactions, worker_id=worker_id, turn_deadline=deadline),
+        metrics,
+        capacity=settings.max_running_turns,
+    )
+    takeover = PostgresTakeover(
+        database, transactions, worker_id=worker_id, lease=settings.lease_seconds, turn_deadline=deadline
+    )
+    removal = FinishDeletion(PlainTransactions(outbox).begin, PostgresSessionWriter)
+    watch = WatchTurns(engine, takeover, removal, metrics, WatchRules(attempts=settings.turn_attempts))
+    engine.on_release = watch.wake
+    backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
+    policy = IntakePolicy(backlog, engine.free_slots, models.require_sight)
+    intake = PostgresIntake(transactions, worker_id=worker_id, turn_deadline=deadline)
+    leases = PostgresLeases(database, worker_id=worker_id, lease=settings.lease_seconds)
+    look = partial(watch.wake_after, *_LOOK_AFTER)
+    return Worker(
+        id=worker_id,
+        engine=engine,
+        take_in=TakeInTurn(intake, policy, engine),
+        watch=watch,
+        keep_lease=KeepLease(leases, interval=settings.lease_seconds / _RENEWALS_PER_LEASE),
+        leases=leases,
+        create=CreateSessionHandler(PostgresSessionWriter),
+        cancel=CancelTurnHandler(PostgresSessionWriter, look),
+        delete=DeleteSessionHandler(PostgresSessionWriter, look),
+    )
+
+
+def build(settings: RuntimeSettings) -> Service:
+    """The service, ready to run."""
+    service = Service("runtime", settings, migrations=MIGRATIONS)
+    http = new_session()
+    models = model_providers(os.environ, http, builtin_delay=settings.builtin_model_delay_seconds)
+    toolbox = Toolbox(Calculator(), CurrentTime(), HttpGet(settings.http_get_hosts.split(",")))
+    deltas = BusDeltas(service.producer, source=service.source)
+    worker = build_worker(settings, service.database, service.outbox, RunAgent(models, toolbox), models, deltas)
+    reads = PostgresSessionReads(service.database)
+    RuntimeCommands(worker, reads, service.outbox).register(service.commands)
+    service.http.include_router(sessions_router(reads))
+    service.http.include_router(catalogues_router(models, toolbox))
+    service.background("runtime.lease", worker.keep_lease.run)
+    service.background("runtime.watch", worker.watch.run)
+    service.background("runtime.deltas", deltas.run)
+    service.on_stop(partial(worker.stop, settings.drain_seconds))
+    service.on_stop(http.close)
+    return service

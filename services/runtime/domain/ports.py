@@ -1,0 +1,104 @@
+"""What the use cases need of the outside; adapters implement it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.contracts.messages import Event
+from services.runtime.domain.agent_ports import AgentSpec, RecordedStep
+from services.runtime.domain.conversation import Message
+from services.runtime.domain.intake import Decide
+from services.runtime.domain.turns import (
+    ClaimedTurn,
+    Ended,
+    Ending,
+    IntakeResult,
+    Overview,
+    StepRecord,
+    Stray,
+    Submission,
+)
+
+
+class StoreUnavailable(Exception):
+    """The database cannot be reached, or gave up waiting: the same call may be made again.
+
+    Whether the last one took effect is unknown; every call of these ports may be repeated.
+    """
+
+
+class TurnIntake(Protocol):
+    async def take_in(self, submissions: Sequence[Submission], decide: Decide) -> list[IntakeResult]:
+        """Take a batch in as one transaction under the sessions' locks, events included."""
+        ...
+
+
+class TurnEndings(Protocol):
+    async def end(self, endings: Sequence[Ending], *, claim_following: bool) -> list[Ended]:
+        """End turns where their fencing number still holds, and claim what waits behind them."""
+        ...
+
+
+class TurnSteps(Protocol):
+    async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
+        """False for a step whose turn is no longer held under its fencing number; a repeat is True."""
+        ...
+
+
+class Takeover(Protocol):
+    async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
+        """Claim the lowest queued turn of idle sessions; those that another worker is at are passed over."""
+        ...
+
+    async def take_over(self, strays: Sequence[Stray], max_lost_attempts: int) -> list[ClaimedTurn]:
+        """Take turns from workers that are gone, each with its restart event. Turns whose worker came back
+        meanwhile are left alone."""
+        ...
+
+    async def overview(self, unknown: Sequence[str], overdue_grace: float) -> Overview:
+        """``unknown``: turns that are this worker's though it does not run them (a commit whose answer was
+        lost): strays like those of dead workers. ``overdue_grace``: seconds past the deadline."""
+        ...
+
+
+class Leases(Protocol):
+    async def renew(self) -> None:
+        """Hold this worker's turns for another lease time, from now on the database's clock."""
+        ...
+
+    async def release(self) -> None:
+        """This worker is gone; what it held may be taken at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAgent:
+    spec: AgentSpec
+    config_hash: str
+
+
+class ConversationStore(Protocol):
+    async def agent(self, session_id: str) -> SessionAgent | None:
+        """None when the session is gone."""
+        ...
+
+    async def messages(self, session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
+        """Messages of the turns at positions above ``after`` up to ``through``, in order, with their turn's
+        position. Turns that failed are left out: one that the provider refuses must not spoil the next."""
+        ...
+
+    async def steps(self, turn_id: str) -> list[RecordedStep]: ...
+
+
+class SessionRemoval(Protocol):
+    async def finish(self, session_id: str) -> bool:
+        """Remove a session in deletion, its history and turns, once nothing of it runs; whether it is gone."""
+        ...
+
+
+class DeltaSink(Protocol):
+    def send(self, turn: ClaimedTurn, event: Event) -> None:
+        """Send without waiting and without a promise, in order."""
+        ...

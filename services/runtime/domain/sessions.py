@@ -1,0 +1,92 @@
+"""Sessions: who may touch them, and what is done to them in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.contracts.errors import NotFound
+from libs.contracts.identity import Identity
+from libs.eventing import Origin, Transaction
+from services.runtime.domain.conversation import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    id: str
+    company_id: str
+    owner_id: str
+    agent_id: str | None
+    config: JsonObject
+    config_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class LockedSession:
+    id: str
+    company_id: str
+    owner_id: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LockedTurn:
+    """A turn under its session's lock. ``sequence``: that of its newest event."""
+
+    id: str
+    session_id: str
+    status: str
+    origin: Origin
+    sequence: int
+
+
+class SessionWriter(Protocol):
+    """Changes to one session within a transaction that the caller commits."""
+
+    async def add(self, session: NewSession) -> bool:
+        """False when the id is taken, by a session that was deleted too."""
+        ...
+
+    async def lock(self, session_id: str) -> LockedSession | None: ...
+
+    async def turn(self, turn_id: str) -> LockedTurn | None:
+        """Current only under the lock of its session."""
+        ...
+
+    async def live_turns(self, session_id: str) -> list[LockedTurn]:
+        """The turns that wait or run, in order."""
+        ...
+
+    async def cancel(self, turns: list[LockedTurn], events: int) -> None:
+        """Ends turns that wait or run as cancelled; ``events``: how many events each of them gets for it.
+
+        A running one stays in its worker's hold until the execution has stopped.
+        """
+        ...
+
+    async def mark_deleting(self, session_id: str, deletion: Origin) -> None:
+        """Refuse turns from now on; ``deletion`` is the origin of the session's last event."""
+        ...
+
+    async def is_held(self, session_id: str) -> bool:
+        """Whether some execution of this session has not stopped yet."""
+        ...
+
+    async def deletion(self, session_id: str) -> Origin | None:
+        """The origin given to ``mark_deleting``; None unless the session is in deletion. Locks the session."""
+        ...
+
+    async def remove(self, session_id: str) -> None:
+        """Drop the session with turns, steps and messages; a tombstone keeps its id from being used again."""
+        ...
+
+
+OpenWriter = Callable[[Transaction], SessionWriter]
+
+
+def writable(session: LockedSession | None, caller: Identity) -> LockedSession:
+    """The session, if it is there and the caller may change it. Raises NotFound."""
+    if session is None or session.company_id != caller.company_id or not caller.may_write_of(session.owner_id):
+        raise NotFound("there is no such session")
+    return session

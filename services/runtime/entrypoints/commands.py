@@ -1,0 +1,48 @@
+"""What comes in on runtime-commands."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession, ExecuteTurn
+from libs.eventing import CommandContext, CommandRouter, Outbox
+from services.runtime.domain.reads import SessionReads
+from services.runtime.domain.turns import AlreadyKnown
+from services.runtime.use_cases.cancel_turn import CancelTurnHandler
+from services.runtime.use_cases.create_session import CreateSessionHandler
+from services.runtime.use_cases.delete_session import DeleteSessionHandler
+from services.runtime.use_cases.take_in_turn import TakeInTurn
+
+
+class Handlers(Protocol):
+    @property
+    def take_in(self) -> TakeInTurn: ...
+    @property
+    def create(self) -> CreateSessionHandler: ...
+    @property
+    def cancel(self) -> CancelTurnHandler: ...
+    @property
+    def delete(self) -> DeleteSessionHandler: ...
+
+
+class RuntimeCommands:
+    def __init__(self, handlers: Handlers, reads: SessionReads, outbox: Outbox) -> None:
+        self._handlers = handlers
+        self._reads = reads
+        self._outbox = outbox
+
+    def register(self, router: CommandRouter) -> None:
+        router.take_over(ExecuteTurn, self.execute)
+        router.handle(CreateSession, self._handlers.create)
+        router.handle(CancelTurn, self._handlers.cancel)
+        # The outcome follows when the running turn has stopped.
+        router.handle(DeleteSession, self._handlers.delete, ends_later=True)
+        router.lookups.append(self._reads.knows_command)
+
+    async def execute(self, command: ExecuteTurn, context: CommandContext) -> None:
+        """A redelivery of what has ended says so again; of what is under way the look-up tells."""
+        result = await self._handlers.take_in.take_in(command, context.command_id, context.identity, context.origin)
+        if isinstance(result, AlreadyKnown):
+            outcome = await self._outbox.outcome(context.command_id)
+            if outcome is not None:
+                await self._outbox.republish(outcome)

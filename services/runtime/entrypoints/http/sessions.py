@@ -1,0 +1,44 @@
+"""Reads of sessions, messages and turns; the replies are what the public API answers."""
+
+from typing import Annotated, TypeVar
+
+from fastapi import APIRouter, Depends, Query
+
+from libs.contracts.api.sessions import MessagePage, Session, SessionPage, Turn
+from libs.contracts.errors import NotFound
+from libs.contracts.identity import Identity
+from libs.service_defaults import caller
+from services.runtime.domain.reads import SessionReads
+
+T = TypeVar("T")
+Caller = Annotated[Identity, Depends(caller)]
+Limit = Annotated[int, Query(ge=1, le=200)]
+Offset = Annotated[int, Query(ge=0, le=2**31)]
+
+
+def sessions_router(reads: SessionReads) -> APIRouter:
+    router = APIRouter(prefix="/internal/sessions")
+
+    @router.get("")
+    async def list_sessions(who: Caller, limit: Limit = 50, offset: Offset = 0) -> SessionPage:
+        return await reads.sessions(who, limit=limit, offset=offset)
+
+    @router.get("/{session_id}")
+    async def get_session(session_id: str, who: Caller) -> Session:
+        return _found(await reads.session(session_id, who), "session")
+
+    @router.get("/{session_id}/messages")
+    async def list_messages(session_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0) -> MessagePage:
+        return _found(await reads.messages(session_id, who, limit=limit, offset=offset), "session")
+
+    @router.get("/{session_id}/turns/{turn_id}")
+    async def get_turn(session_id: str, turn_id: str, who: Caller) -> Turn:
+        return _found(await reads.turn(session_id, turn_id, who), "turn")
+
+    return router
+
+
+def _found(thing: T | None, name: str) -> T:
+    if thing is None:
+        raise NotFound(f"there is no such {name}")
+    return thing

@@ -1,0 +1,25 @@
+"""The runtime's own settings."""
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from libs.service_defaults import ServiceSettings
+
+
+class RuntimeSettings(ServiceSettings):
+    """Times are in seconds."""
+
+    model_config = SettingsConfigDict(env_prefix="AES_RUNTIME_", extra="ignore", populate_by_name=True)
+
+    max_running_turns: int = Field(200, ge=1)
+    max_turns_per_session: int = Field(20, ge=1)
+    max_turns_per_company: int = Field(1000, ge=1)
+    turn_deadline_seconds: float = Field(600.0, gt=0)
+    turn_attempts: int = Field(3, ge=1)
+    lease_seconds: float = Field(10.0, gt=0)
+    drain_seconds: float = Field(5.0, ge=0)
+    http_get_hosts: str = ""
+    """Hosts that the tool ``http_get`` may read, separated by commas; none by default."""
+    builtin_model_delay_seconds: float = Field(0.0, ge=0)
+    """How long ``builtin:extractive`` takes to answer; for trying out what happens meanwhile."""
+    history_cache_characters: int = Field(64_000_000, ge=0)

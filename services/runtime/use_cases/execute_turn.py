@@ -1,0 +1,128 @@
+"""Executes one claimed turn: what the agent is given, and what its outcome becomes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from libs.contracts.api.sessions import Usage as WireUsage
+from libs.contracts.errors import InternalError, ServiceError, TimedOut
+from libs.contracts.events.runtime import TurnCompleted
+from libs.contracts.identifiers import new_id
+from services.runtime.domain import turn_events
+from services.runtime.domain.agent_ports import AgentLoop, AgentReply, AgentTask, RecordedStep, TurnLost
+from services.runtime.domain.conversation import AssistantMessage, UserMessage
+from services.runtime.domain.conversation_json import answer_to_json
+from services.runtime.domain.ports import ConversationStore, DeltaSink
+from services.runtime.domain.reply_json import reply_to_json
+from services.runtime.domain.turns import ClaimedTurn, Ending, EndingKind, StepRecord
+from services.runtime.use_cases.conversation_cache import ConversationCache, SessionGone, TurnContext
+from services.runtime.use_cases.delta_stream import DeltaStream
+from services.runtime.use_cases.group_commit import GroupCommit
+from services.runtime.use_cases.outlast import outlast
+from services.runtime.use_cases.turn_journal import DatabaseJournal
+
+_log = structlog.get_logger("runtime.turns")
+
+
+class ExecuteTurn:
+    def __init__(
+        self,
+        agent: AgentLoop,
+        cache: ConversationCache,
+        store: ConversationStore,
+        steps: GroupCommit[StepRecord, bool],
+        deltas: DeltaSink,
+    ) -> None:
+        self._agent = agent
+        self._cache = cache
+        self._store = store
+        self._steps = steps
+        self._deltas = deltas
+
+    async def run(self, turn: ClaimedTurn, question: UserMessage | None) -> Ending | None:
+        """The ending to commit; None when the turn is no longer this worker's. Errors become failures."""
+        try:
+            async with asyncio.timeout(max(turn.seconds_left, 0.0)) as deadline:
+                return await self._answer(turn, question)
+        except (TurnLost, SessionGone):
+            return None
+        except ServiceError as error:
+            _log.info("turn.refused", turn_id=turn.id, kind=error.kind, attempt=turn.attempt)
+            return failure(turn, error)
+        except TimeoutError:
+            if deadline.expired():
+                return failure(turn, TimedOut("the turn did not end before its deadline"))
+            _log.exception("turn.crashed", turn_id=turn.id, attempt=turn.attempt)
+        except Exception:
+            _log.exception("turn.crashed", turn_id=turn.id, attempt=turn.attempt)
+        return failure(turn, InternalError("the turn failed because of an error of the service"))
+
+    async def _answer(self, turn: ClaimedTurn, question: UserMessage | None) -> Ending:
+        deltas = DeltaStream(turn, self._deltas)
+        try:
+            recorded: list[RecordedStep] = []
+            if turn.attempt > 1:
+                recorded = await outlast(lambda: self._store.steps(turn.id), turn_id=turn.id)
+            context = await outlast(lambda: self._cache.context(turn, question), turn_id=turn.id)
+            task = AgentTask(
+                turn_id=turn.id,
+                session_id=turn.session_id,
+                caller=turn.caller,
+                agent=context.agent.spec,
+                history=context.history,
+                question=context.question,
+            )
+            reply = await self._agent.run(task, DatabaseJournal(turn, recorded, self._steps, deltas))
+            deltas.finish()
+        finally:
+            deltas.abandon_timer()
+        return completion(turn, context, reply)
+
+    def remember(self, turn: ClaimedTurn, question: UserMessage | None, ending: Ending) -> None:
+        """Keep in memory what the committed ending added to the conversation."""
+        if ending.kind is EndingKind.FAILED:
+            self._cache.remember(turn, ())
+        elif ending.kind is EndingKind.COMPLETED and question is not None:
+            self._cache.remember(turn, (question, AssistantMessage(ending.text)))
+
+
+def completion(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> Ending:
+    """The reply as it will stand everywhere: its bytes are made once."""
+    message_id = new_id()
+    text = reply.text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    usage = WireUsage(
+        input_tokens=reply.usage.input_tokens,
+        output_tokens=reply.usage.output_tokens,
+        model_calls=reply.usage.model_calls,
+    )
+    event = TurnCompleted.model_validate(
+        {
+            "message_id": message_id,
+            "response": {**reply_to_json(reply), "content": text},
+            "correlation_id": turn.origin.correlation_id,
+            "session_id": turn.session_id,
+            "turn_id": turn.id,
+            "user_message_id": turn.user_message_id,
+            "usage": usage,
+            "config_hash": context.agent.config_hash,
+            "warnings": list(reply.warnings),
+        }
+    )
+    return Ending(
+        turn,
+        EndingKind.COMPLETED,
+        event=event,
+        payload=event.encode(),
+        message_id=message_id,
+        text=text,
+        usage=usage.model_dump(),
+        final_step=reply.steps,
+        final_answer=answer_to_json(reply.final),
+    )
+
+
+def failure(turn: ClaimedTurn, error: ServiceError) -> Ending:
+    event = turn_events.failed(turn, error)
+    return Ending(turn, EndingKind.FAILED, event=event, error=event.error.model_dump(mode="json"))

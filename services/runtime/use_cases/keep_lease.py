@@ -1,0 +1,34 @@
+"""Keeps this worker's lease alive."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from services.runtime.domain.ports import Leases, StoreUnavailable
+from services.runtime.use_cases.outlast import Sleep
+
+_log = structlog.get_logger("runtime.lease")
+_RETRY_SECONDS: Final = 0.5
+
+
+class KeepLease:
+    """``interval`` seconds between renewals, well below the lease time."""
+
+    def __init__(self, leases: Leases, *, interval: float, sleep: Sleep = asyncio.sleep) -> None:
+        self._leases = leases
+        self._interval = interval
+        self._sleep = sleep
+
+    async def run(self) -> None:
+        """Renew until cancelled; in an outage try again soon, so that a short one costs no turn."""
+        while True:
+            try:
+                await self._leases.renew()
+            except StoreUnavailable as problem:
+                _log.warning("lease.not_renewed", problem=str(problem))
+                await self._sleep(_RETRY_SECONDS)
+            else:
+                await self._sleep(self._interval)

@@ -1,0 +1,164 @@
+"""Runs the turns that this worker holds, each to its committed ending."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Protocol
+
+import structlog
+
+from libs.contracts.errors import InternalError
+from services.runtime.domain.conversation import UserMessage
+from services.runtime.domain.ports import TurnEndings
+from services.runtime.domain.turns import ClaimedTurn, Ended, Ending, EndingKind
+from services.runtime.use_cases.execute_turn import ExecuteTurn, failure
+from services.runtime.use_cases.group_commit import GroupCommit
+from services.runtime.use_cases.outlast import Sleep, outlast
+
+_log = structlog.get_logger("runtime.turns")
+
+
+class TurnMetrics(Protocol):
+    def ended(self, ending: Ending, *, won: bool, seconds: float) -> None: ...
+
+
+@dataclass(slots=True)
+class _Running:
+    """``stop`` says what becomes of the turn when its task is cancelled; ``ending`` once it is being committed."""
+
+    turn: ClaimedTurn
+    question: UserMessage | None
+    task: asyncio.Task[None] | None = None
+    stop: EndingKind = EndingKind.RELEASED
+    committing: bool = False
+
+
+class TurnEngine:
+    """``capacity``: turns that run at once; what is in work beyond it (a session's next turn) is never refused.
+
+    ``on_release`` is called when a cancelled execution has stopped: something may wait for that.
+    """
+
+    def __init__(
+        self,
+        execute: ExecuteTurn,
+        endings: TurnEndings,
+        metrics: TurnMetrics,
+        *,
+        capacity: int,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._execute = execute
+        self._endings = GroupCommit[Ending, Ended](self._commit_batch)
+        self._store = endings
+        self._metrics = metrics
+        self._capacity = capacity
+        self._sleep = sleep
+        self.on_release: Callable[[], None] = _nothing
+        self._running: dict[str, _Running] = {}
+        self._draining = False
+
+    @property
+    def held(self) -> dict[str, int]:
+        """The fencing numbers of the turns in work here."""
+        return {turn_id: running.turn.fence for turn_id, running in self._running.items()}
+
+    def free_slots(self) -> int:
+        return 0 if self._draining else max(self._capacity - len(self._running), 0)
+
+    def start(self, turn: ClaimedTurn, question: UserMessage | None = None) -> None:
+        """Run a turn that this worker has claimed. An older execution of it here is stopped: it is fenced off."""
+        self.stop(turn.id)
+        running = _Running(turn, question)
+        self._running[turn.id] = running
+        running.task = asyncio.create_task(self._supervise(running))
+
+    def stop(self, turn_id: str, becomes: EndingKind = EndingKind.RELEASED) -> None:
+        """Stop a turn that was cancelled or lost; one whose ending is being committed is left to its guard."""
+        running = self._running.get(turn_id)
+        if running is not None:
+            running.stop = becomes
+            # Not at once: a task that has not begun yet would never run, nor give its hold back.
+            asyncio.get_running_loop().call_soon(_cancel, running)
+
+    async def finish(self, ending: Ending) -> Ended:
+        """Commit the ending of a turn that does not run here. Raises StoreUnavailable."""
+        ended = await self._endings.submit(ending)
+        if ended.following is not None:
+            self.start(ended.following)
+        return ended
+
+    async def drain(self, grace: float) -> None:
+        """Take nothing more, wait for what runs, hand back what has not ended within ``grace`` seconds."""
+        self._draining = True
+        tasks = self._tasks()
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace)
+        left = list(self._running)
+        for turn_id in left:
+            self.stop(turn_id, EndingKind.HANDED_BACK)
+        if tasks := self._tasks():
+            await asyncio.wait(tasks, timeout=grace)
+        if left:
+            _log.info("turns.handed_back", turns=len(left))
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [running.task for running in self._running.values() if running.task is not None]
+
+    async def _supervise(self, running: _Running) -> None:
+        turn = running.turn
+        began = monotonic()
+        structlog.contextvars.bind_contextvars(correlation_id=turn.origin.correlation_id, turn_id=turn.id)
+        following: ClaimedTurn | None = None
+        try:
+            ending = await self._executed(running)
+            running.committing = True
+            ended = await self._committed(ending)
+            following = ended.following
+            if ended.won:
+                self._execute.remember(turn, running.question, ending)
+            if ending.kind is EndingKind.RELEASED:
+                self.on_release()
+            self._metrics.ended(ending, won=ended.won, seconds=monotonic() - began)
+        except Exception:
+            # Left as it is, the turn is found again as one that this worker holds and does not run.
+            _log.exception("turn.not_ended", turn_id=turn.id)
+        finally:
+            if self._running.get(turn.id) is running:
+                del self._running[turn.id]
+        if following is not None:
+            self.start(following)
+
+    async def _executed(self, running: _Running) -> Ending:
+        try:
+            ending = await self._execute.run(running.turn, running.question)
+        except asyncio.CancelledError:
+            return Ending(running.turn, running.stop)
+        return ending or Ending(running.turn, EndingKind.RELEASED)
+
+    async def _committed(self, ending: Ending) -> Ended:
+        """An answer that was made is not lost to an outage: it is tried until the database says who won."""
+        try:
+            return await self._submitted(ending)
+        except Exception:
+            if ending.kind is not EndingKind.COMPLETED:
+                raise
+            _log.exception("turn.reply_not_stored", turn_id=ending.turn.id)
+            return await self._submitted(failure(ending.turn, InternalError("the reply could not be stored")))
+
+    async def _submitted(self, ending: Ending) -> Ended:
+        return await outlast(lambda: self._endings.submit(ending), turn_id=ending.turn.id, sleep=self._sleep)
+
+    async def _commit_batch(self, endings: Sequence[Ending]) -> list[Ended]:
+        return await self._store.end(endings, claim_following=not self._draining)
+
+
+def _nothing() -> None: ...
+
+
+def _cancel(running: _Running) -> None:
+    if running.task is not None and not running.committing:
+        running.task.cancel()

@@ -1,0 +1,130 @@
+"""Looks over the live turns each second: what was lost, what was left behind, what can be claimed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from libs.contracts.errors import InternalError, TimedOut
+from services.runtime.domain.ports import SessionRemoval, StoreUnavailable, Takeover
+from services.runtime.domain.turns import Ending, EndingKind, Overview, Stray
+from services.runtime.use_cases.execute_turn import failure
+from services.runtime.use_cases.turn_engine import TurnEngine
+
+_log = structlog.get_logger("runtime.watch")
+
+
+class WatchMetrics(Protocol):
+    def looked(self, *, running: int, queued: int) -> None: ...
+
+    def taken_over(self, turns: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRules:
+    """Seconds, and how many attempts may be lost to dead workers. A turn's own worker ends it at its deadline;
+    ``overdue_grace`` later anyone may."""
+
+    interval: float = 1.0
+    overdue_grace: float = 5.0
+    attempts: int = 3
+
+
+class WatchTurns:
+    def __init__(
+        self,
+        engine: TurnEngine,
+        takeover: Takeover,
+        removal: SessionRemoval,
+        metrics: WatchMetrics,
+        rules: WatchRules,
+        *,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._engine = engine
+        self._takeover = takeover
+        self._removal = removal
+        self._metrics = metrics
+        self._rules = rules
+        self._jitter = jitter
+        self._woken = asyncio.Event()
+        self._unknown: frozenset[str] = frozenset()
+
+    def wake(self) -> None:
+        """Look at once: something was left that this or another worker may go on with."""
+        self._woken.set()
+
+    def wake_after(self, *pauses: float) -> None:
+        """Look after so many seconds: for who is about to commit something, but not told when it is."""
+        for pause in pauses:
+            asyncio.get_running_loop().call_later(pause, self.wake)
+
+    async def run(self) -> None:
+        """Look about once a second, spread so that workers do not march in step, until cancelled."""
+        while True:
+            try:
+                await self.look()
+            except StoreUnavailable as problem:
+                _log.warning("watch.delayed", problem=str(problem))
+            except Exception:
+                _log.exception("watch.failed")
+            try:
+                await asyncio.wait_for(self._woken.wait(), self._rules.interval * (0.75 + 0.5 * self._jitter()))
+            except TimeoutError:
+                continue
+            self._woken.clear()
+
+    async def look(self) -> None:
+        before = self._engine.held
+        seen = await self._takeover.overview(sorted(self._unknown), self._rules.overdue_grace)
+        self._stop_lost(before, seen)
+        # Seen twice in a row: a claim whose commit is just coming back is not yet known here either.
+        known = {**before, **self._engine.held}
+        self._unknown = frozenset(turn_id for turn_id in seen.held if turn_id not in known)
+        self._metrics.looked(running=len(self._engine.held), queued=seen.queued)
+        await self._end_hopeless(seen.strays)
+        await self._take_over([stray for stray in seen.strays if not self._is_hopeless(stray)])
+        if seen.claimable and (free := self._engine.free_slots()):
+            for turn in await self._takeover.claim(seen.claimable, free):
+                self._engine.start(turn)
+        for session_id in seen.deleting:
+            await self._removal.finish(session_id)
+
+    def _stop_lost(self, before: dict[str, int], seen: Overview) -> None:
+        """Stop what ran when we looked, and is cancelled, deleted or another's now."""
+        for turn_id, fence in before.items():
+            if seen.held.get(turn_id) != (fence, "running") and self._engine.held.get(turn_id) == fence:
+                self._engine.stop(turn_id)
+
+    def _is_hopeless(self, stray: Stray) -> bool:
+        return stray.cancelled or stray.overdue or stray.lost_attempts >= self._rules.attempts
+
+    async def _end_hopeless(self, strays: tuple[Stray, ...]) -> None:
+        for stray in strays:
+            if not self._is_hopeless(stray):
+                continue
+            _log.warning("turn.ended_by_watch", turn_id=stray.turn.id, worker_id=stray.worker_id)
+            await self._engine.finish(self._ending(stray))
+
+    @staticmethod
+    def _ending(stray: Stray) -> Ending:
+        if stray.cancelled:
+            return Ending(stray.turn, EndingKind.RELEASED)
+        if stray.overdue:
+            return failure(stray.turn, TimedOut("the turn did not end before its deadline"))
+        return failure(stray.turn, InternalError(f"{stray.lost_attempts} workers died while they ran this turn"))
+
+    async def _take_over(self, strays: list[Stray]) -> None:
+        free = self._engine.free_slots()
+        if not strays or not free:
+            return
+        taken = await self._takeover.take_over(strays[:free], self._rules.attempts)
+        for turn in taken:
+            _log.info("turn.taken_over", turn_id=turn.id, attempt=turn.attempt, fence=turn.fence)
+            self._engine.start(turn)
+        self._metrics.taken_over(len(taken))
