@@ -1,0 +1,62 @@
+"""Idempotency keys in PostgreSQL."""
+
+from typing import Final
+
+from libs.persistence import Connection, Database
+from services.gateway.domain.idempotency import Dispatch, IdempotentRequest, KeyReused
+
+_RECORD: Final = """
+WITH added AS (
+    INSERT INTO idempotency_keys
+        (company_id, principal_id, method, path, key, body_hash, command_id, correlation_id, created_at)
+    VALUES (%(company_id)s, %(principal_id)s, %(method)s, %(path)s, %(key)s, %(body_hash)s, %(command_id)s,
+            %(correlation_id)s, now())
+    ON CONFLICT DO NOTHING
+    RETURNING command_id, correlation_id, body_hash, false
+)
+SELECT * FROM added
+UNION ALL
+SELECT command_id, correlation_id, body_hash, true FROM idempotency_keys
+WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method = %(method)s
+  AND path = %(path)s AND key = %(key)s
+"""
+
+
+class PostgresIdempotency:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> Dispatch:
+        async with self._database.connection() as connection:
+            return await record(connection, request, command_id=command_id, correlation_id=correlation_id)
+
+    async def forget_old(self, days: int) -> int:
+        """Drop keys older than that; returns how many."""
+        async with self._database.connection() as connection:
+            cursor = await connection.execute(
+                "DELETE FROM idempotency_keys WHERE created_at < now() - make_interval(days => %s)", (days,)
+            )
+            return cursor.rowcount
+
+
+async def record(
+    connection: Connection, request: IdempotentRequest, *, command_id: str, correlation_id: str
+) -> Dispatch:
+    values = {
+        "company_id": request.company_id,
+        "principal_id": request.principal_id,
+        "method": request.method,
+        "path": request.path,
+        "key": request.key,
+        "body_hash": request.body_hash,
+        "command_id": command_id,
+        "correlation_id": correlation_id,
+    }
+    row = None
+    while row is None:
+        # A row that another request commits meanwhile conflicts, yet this statement's snapshot misses it: look again.
+        row = await (await connection.execute(_RECORD, values)).fetchone()
+    recorded_id, recorded_correlation, body_hash, repeated = row
+    if bytes(body_hash) != request.body_hash:
+        raise KeyReused(str(recorded_id), bytes(body_hash))
+    return Dispatch(command_id=str(recorded_id), correlation_id=recorded_correlation, repeated=repeated)

@@ -1,0 +1,132 @@
+"""API keys in PostgreSQL, each change with its event in the outbox."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
+from libs.eventing import Origin, Outbox, Transaction
+from libs.persistence import Connection, Database
+from services.gateway.adapters.key_rows import COLUMNS, key_from
+from services.gateway.adapters.postgres_idempotency import record
+from services.gateway.domain.accounts import ApiKey, Holder
+from services.gateway.domain.idempotency import IdempotentRequest, KeyReused
+
+_HOLDER: Final = f"""
+SELECT {", ".join(f"k.{column.strip()}" for column in COLUMNS.split(","))}, c.name, u.name
+FROM api_keys k JOIN companies c ON c.id = k.company_id JOIN users u ON u.id = k.user_id
+WHERE k.digest = %s
+"""
+_KEY: Final = f"SELECT {COLUMNS} FROM api_keys WHERE company_id = %s AND id = %s"
+_PAGE: Final = f"""
+SELECT {COLUMNS} FROM api_keys
+WHERE company_id = %(company)s AND (%(user)s::uuid IS NULL OR user_id = %(user)s)
+ORDER BY created_at DESC, id DESC LIMIT %(limit)s OFFSET %(offset)s
+"""
+_COUNT: Final = """
+SELECT count(*) FROM api_keys WHERE company_id = %(company)s AND (%(user)s::uuid IS NULL OR user_id = %(user)s)
+"""
+_INSERT: Final = """
+INSERT INTO api_keys (id, company_id, user_id, name, prefix, digest, scopes, rate_limit, created_at, expires_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
+_SUPERSEDE: Final = """
+UPDATE api_keys SET successor_id = %s, expires_at = least(expires_at, %s)
+WHERE company_id = %s AND id = %s AND successor_id IS NULL AND revoked_at IS NULL
+"""
+_REVOKE: Final = "UPDATE api_keys SET revoked_at = %s WHERE company_id = %s AND id = %s AND revoked_at IS NULL"
+
+
+class PostgresKeys:
+    def __init__(self, database: Database, outbox: Outbox) -> None:
+        self._database = database
+        self._outbox = outbox
+
+    async def holder(self, digest: bytes) -> Holder | None:
+        async with self._database.connection() as connection:
+            row = await (await connection.execute(_HOLDER, (digest,))).fetchone()
+        if row is None:
+            return None
+        *key, company_name, user_name = row
+        return Holder(key=key_from(tuple(key)), company_name=company_name, user_name=user_name)
+
+    async def key(self, company_id: str, key_id: str) -> ApiKey | None:
+        async with self._database.connection() as connection:
+            row = await (await connection.execute(_KEY, (company_id, key_id))).fetchone()
+        return None if row is None else key_from(row)
+
+    async def keys(
+        self, company_id: str, user_id: str | None, *, limit: int, offset: int
+    ) -> tuple[Sequence[ApiKey], int]:
+        values: dict[str, Any] = {"company": company_id, "user": user_id, "limit": limit, "offset": offset}
+        async with self._database.connection() as connection:
+            rows = await (await connection.execute(_PAGE, values)).fetchall()
+            counted = await (await connection.execute(_COUNT, values)).fetchone()
+        return [key_from(row) for row in rows], counted[0] if counted else 0
+
+    async def add_key(
+        self, key: ApiKey, digest: bytes, *, correlation_id: str, request: IdempotentRequest | None
+    ) -> None:
+        async with self._outbox.transaction(Origin(key.company_id, correlation_id)) as transaction:
+            await _claim(transaction.connection, request, key.id, correlation_id)
+            await _insert(transaction, key, digest)
+
+    async def replace_key(
+        self,
+        old: ApiKey,
+        successor: ApiKey,
+        digest: bytes,
+        *,
+        old_expires_at: datetime,
+        correlation_id: str,
+        request: IdempotentRequest | None,
+    ) -> bool:
+        try:
+            async with self._outbox.transaction(Origin(old.company_id, correlation_id)) as transaction:
+                await _claim(transaction.connection, request, successor.id, correlation_id)
+                await _insert(transaction, successor, digest)
+                cursor = await transaction.connection.execute(
+                    _SUPERSEDE, (successor.id, old_expires_at, old.company_id, old.id)
+                )
+                if cursor.rowcount == 0:
+                    raise _Superseded
+        except _Superseded:
+            return False
+        return True
+
+    async def revoke_key(self, key: ApiKey, *, at: datetime, correlation_id: str) -> None:
+        async with self._outbox.transaction(Origin(key.company_id, correlation_id)) as transaction:
+            cursor = await transaction.connection.execute(_REVOKE, (at, key.company_id, key.id))
+            if cursor.rowcount:
+                transaction.emit(ApiKeyRevoked(key_id=key.id), subject=key.id)
+
+
+class _Superseded(Exception):
+    """The key was rotated or revoked by someone else meanwhile; undoes the transaction."""
+
+
+async def _claim(connection: Connection, request: IdempotentRequest | None, key_id: str, correlation_id: str) -> None:
+    if request is None:
+        return
+    dispatch = await record(connection, request, command_id=key_id, correlation_id=correlation_id)
+    if dispatch.repeated:
+        raise KeyReused(dispatch.command_id, request.body_hash)
+
+
+async def _insert(transaction: Transaction, key: ApiKey, digest: bytes) -> None:
+    await transaction.connection.execute(
+        _INSERT,
+        (
+            key.id,
+            key.company_id,
+            key.user_id,
+            key.name,
+            key.prefix,
+            digest,
+            sorted(key.scopes),
+            key.rate_limit,
+            key.created_at,
+            key.expires_at,
+        ),
+    )
+    transaction.emit(ApiKeyCreated(key_id=key.id, prefix=key.prefix, user_id=key.user_id), subject=key.id)

@@ -1,0 +1,137 @@
+"""What the gateway needs from outside."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Any, Protocol
+
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Command
+from libs.eventing import CommandState, Received
+from services.gateway.domain.accounts import ApiKey, Company, Holder, User
+from services.gateway.domain.idempotency import Dispatch, IdempotentRequest
+
+
+class KeyDirectory(Protocol):
+    """Where presented secrets are looked up."""
+
+    async def holder(self, digest: bytes) -> Holder | None: ...
+
+
+class KeyStore(Protocol):
+    """A company's API keys. Every change is written together with the event about it."""
+
+    async def key(self, company_id: str, key_id: str) -> ApiKey | None: ...
+
+    async def keys(
+        self, company_id: str, user_id: str | None, *, limit: int, offset: int
+    ) -> tuple[Sequence[ApiKey], int]:
+        """A page of keys, newest first, and how many there are; of one user when ``user_id`` is given."""
+
+    async def add_key(
+        self, key: ApiKey, digest: bytes, *, correlation_id: str, request: IdempotentRequest | None
+    ) -> None:
+        """Raises ``KeyReused`` when ``request`` was recorded before; then nothing is stored."""
+
+    async def replace_key(
+        self,
+        old: ApiKey,
+        successor: ApiKey,
+        digest: bytes,
+        *,
+        old_expires_at: datetime,
+        correlation_id: str,
+        request: IdempotentRequest | None,
+    ) -> bool:
+        """Store the successor and let the old key end; False when the old one was rotated or revoked meanwhile.
+
+        Raises ``KeyReused`` as ``add_key`` does.
+        """
+
+    async def revoke_key(self, key: ApiKey, *, at: datetime, correlation_id: str) -> None:
+        """Revoking again changes nothing."""
+
+
+class AccountStore(Protocol):
+    """Companies and their users. Raises ``Conflict`` for a name that is taken."""
+
+    async def add_company(self, company: Company) -> None: ...
+    async def companies(self) -> Sequence[Company]: ...
+    async def company(self, name_or_id: str) -> Company | None: ...
+    async def add_user(self, user: User) -> None: ...
+    async def users(self, company_id: str) -> Sequence[User]: ...
+    async def user(self, company_id: str, name_or_id: str) -> User | None: ...
+
+
+class IdempotencyStore(Protocol):
+    async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> Dispatch:
+        """Record these ids, or find those that an earlier request recorded.
+
+        Raises ``KeyReused`` when that one had another body.
+        """
+
+
+class OwnerReply(Protocol):
+    """What an owner's internal API answered."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def body(self) -> bytes: ...
+
+
+class Owners(Protocol):
+    """The internal HTTP APIs of the services, by service. Raises ``ServiceUnavailable`` when one does not answer."""
+
+    async def request(
+        self,
+        method: str,
+        owner: str,
+        path: str,
+        identity: Identity,
+        *,
+        params: dict[str, Any] | None = None,
+        body: bytes | None = None,
+    ) -> OwnerReply: ...
+
+
+class Replies(Protocol):
+    """What comes back for one command, from the moment of registration.
+
+    In silence the owner's look-up is asked, so that an event lost on the way is found all the same.
+    """
+
+    @property
+    def state(self) -> str:
+        """``taken`` once the owner is known to have the command, else ``unknown``."""
+
+    async def next(self, timeout: float) -> Received | None: ...
+    async def outcome(self, timeout: float) -> Received | None: ...
+    def ends(self, received: Received, /) -> bool:
+        """Whether this is the command's terminal event."""
+
+    def arrive(self, received: Received, /) -> None:
+        """Take in an event that was found by other means."""
+
+
+class CommandBus(Protocol):
+    """Commands out, the events they cause back in."""
+
+    def replies(
+        self, command_id: str, command: type[Command], identity: Identity
+    ) -> AbstractAsyncContextManager[Replies]: ...
+
+    async def knows(self, command: type[Command], command_id: str, identity: Identity) -> CommandState:
+        """Raises ``ServiceUnavailable``."""
+
+    async def send(
+        self,
+        command: Command,
+        *,
+        subject: str,
+        command_id: str,
+        correlation_id: str,
+        identity: Identity,
+        expires_in: float,
+    ) -> None:
+        """Raises ``ServiceUnavailable`` within 4 s."""

@@ -1,0 +1,40 @@
+"""Reads, passed on to the services that own the answer."""
+
+from typing import Any
+
+from libs.contracts.errors import NotFound
+from libs.contracts.identifiers import is_id
+from services.gateway.domain.ports import Owners
+from services.gateway.entrypoints.http.messages import Reply, Request
+from services.gateway.entrypoints.http.validation import page_of
+from services.gateway.use_cases.ask_owner import checked
+
+
+class Forwarding:
+    """The owner's bytes are the answer's; what it refuses is raised."""
+
+    def __init__(self, owners: Owners) -> None:
+        self._owners = owners
+
+    async def get(self, request: Request, owner: str, path: str) -> Reply:
+        return await self._ask("GET", request, owner, path)
+
+    async def page(self, request: Request, owner: str, path: str) -> Reply:
+        """Like ``get``, with the ``limit`` and ``offset`` of the query."""
+        limit, offset = page_of(request.query)
+        return await self._ask("GET", request, owner, path, params={"limit": limit, "offset": offset})
+
+    async def post(self, request: Request, owner: str, path: str, body: bytes) -> Reply:
+        return await self._ask("POST", request, owner, path, body=body)
+
+    async def _ask(self, method: str, request: Request, owner: str, path: str, **how: Any) -> Reply:
+        reply = await self._owners.request(method, owner, path, request.principal.identity, **how)
+        return Reply(200, checked(reply))
+
+
+def id_in(request: Request, name: str, thing: str) -> str:
+    """An id in the path. Raises ``NotFound`` for a malformed one, which cannot be anything's."""
+    value = request.parameters[name]
+    if not is_id(value):
+        raise NotFound(f"There is no {thing} with this id.")
+    return value

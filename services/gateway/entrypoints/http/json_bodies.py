@@ -1,0 +1,99 @@
+"""JSON text to plain values, refusing what the wire cannot carry."""
+
+import json
+import math
+from typing import Any, Final
+
+from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
+
+MAX_DEPTH: Final = 64
+_MAX_INTEGER: Final = 2**63 - 1
+
+
+def parse_json(text: str) -> Any:
+    """Raises ``InvalidRequest`` for what is not JSON, ``ValidationFailed`` for numbers out of range."""
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_refuse_constant,
+            parse_int=parse_integer,
+            parse_float=parse_number,
+        )
+    except (ValueError, RecursionError) as problem:
+        raise InvalidRequest(f"The body is not valid JSON: {_reason(problem)}.") from None
+    if "\\u" in text or text.count("[") + text.count("{") > MAX_DEPTH:
+        check_values(value)
+    return value
+
+
+def parse_integer(text: str) -> int:
+    """Integers beyond 64 bits are refused: neither the bus nor the database holds them."""
+    value = int(text) if len(text) <= 20 else _MAX_INTEGER + 1
+    if abs(value) > _MAX_INTEGER:
+        raise out_of_range()
+    return value
+
+
+def parse_number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise out_of_range()
+    return value
+
+
+def out_of_range() -> ValidationFailed:
+    message = "a number is too large"
+    return ValidationFailed(
+        f"The body is not valid: {message}.",
+        details=[ErrorDetail(loc=[], type="number_out_of_range", message=message, hint="use at most 64 bits")],
+    )
+
+
+def check_values(value: Any) -> None:
+    """Refuse lone surrogates and too deep nesting (400) and NUL characters (422), which PostgreSQL cannot store."""
+    found: list[ErrorDetail] = []
+    stack: list[tuple[Any, tuple[str | int, ...]]] = [(value, ())]
+    while stack:
+        item, loc = stack.pop()
+        if isinstance(item, str):
+            _check_text(item, loc, found)
+            continue
+        if len(loc) > MAX_DEPTH:
+            raise InvalidRequest(f"The body is nested deeper than {MAX_DEPTH} levels.")
+        if isinstance(item, dict):
+            for key, child in item.items():
+                _check_text(key, loc, found)
+                stack.append((child, (*loc, key)))
+        elif isinstance(item, list):
+            stack.extend((child, (*loc, index)) for index, child in enumerate(item))
+    if found:
+        raise ValidationFailed("The body has characters that cannot be stored.", details=found)
+
+
+def _check_text(text: str, loc: tuple[str | int, ...], found: list[ErrorDetail]) -> None:
+    if "\0" in text:
+        place = [part.replace("\0", "\ufffd") if isinstance(part, str) else part for part in loc]
+        message = "the text has a NUL character"
+        found.append(ErrorDetail(loc=place, type="nul_character", message=message, hint="leave it out"))
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidRequest("The body has a lone surrogate, which is no character.")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a key occurs twice in one object")
+    return fields
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _reason(problem: Exception) -> str:
+    if isinstance(problem, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(problem, json.JSONDecodeError):
+        return f"{problem.msg} at line {problem.lineno} column {problem.colno}"
+    return str(problem)

@@ -1,0 +1,94 @@
+"""A request on its way through the gateway, and the two kinds of answer."""
+
+import hashlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from libs.contracts.errors import InvalidRequest
+from libs.contracts.identifiers import is_correlation_id
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.idempotency import IdempotentRequest
+from services.gateway.use_cases.carry_out import Write
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """``values`` is the decoded body, ``body`` the same after the operation's model; ``None`` without a body.
+
+    ``principal`` is there once the caller is authenticated.
+    """
+
+    method: str
+    path: str
+    raw_path: bytes
+    headers: dict[bytes, bytes]
+    query: bytes
+    correlation_id: str
+    operation: str = "none"
+    parameters: dict[str, str] = field(default_factory=dict)
+    values: Any = None
+    body: Any = None
+    principal: Principal = field(init=False)
+    _write: Write | None = None
+
+    @property
+    def label(self) -> str:
+        """The correlation id to answer with: that of an earlier request when this one repeats it."""
+        return self._write.correlation_id if self._write is not None else self.correlation_id
+
+    def write(self) -> Write:
+        """This request as a write to carry out."""
+        self._write = Write(
+            identity=self.principal.identity,
+            correlation_id=self.correlation_id,
+            request=self.idempotent_request(),
+        )
+        return self._write
+
+    def idempotent_request(self) -> IdempotentRequest | None:
+        """What its ``Idempotency-Key`` stands for, if it has one. Raises ``InvalidRequest`` for a bad one."""
+        raw = self.headers.get(b"idempotency-key")
+        if raw is None:
+            return None
+        key = raw.decode("latin-1")
+        if not 1 <= len(key) <= 200 or not (key.isascii() and key.isprintable()):
+            raise InvalidRequest("The Idempotency-Key must be 1 to 200 printable ASCII characters.")
+        identity = self.principal.identity
+        return IdempotentRequest(
+            company_id=identity.company_id,
+            principal_id=identity.user_id,
+            method=self.method,
+            path=self.path,
+            key=key,
+            body_hash=hashlib.sha256(orjson.dumps(self.values, option=orjson.OPT_SORT_KEYS)).digest(),
+        )
+
+
+@dataclass(slots=True)
+class Reply:
+    status: int
+    body: bytes = b""
+    headers: Headers = field(default_factory=list)
+    media_type: bytes = b"application/json"
+
+
+@dataclass(slots=True)
+class Stream:
+    """A reply that is sent while it comes about; closing the generator ends what it stands for."""
+
+    chunks: AsyncGenerator[bytes, None]
+
+
+def correlation_from(raw: bytes | None, default: str) -> str:
+    """The caller's label, if there is one. Raises ``InvalidRequest``."""
+    if raw is None:
+        return default
+    label = raw.decode("latin-1")
+    if not is_correlation_id(label):
+        raise InvalidRequest("X-Correlation-ID must be 1 to 128 characters of A-Za-z0-9._:-")
+    return label

@@ -1,0 +1,58 @@
+"""What an operation of the public API is: the one declaration that routing and the reference are made from."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from libs.contracts.identity import Scope
+from services.gateway.entrypoints.http.messages import Reply, Request, Stream
+
+Handler = Callable[[Request], Awaitable[Reply | Stream]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """A request body. ``model`` checks it before the handler runs; without one any object is let through.
+
+    ``schema`` documents it where the owner, not the gateway, checks it.
+    """
+
+    model: type[BaseModel] | None = None
+    schema: TypeAdapter[Any] | type[BaseModel] | None = None
+    examples: dict[str, Any] = field(default_factory=dict)
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One documented reply: its status is the key it stands under."""
+
+    description: str
+    model: Any = None
+    headers: tuple[str, ...] = ()
+    streams: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """``path`` is below ``/api/v1``. ``scope`` is what the caller needs, if more than a valid credential.
+
+    ``errors`` lists the statuses that can occur beside those that every operation shares.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    tag: str
+    handler: Handler
+    answers: dict[int, Answer]
+    description: str = ""
+    scope: Scope | None = None
+    body: Body | None = None
+    paged: bool = False
+    writes: bool = False
+    prefers: bool = False
+    errors: tuple[int, ...] = ()

@@ -1,0 +1,62 @@
+"""The words of the reference."""
+
+from typing import Final
+
+from libs.contracts.errors import ErrorKind
+
+TITLE: Final = "Agent Execution Service"
+INTRODUCTION: Final = """
+Create, validate and run AI agents.
+
+1. An **agent configuration** names an agent type, a system prompt, model settings, tools and knowledge bases.
+2. A **session** is a conversation with an agent. It keeps its history.
+3. **Executing** a message in a session answers with the agent's reply.
+
+Request bodies are JSON or YAML, at most 512 KiB; answers are JSON. Every path ends with a slash. Timestamps are UTC
+with six fractional digits, so that they sort as strings. Ids are opaque.
+
+Send your API key in the `x-api-key` header. Every answer carries `X-Correlation-ID`; send one of your own to find
+all events of a request again. Send an `Idempotency-Key` with a write to repeat it safely after a 503 or 504.
+
+The events of the service are described in [asyncapi.json](../asyncapi.json).
+"""
+TAGS: Final = {
+    "Agents": "Stored agents, their versions, and the validation of configurations.",
+    "Sessions": "Conversations with agents.",
+    "Runtime": "Executing messages, the history, the state of turns.",
+    "Catalogues": "What agents can be built from.",
+    "Access": "API keys and the caller.",
+}
+API_KEY: Final = "An API key with the scopes that the operation needs."
+CORRELATION_IN: Final = "A label of yours that finds all events of this request again; one is made when you send none."
+CORRELATION_OUT: Final = "The request's label."
+LOCATION: Final = "Where to find what was made."
+RETRY_AFTER: Final = "Seconds until it makes sense to try again."
+IDEMPOTENCY: Final = (
+    "A text of your choice that marks a repeat of this request: a repeat changes nothing and gets the first one's"
+    " outcome. With another body it is refused."
+)
+PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`: do not wait for it."
+EVENTS: Final = (
+    'event: turn.started\ndata: {"turn_id": "…", "session_id": "…", "attempt": 1}\n\n'
+    'event: turn.output_text.delta\ndata: {"turn_id": "…", "attempt": 1, "step": 1, "offset": 0, "text": "Hel"}\n\n'
+    'event: turn.completed\ndata: {"success": true, "response": {"content": "Hello."}}\n\n'
+)
+ERRORS: Final = {
+    ErrorKind.INVALID_REQUEST: "The body is not valid JSON or YAML, or a header is malformed.",
+    ErrorKind.AUTHENTICATION: "The API key is missing, unknown, revoked or expired.",
+    ErrorKind.PERMISSION: "The API key lacks the scope that this needs.",
+    ErrorKind.NOT_FOUND: "There is no such thing, or it is not yours.",
+    ErrorKind.METHOD_NOT_ALLOWED: "The path does not take this method.",
+    ErrorKind.CONFLICT: "The state of things does not allow it.",
+    ErrorKind.TOO_LARGE: "The body is larger than 512 KiB.",
+    ErrorKind.UNSUPPORTED_MEDIA_TYPE: "The body is neither JSON nor YAML.",
+    ErrorKind.VALIDATION: "The request is understood but not valid; `details` says where and why.",
+    ErrorKind.RATE_LIMIT: "Too many requests.",
+    ErrorKind.INTERNAL: "Something went wrong on our side.",
+    ErrorKind.MODEL: "The model's provider failed, also when tried again.",
+    ErrorKind.UNAVAILABLE: "A part of the service cannot be reached.",
+    ErrorKind.TIMEOUT: (
+        "Not taken up in time. It may still be carried out; a repeat with the same Idempotency-Key is safe."
+    ),
+}

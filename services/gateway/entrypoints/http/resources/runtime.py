@@ -1,0 +1,143 @@
+"""``/runtime/{session_id}/…``: executing messages and what came of it."""
+
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from libs.contracts.api.sessions import ExecuteBody, ExecuteReply, MessagePage, Turn, TurnAccepted
+from libs.contracts.identity import Scope
+from libs.contracts.messages import public_name
+from services.gateway.entrypoints.http import examples
+from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, render_event
+from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
+from services.gateway.entrypoints.http.messages import Reply, Request, Stream
+from services.gateway.entrypoints.http.operations import Answer, Body, Operation
+from services.gateway.entrypoints.http.preferences import Preference, preference_of, wants_events
+from services.gateway.entrypoints.http.schemas import TurnCancelledReply
+from services.gateway.use_cases.change_sessions import ChangeSessions
+from services.gateway.use_cases.execute_turn import ExecuteTurns, Unfinished
+
+_TAG: Final = "Runtime"
+_EXECUTE: Final = """
+Runs the agent on a message and answers with its reply. One turn runs at a time per session, in the order in which
+they were taken in; a closed connection never stops one.
+
+* By default the call waits up to 120 s for the reply, with `Prefer: wait=N` up to N seconds (600 at most). A turn
+  that takes longer goes on: the answer is 202 with the `Location` of the turn.
+* `Prefer: respond-async` answers 202 as soon as the turn is durably taken in.
+* `Accept: text/event-stream` streams the turn's events: `turn.started`, `turn.output_text.delta`,
+  `turn.tool_call.completed`, …; `turn.completed`, `turn.failed` or `turn.cancelled` is the last one. Its text is
+  authoritative.
+"""
+
+
+class Runtime:
+    def __init__(self, turns: ExecuteTurns, change: ChangeSessions, forward: Forwarding) -> None:
+        self._turns = turns
+        self._change = change
+        self._forward = forward
+
+    async def execute(self, request: Request) -> Reply | Stream:
+        body: ExecuteBody = request.body
+        request.correlation_id = body.correlation_id or request.correlation_id
+        if wants_events(request.headers.get(b"accept")):
+            return Stream(self._events(request, body))
+        preference = preference_of(request.headers.get(b"prefer"))
+        session_id = request.parameters["session_id"]
+        async with self._turns.hand_over(request.write(), session_id, body, stream=False) as handover:
+            if preference.wait > 0:
+                end = await self._turns.finish(handover, preference.wait)
+            else:
+                end = await self._turns.take_up(handover)
+            if isinstance(end, Unfinished):
+                return _accepted(request, session_id, handover.command_id, end, preference)
+            return Reply(200, end.payload)
+
+    async def _events(self, request: Request, body: ExecuteBody) -> AsyncGenerator[bytes, None]:
+        session_id = request.parameters["session_id"]
+        async with self._turns.hand_over(request.write(), session_id, body, stream=True) as handover:
+            async for received in self._turns.follow(handover):
+                if received is None:
+                    yield KEEP_ALIVE
+                else:
+                    yield render_event(public_name(received.envelope.type), received.payload)
+
+    async def cancel(self, request: Request) -> Reply:
+        session_id, turn_id = request.parameters["session_id"], request.parameters["turn_id"]
+        accepted = await self._change.cancel_turn(request.write(), session_id, turn_id)
+        reply = TurnCancelledReply(turn_id=turn_id, session_id=session_id, status=accepted.status)
+        return Reply(200, reply.model_dump_json().encode())
+
+    async def messages(self, request: Request) -> Reply:
+        session_id = id_in(request, "session_id", "session")
+        return await self._forward.page(request, "runtime", f"/internal/sessions/{session_id}/messages")
+
+    async def turn(self, request: Request) -> Reply:
+        session_id = id_in(request, "session_id", "session")
+        turn_id = id_in(request, "turn_id", "turn")
+        return await self._forward.get(request, "runtime", f"/internal/sessions/{session_id}/turns/{turn_id}")
+
+    def operations(self) -> tuple[Operation, ...]:
+        return (
+            Operation(
+                method="POST",
+                path="/runtime/{session_id}/execute/",
+                name="execute",
+                summary="Execute a message",
+                description=_EXECUTE.strip(),
+                tag=_TAG,
+                handler=self.execute,
+                scope=Scope.RUNTIME_EXECUTE,
+                writes=True,
+                prefers=True,
+                body=Body(model=ExecuteBody, examples=examples.MESSAGES),
+                answers={
+                    200: Answer(description="The reply, or the turn's events.", model=ExecuteReply, streams=True),
+                    202: Answer(description="The turn goes on.", model=TurnAccepted, headers=("Location",)),
+                },
+                errors=(404, 409, 502),
+            ),
+            Operation(
+                method="GET",
+                path="/runtime/{session_id}/messages/",
+                name="list_messages",
+                summary="List the messages of a session",
+                tag=_TAG,
+                handler=self.messages,
+                scope=Scope.SESSIONS_READ,
+                paged=True,
+                answers={200: Answer(description="Messages, oldest first.", model=MessagePage)},
+                errors=(404, 422),
+            ),
+            Operation(
+                method="GET",
+                path="/runtime/{session_id}/turns/{turn_id}/",
+                name="get_turn",
+                summary="Get the state of a turn",
+                description="With the reply once it is completed, and the error once it has failed.",
+                tag=_TAG,
+                handler=self.turn,
+                scope=Scope.SESSIONS_READ,
+                answers={200: Answer(description="The turn.", model=Turn)},
+                errors=(404,),
+            ),
+            Operation(
+                method="POST",
+                path="/runtime/{session_id}/turns/{turn_id}/cancel/",
+                name="cancel_turn",
+                summary="Cancel a turn that waits or runs",
+                tag=_TAG,
+                handler=self.cancel,
+                scope=Scope.RUNTIME_EXECUTE,
+                writes=True,
+                answers={200: Answer(description="The turn is cancelled.", model=TurnCancelledReply)},
+                errors=(404, 409),
+            ),
+        )
+
+
+def _accepted(request: Request, session_id: str, turn_id: str, end: Unfinished, preference: Preference) -> Reply:
+    accepted = TurnAccepted(turn_id=turn_id, session_id=session_id, status=end.status, correlation_id=request.label)
+    headers = [(b"location", f"/api/v1/runtime/{session_id}/turns/{turn_id}/".encode())]
+    if preference.applied:
+        headers.append((b"preference-applied", preference.applied.encode()))
+    return Reply(202, accepted.model_dump_json().encode(), headers)

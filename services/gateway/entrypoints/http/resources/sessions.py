@@ -1,0 +1,95 @@
+"""``/sessions/…``: conversations."""
+
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from libs.contracts.api.sessions import CreateSessionBody, Session, SessionCreatedReply, SessionPage
+from libs.contracts.identity import Scope
+from services.gateway.entrypoints.http import examples
+from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
+from services.gateway.entrypoints.http.messages import Reply, Request
+from services.gateway.entrypoints.http.operations import Answer, Body, Operation
+from services.gateway.use_cases.change_sessions import ChangeSessions
+
+_TAG: Final = "Sessions"
+
+
+class Sessions:
+    def __init__(self, change: ChangeSessions, forward: Forwarding) -> None:
+        self._change = change
+        self._forward = forward
+
+    async def create(self, request: Request) -> Reply:
+        created = await self._change.create(request.write(), request.body)
+        reply = SessionCreatedReply(session_id=created.session_id, config_hash=created.config_hash)
+        location = f"/api/v1/sessions/{created.session_id}/"
+        return Reply(201, reply.model_dump_json().encode(), [(b"location", location.encode())])
+
+    async def list(self, request: Request) -> Reply:
+        return await self._forward.page(request, "runtime", "/internal/sessions")
+
+    async def get(self, request: Request) -> Reply:
+        session_id = id_in(request, "session_id", "session")
+        return await self._forward.get(request, "runtime", f"/internal/sessions/{session_id}")
+
+    async def delete(self, request: Request) -> Reply:
+        await self._change.delete(request.write(), request.parameters["session_id"])
+        return Reply(204)
+
+    def operations(self) -> tuple[Operation, ...]:
+        return (
+            Operation(
+                method="POST",
+                path="/sessions/",
+                name="create_session",
+                summary="Open a session",
+                description="Takes a whole agent configuration, or names a stored agent by `agent_id` or `agent_key`.",
+                tag=_TAG,
+                handler=self.create,
+                scope=Scope.SESSIONS_WRITE,
+                writes=True,
+                body=Body(schema=TypeAdapter(CreateSessionBody), examples=examples.SESSIONS),
+                answers={
+                    201: Answer(description="The session is open.", model=SessionCreatedReply, headers=("Location",))
+                },
+                errors=(404,),
+            ),
+            Operation(
+                method="GET",
+                path="/sessions/",
+                name="list_sessions",
+                summary="List sessions",
+                description="Your own; with a `company:…` scope all of the company.",
+                tag=_TAG,
+                handler=self.list,
+                scope=Scope.SESSIONS_READ,
+                paged=True,
+                answers={200: Answer(description="Sessions, newest first.", model=SessionPage)},
+                errors=(422,),
+            ),
+            Operation(
+                method="GET",
+                path="/sessions/{session_id}/",
+                name="get_session",
+                summary="Get a session",
+                tag=_TAG,
+                handler=self.get,
+                scope=Scope.SESSIONS_READ,
+                answers={200: Answer(description="The session.", model=Session)},
+                errors=(404,),
+            ),
+            Operation(
+                method="DELETE",
+                path="/sessions/{session_id}/",
+                name="delete_session",
+                summary="End a session",
+                description="Cancels a running turn first, then removes the session and its history.",
+                tag=_TAG,
+                handler=self.delete,
+                scope=Scope.SESSIONS_WRITE,
+                writes=True,
+                answers={204: Answer(description="The session is gone.")},
+                errors=(404, 409),
+            ),
+        )

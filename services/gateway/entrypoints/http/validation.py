@@ -1,0 +1,127 @@
+"""What is wrong with a body or a query, in words for its author."""
+
+import difflib
+import re
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from libs.contracts.errors import ErrorDetail, ValidationFailed
+
+M = TypeVar("M", bound=BaseModel)
+MAX_LIMIT: Final = 200
+DEFAULT_LIMIT: Final = 50
+MAX_OFFSET: Final = 2**31 - 1
+_DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
+_MOST_DETAILS: Final = 50
+
+
+def validated(model: type[M], values: Any) -> M:
+    """The values as that model, types taken literally. Raises ``ValidationFailed`` with every finding."""
+    try:
+        return model.model_validate(values, strict=True)
+    except ValidationError as problem:
+        raise invalid(problem, values, model) from None
+
+
+def required_object(values: Any) -> dict[str, Any]:
+    """The body as an object. Raises ``ValidationFailed`` for any other value."""
+    if isinstance(values, dict):
+        return values
+    message = "the body must be an object"
+    detail = ErrorDetail(loc=[], type="object_type", message=message, hint="send fields with names")
+    raise ValidationFailed(f"The body is not valid: {message}.", details=[detail])
+
+
+def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> ValidationFailed:
+    """Pydantic's findings as ours."""
+    found = [_detail(error, values, model) for error in problem.errors(include_url=False, include_input=False)]
+    details = _without_noise(found)[:_MOST_DETAILS]
+    first = details[0]
+    place = ".".join(str(part) for part in first.loc)
+    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
+    where = f"{place}: " if place else ""
+    return ValidationFailed(f"The body is not valid: {where}{first.message}{more}.", details=details)
+
+
+def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDetail:
+    message = error["msg"][:1].lower() + error["msg"][1:]
+    return ErrorDetail(
+        loc=_place(error["loc"], values, error["type"]),
+        type=error["type"],
+        message=message[:500],
+        hint=_hint(error, model),
+    )
+
+
+def _place(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int]:
+    """The place in the document itself: pydantic also names the branches of unions that it went through."""
+    place: list[str | int] = []
+    for index, part in enumerate(loc):
+        if _holds(values, part):
+            values = values[part]
+        elif kind != "missing" or index < len(loc) - 1:
+            continue
+        place.append(part)
+    return place
+
+
+def _holds(values: Any, part: int | str) -> bool:
+    if isinstance(values, dict):
+        return part in values
+    return isinstance(values, list) and isinstance(part, int) and part < len(values)
+
+
+def _without_noise(details: list[ErrorDetail]) -> list[ErrorDetail]:
+    """Leave out that a value is not of one type when it was found to be wrong as the other."""
+    kept = []
+    for detail in details:
+        deeper = any(
+            other is not detail
+            and other.loc[: len(detail.loc)] == detail.loc
+            and (len(other.loc) > len(detail.loc) or not other.type.endswith("_type"))
+            for other in details
+        )
+        if not (deeper and detail.type.endswith("_type") and detail.loc):
+            kept.append(detail)
+    return kept or details
+
+
+def _hint(error: ErrorDetails, model: type[BaseModel]) -> str | None:
+    kind = error["type"]
+    if kind == "missing":
+        return "add this field"
+    if kind == "extra_forbidden":
+        names = list(model.model_fields) if len(error["loc"]) == 1 else []
+        close = difflib.get_close_matches(str(error["loc"][-1])[:100], names, n=1)
+        return f"did you mean '{close[0]}'?" if close else "remove this field"
+    if kind.endswith("_type"):
+        return "types are taken literally: no text in place of numbers or the other way round"
+    return None
+
+
+def page_of(query: bytes) -> tuple[int, int]:
+    """``limit`` and ``offset`` of a query. Raises ``ValidationFailed``."""
+    given = query_values(query)
+    limit = _number(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    return limit, _number(given, "offset", 0, 0, MAX_OFFSET)
+
+
+def query_values(query: bytes) -> dict[str, str]:
+    """The query's parameters; of one given twice, the last counts."""
+    if not query:
+        return {}
+    return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+
+
+def _number(given: dict[str, str], name: str, default: int, low: int, high: int) -> int:
+    text = given.get(name)
+    if text is None:
+        return default
+    if _DIGITS.fullmatch(text) and low <= int(text) <= high:
+        return int(text)
+    message = f"must be a whole number from {low} to {high}"
+    detail = ErrorDetail(loc=["query", name], type="int_range", message=message, hint=f"{name}={default}")
+    raise ValidationFailed(f"The query is not valid: {name} {message}.", details=[detail])

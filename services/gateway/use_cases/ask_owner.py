@@ -1,0 +1,22 @@
+"""Answers of the owners' internal APIs."""
+
+import orjson
+from pydantic import ValidationError
+
+from libs.contracts.errors import ErrorInfo, ServiceUnavailable, error_from
+from services.gateway.domain.ports import OwnerReply
+
+
+def checked(reply: OwnerReply) -> bytes:
+    """The body of a good answer; raises what a bad one says.
+
+    An owner that does not accept the gateway's own token is set up wrongly: no fault of the caller's.
+    """
+    if reply.status < 400:
+        return reply.body
+    if reply.status != 401:
+        try:
+            raise error_from(ErrorInfo.model_validate(orjson.loads(reply.body)["error"]))
+        except (orjson.JSONDecodeError, ValidationError, KeyError, TypeError):
+            pass
+    raise ServiceUnavailable("A part of the service did not answer as expected.", retry_after=5)

@@ -1,0 +1,128 @@
+"""Carrying out a write: a command to its owner, and the event that ends it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from libs.contracts.errors import Conflict, ServiceUnavailable, TimedOut, ValidationFailed, error_from
+from libs.contracts.events.runtime import TurnCancelled, TurnFailed
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Command, CommandRejected
+from libs.eventing import Received
+from services.gateway.domain.idempotency import Dispatch, IdempotentRequest, KeyReused
+from services.gateway.domain.ports import CommandBus, IdempotencyStore, Replies
+
+_TAKEN_UP_SECONDS: Final = 10.0
+_DONE_SECONDS: Final = 30.0
+_EXPIRES_SECONDS: Final = 60.0
+NOT_TAKEN_UP: Final = (
+    "The request was not taken up in time. It may still be carried out; repeating it with the same Idempotency-Key"
+    " is safe."
+)
+_UNFINISHED: Final = (
+    "The request was taken up but is not done yet. It may still be carried out; repeating it with the same"
+    " Idempotency-Key is safe."
+)
+
+Make = Callable[[str], Awaitable[Command]]
+"""Makes the command for a command id; may ask other services and raise what the caller is told."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Write:
+    """One write of a caller. ``correlation_id`` becomes the recorded one when the write repeats an earlier one."""
+
+    identity: Identity
+    correlation_id: str
+    request: IdempotentRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """A command that was handed over, and what comes back for it.
+
+    ``known``: its owner has had it since an earlier request with the same idempotency key.
+    """
+
+    command_id: str
+    replies: Replies
+    known: bool = False
+
+
+class CarryOut:
+    """Sends commands for callers and waits for their outcomes, also on behalf of repeated requests."""
+
+    def __init__(self, bus: CommandBus, idempotency: IdempotencyStore) -> None:
+        self._bus = bus
+        self._idempotency = idempotency
+
+    async def run(self, write: Write, command: type[Command], make: Make, *, subject: str | None = None) -> Received:
+        """The terminal event of the command; raises what it says when it is a refusal or a failure."""
+        async with self.hand_over(write, command, make, subject=subject) as handover:
+            replies = handover.replies
+            received = await replies.outcome(_TAKEN_UP_SECONDS)
+            taken = handover.known or replies.state == "taken"
+            if received is None and taken:
+                received = await replies.outcome(_DONE_SECONDS - _TAKEN_UP_SECONDS)
+            if received is None:
+                raise TimedOut(_UNFINISHED if taken else NOT_TAKEN_UP)
+            raise_failure(received)
+            return received
+
+    @asynccontextmanager
+    async def hand_over(
+        self, write: Write, command: type[Command], make: Make, *, subject: str | None = None
+    ) -> AsyncIterator[Handover]:
+        """Send the command, unless its owner has it from an earlier request; listen for what it causes.
+
+        ``subject`` is the entity it is about, by default one whose id is the command's.
+        """
+        dispatch = await self._dispatch(write)
+        async with self._bus.replies(dispatch.command_id, command, write.identity) as replies:
+            known = dispatch.repeated and await self._has_it(command, dispatch, write.identity, replies)
+            if not known:
+                await self._bus.send(
+                    await make(dispatch.command_id),
+                    subject=subject or dispatch.command_id,
+                    command_id=dispatch.command_id,
+                    correlation_id=dispatch.correlation_id,
+                    identity=write.identity,
+                    expires_in=_EXPIRES_SECONDS,
+                )
+            yield Handover(dispatch.command_id, replies, known)
+
+    async def _dispatch(self, write: Write) -> Dispatch:
+        command_id = new_id()
+        if write.request is None:
+            return Dispatch(command_id=command_id, correlation_id=write.correlation_id)
+        try:
+            dispatch = await self._idempotency.record(
+                write.request, command_id=command_id, correlation_id=write.correlation_id
+            )
+        except KeyReused:
+            raise ValidationFailed("The Idempotency-Key was used before with another body.") from None
+        write.correlation_id = dispatch.correlation_id
+        return dispatch
+
+    async def _has_it(self, command: type[Command], dispatch: Dispatch, identity: Identity, replies: Replies) -> bool:
+        try:
+            state = await self._bus.knows(command, dispatch.command_id, identity)
+        except ServiceUnavailable:
+            # Sending twice is safe: the owner's inbox knows a command that it has carried out.
+            return False
+        if state.outcome is not None:
+            replies.arrive(state.outcome)
+        return state.known
+
+
+def raise_failure(received: Received) -> None:
+    """Raise what a terminal event tells of refusal, failure or cancellation; nothing for a success."""
+    event_type = received.envelope.type
+    if event_type.endswith(".rejected.v1"):
+        raise error_from(CommandRejected.decode(received.payload).error)
+    if event_type == TurnFailed.TYPE:
+        raise error_from(TurnFailed.decode(received.payload).error)
+    if event_type == TurnCancelled.TYPE:
+        raise Conflict("The turn was cancelled.")

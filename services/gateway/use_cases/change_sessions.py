@@ -1,0 +1,54 @@
+"""Opening and ending sessions, and stopping turns."""
+
+from typing import Any
+
+import orjson
+
+from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession
+from libs.contracts.errors import NotFound
+from libs.contracts.events.runtime import CancelTurnAccepted, SessionCreated
+from libs.contracts.identifiers import is_id
+from libs.contracts.messages import Command
+from services.gateway.domain.ports import Owners
+from services.gateway.use_cases.ask_owner import checked
+from services.gateway.use_cases.carry_out import CarryOut, Write
+
+
+class ChangeSessions:
+    """The session's id is the id of the command that opened it, so that a repeated creation finds the same one."""
+
+    def __init__(self, carry_out: CarryOut, owners: Owners) -> None:
+        self._carry_out = carry_out
+        self._owners = owners
+
+    async def create(self, write: Write, wanted: dict[str, Any]) -> SessionCreated:
+        """Open a session with a configuration, or the stored agent named in its place."""
+
+        async def make(command_id: str) -> Command:
+            # The registry's answer is kept with the session: a turn never needs the registry.
+            reply = await self._owners.request(
+                "POST", "registry", "/internal/agents/normalize", write.identity, body=orjson.dumps(wanted)
+            )
+            return CreateSession(session_id=command_id, **orjson.loads(checked(reply)))
+
+        received = await self._carry_out.run(write, CreateSession, make)
+        return SessionCreated.decode(received.payload)
+
+    async def delete(self, write: Write, session_id: str) -> None:
+        async def make(_: str) -> Command:
+            return DeleteSession(session_id=session_id)
+
+        if not is_id(session_id):
+            raise NotFound("There is no session with this id.")
+        await self._carry_out.run(write, DeleteSession, make, subject=session_id)
+
+    async def cancel_turn(self, write: Write, session_id: str, turn_id: str) -> CancelTurnAccepted:
+        """Raises ``Conflict`` when the turn has ended already."""
+
+        async def make(_: str) -> Command:
+            return CancelTurn(session_id=session_id, turn_id=turn_id)
+
+        if not (is_id(session_id) and is_id(turn_id)):
+            raise NotFound("There is no turn with this id.")
+        received = await self._carry_out.run(write, CancelTurn, make, subject=turn_id)
+        return CancelTurnAccepted.decode(received.payload)
