@@ -137,7 +137,7 @@ class ModelStub:
     _runner: web.ServerRunner | None = None
 
     async def start(self, port: int = 0, host: str = "127.0.0.1") -> str:
-        self._runner = web.ServerRunner(web.Server(self._handle))
+        self._runner = web.ServerRunner(web.Server(self._handle), shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, backlog=1024)
         await site.start()

@@ -29,9 +29,7 @@ class Retrieved:
 
 
 class KnowledgeRetriever(Protocol):
-    async def retrieve(
-        self, query: str, knowledge_bases: Sequence[KnowledgeBaseRef], caller: Identity
-    ) -> Retrieved:
+    async def retrieve(self, query: str, knowledge_bases: Sequence[KnowledgeBaseRef], caller: Identity) -> Retrieved:
         """Passages for `query` from all of `knowledge_bases`, best first.
 
         A knowledge base that is gone, or an ingestion service that does not answer within the adapter's

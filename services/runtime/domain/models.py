@@ -37,8 +37,7 @@ class ModelRequest:
         if not self.passages:
             return self.system
         numbered = "\n\n".join(
-            f"[{number}] {_origin(passage)}{passage.passage}"
-            for number, passage in enumerate(self.passages, 1)
+            f"[{number}] {_origin(passage)}{passage.passage}" for number, passage in enumerate(self.passages, 1)
         )
         return (
             f"{self.system}\n\nAnswer from the passages below where they help, and name the ones you used "

@@ -64,9 +64,7 @@ class ToolCaller:
                 unfinished.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _make(
-        self, task: AgentTask, call: ToolCall, offered: Collection[str], *, resumed: bool
-    ) -> ToolResult:
+    async def _make(self, task: AgentTask, call: ToolCall, offered: Collection[str], *, resumed: bool) -> ToolResult:
         refusal = self._refusal(call, offered)
         if refusal is not None:
             return ToolResult(call.id, call.name, refusal, "failed")
@@ -77,9 +75,7 @@ class ToolCaller:
             output = await self._run(tool, task, call)
         except ToolFailed as error:
             return ToolResult(call.id, call.name, self._cut(str(error)), "failed")
-        return ToolResult(
-            call.id, call.name, self._cut(output.text), "completed", output.citations, output.artifacts
-        )
+        return ToolResult(call.id, call.name, self._cut(output.text), "completed", output.citations, output.artifacts)
 
     def _refusal(self, call: ToolCall, offered: Collection[str]) -> str | None:
         if call.name not in offered or call.name not in self._toolbox:

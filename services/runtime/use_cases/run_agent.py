@@ -35,9 +35,7 @@ from services.runtime.use_cases.call_tools import ToolCaller
 from services.runtime.use_cases.conversation_limits import newest_history
 
 _CITED = re.compile(r"\[(\d{1,3})\]")
-_STEPS_USED_UP = (
-    "You have used up your steps. Answer now in text with what you have found, without calling tools."
-)
+_STEPS_USED_UP = "You have used up your steps. Answer now in text with what you have found, without calling tools."
 _NO_KNOWLEDGE = "knowledge bases are not available in this installation; the agent answers without them"
 _KNOWLEDGE_TOOL = "knowledge_search"
 
@@ -127,17 +125,13 @@ class RunAgent:
             results = await self._tools.call_all(task, journal, progress.step, answer.tool_calls, offered)
             progress.take_results(answer.tool_calls, results)
 
-    async def _resume(
-        self, task: AgentTask, journal: TurnJournal, progress: _Progress, offered: Sequence[str]
-    ) -> None:
+    async def _resume(self, task: AgentTask, journal: TurnJournal, progress: _Progress, offered: Sequence[str]) -> None:
         """Rebuilds what earlier attempts recorded, and finishes the calls that they left open."""
         for answer, recorded in _rounds(journal.steps):
             progress.take_answer(answer)
             missing = [call for call in answer.tool_calls if call.id not in recorded]
             if missing:
-                made = await self._tools.call_all(
-                    task, journal, progress.step, missing, offered, resumed=True
-                )
+                made = await self._tools.call_all(task, journal, progress.step, missing, offered, resumed=True)
                 recorded.update((result.call_id, result) for result in made)
             progress.take_results(answer.tool_calls, [recorded[call.id] for call in answer.tool_calls])
 
@@ -178,9 +172,7 @@ class RunAgent:
             elif _KNOWLEDGE_TOOL not in names:
                 names.append(_KNOWLEDGE_TOOL)
         warnings += [f"tool {name!r} is not available" for name in names if name not in self._toolbox]
-        return tuple(self._toolbox[name].definition for name in names if name in self._toolbox), tuple(
-            warnings
-        )
+        return tuple(self._toolbox[name].definition for name in names if name in self._toolbox), tuple(warnings)
 
 
 def _rounds(steps: Sequence[RecordedStep]) -> list[tuple[ModelAnswer, dict[str, ToolResult]]]:
@@ -231,9 +223,7 @@ def _react_citations(progress: _Progress, answer: ModelAnswer) -> tuple[Citation
 def _reply(
     progress: _Progress, final: ModelAnswer, citations: Sequence[Citation], warnings: Sequence[str]
 ) -> AgentReply:
-    artifacts: tuple[ArtifactRef, ...] = tuple(
-        artifact for made in progress.made for artifact in made.result.artifacts
-    )
+    artifacts: tuple[ArtifactRef, ...] = tuple(artifact for made in progress.made for artifact in made.result.artifacts)
     cut = {
         "length": ("the answer was cut at the model's length limit",),
         "content_filter": ("the provider's content filter stopped the answer",),

@@ -44,9 +44,8 @@ _ASKS_TIME = re.compile(
     r"|\bwh(?:at|ich) day is (?:it|today)\b|\btime is it\b",
     re.IGNORECASE,
 )
-_PLACE = re.compile(
-    r"\b([A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)?)\b|\bin ((?:[A-Z][a-z]+)(?: [A-Z][a-z]+)*)"
-)
+_ZONE = re.compile(r"\b[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)?\b")
+_PLACE = re.compile(r"\bin ((?:[A-Z][a-z]+)(?: [A-Z][a-z]+)*)")
 
 
 def wanted_calls(question: str, tools: Sequence[ToolDefinition]) -> list[tuple[str, JsonObject]]:
@@ -95,12 +94,14 @@ def _balanced(expression: str) -> str:
 
 def time_zone(question: str) -> str | None:
     """The IANA zone that `question` names, by its own name or by a city's."""
-    for named, place in _PLACE.findall(question):
-        if named in available_timezones():
-            return str(named)
-        for words in (place.split()[:count] for count in range(len(place.split()), 0, -1)):
-            city = "_".join(words)
-            for zone in sorted(available_timezones()):
-                if zone.rsplit("/", 1)[-1] == city:
-                    return zone
+    zones = available_timezones()
+    named = [zone for zone in _ZONE.findall(question) if zone in zones]
+    if named:
+        return str(named[0])
+    cities = {zone.rsplit("/", 1)[-1]: zone for zone in sorted(zones, reverse=True)}
+    for place in _PLACE.findall(question):
+        words = place.split()
+        for count in range(len(words), 0, -1):
+            if zone := cities.get("_".join(words[:count])):
+                return zone
     return "UTC" if re.search(r"\b(?:UTC|GMT)\b", question) else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from services.runtime.adapters.models.redact import redact
@@ -19,16 +20,28 @@ if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
     from pydantic_ai.models import Model
 
+_MOST_MODELS = 64
 _TRANSLATION = "services.runtime.adapters.models.pydantic_ai_translation"
 
 
 class PydanticAIDirect:
-    """A ChatModel for one provider, whose credentials pydantic-ai reads from the environment."""
+    """A ChatModel for one provider, whose credentials pydantic-ai reads from the environment.
 
-    def __init__(self, provider: str, retry: RetryPolicy | None = None, *, timeout: float = 180.0) -> None:
+    `infer` makes pydantic-ai's model of a `provider:name`; pydantic-ai's own way unless given.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        retry: RetryPolicy | None = None,
+        *,
+        timeout: float = 180.0,
+        infer: Callable[[str], Model] | None = None,
+    ) -> None:
         self._provider = provider
         self._retry = retry or RetryPolicy()
         self._timeout = timeout
+        self._infer = infer
         self._models: dict[str, Model] = {}
 
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
@@ -47,19 +60,24 @@ class PydanticAIDirect:
             on_text(text)
 
         try:
-            model = self._model(request.model)
+            model = await self._model(request.model)
             return await self._call(model, request, None if on_text is None else emit)
         except ModelAPIError as error:
             raise self._failure(error, emitted=emitted) from error
         except (AgentRunError, UserError) as error:
             raise self._failed(str(error)) from error
 
-    def _model(self, name: str) -> Model:
+    async def _model(self, name: str) -> Model:
         from pydantic_ai.models import infer_model
 
-        if name not in self._models:
-            self._models[name] = infer_model(name)
-        return self._models[name]
+        model = self._models.get(name)
+        if model is None:
+            # Imports the provider's SDK, which takes another second or two.
+            model = await asyncio.to_thread(self._infer or infer_model, name)
+            while len(self._models) >= _MOST_MODELS:
+                del self._models[next(iter(self._models))]
+            self._models[name] = model
+        return model
 
     async def _call(self, model: Model, request: ModelRequest, on_text: OnText | None) -> ModelAnswer:
         from pydantic_ai.direct import model_request, model_request_stream

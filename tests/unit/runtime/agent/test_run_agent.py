@@ -7,6 +7,7 @@ from services.runtime.domain.agent_ports import AgentSpec, RecordedAnswer, Recor
 from services.runtime.domain.conversation import (
     AssistantMessage,
     Citation,
+    JsonObject,
     ModelAnswer,
     ToolCall,
     ToolMessage,
@@ -108,7 +109,9 @@ async def test_several_calls_run_side_by_side_within_a_bound() -> None:
         (("echo", {"text": "x", "more": 1}), "Additional properties are not allowed"),
     ],
 )
-async def test_a_call_that_cannot_be_made_is_told_to_the_model(call: tuple[str, dict], said_to_model: str) -> None:
+async def test_a_call_that_cannot_be_made_is_told_to_the_model(
+    call: tuple[str, JsonObject], said_to_model: str
+) -> None:
     tool, journal = FakeTool(), MemoryJournal()
     reply = await RunAgent(ScriptedModel(calling(call), answering("ok")), Toolbox(tool)).run(agent_task(), journal)
 
@@ -129,7 +132,7 @@ async def test_arguments_that_are_no_json_are_told_to_the_model() -> None:
     ("tool", "said_to_model"),
     [
         (FakeTool(behave=failing("the page is gone")), "the page is gone"),
-        (FakeTool(behave=lambda text: {}[text]), "echo failed: internal error (KeyError)."),
+        (FakeTool(behave=lambda text: {"other": "x"}[text]), "echo failed: internal error (KeyError)."),
         (FakeTool(delay=30, timeout_seconds=0.01), "echo did not finish within 0.01 seconds."),
     ],
 )

@@ -1,0 +1,20 @@
+"""The tools that come with the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from services.runtime.adapters.tools.calculator import Calculator
+from services.runtime.adapters.tools.current_time import CurrentTime
+from services.runtime.adapters.tools.http_get import HttpGet
+from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
+from services.runtime.domain.knowledge import KnowledgeRetriever
+from services.runtime.domain.tools import Tool, Toolbox
+
+
+def builtin_tools(http_hosts: Iterable[str] = (), retriever: KnowledgeRetriever | None = None) -> Toolbox:
+    """`http_hosts` is what `http_get` may reach, nothing by default; without a retriever nothing is searched."""
+    tools: list[Tool] = [Calculator(), CurrentTime(), HttpGet(http_hosts)]
+    if retriever is not None:
+        tools.append(KnowledgeSearch(retriever))
+    return Toolbox(*tools)

@@ -1,0 +1,48 @@
+from collections.abc import AsyncIterator, Callable
+
+import aiohttp
+import pytest
+
+from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
+from services.runtime.adapters.models.providers import new_session
+from services.runtime.adapters.models.retry import RetryPolicy
+from tests.support.model_stub import ModelStub
+
+SECRET = "sk-live-0123456789abcdef"
+
+
+@pytest.fixture
+async def stub() -> AsyncIterator[ModelStub]:
+    stub = ModelStub(keep=True)
+    await stub.start()
+    yield stub
+    await stub.stop()
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with new_session() as session:
+        yield session
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    """The seconds that retries waited."""
+    return []
+
+
+@pytest.fixture
+def retry(waits: list[float]) -> RetryPolicy:
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    return RetryPolicy(sleep=sleep, jitter=lambda: 1.0)
+
+
+@pytest.fixture
+def lean(stub: ModelStub, session: aiohttp.ClientSession, retry: RetryPolicy) -> Callable[..., OpenAICompatible]:
+    def make(**settings: object) -> OpenAICompatible:
+        given = {"base_url": stub.base_url, "api_key": SECRET, **settings}
+        return OpenAICompatible(Endpoint("openai", **given), session, retry)  # type: ignore[arg-type]
+
+    return make

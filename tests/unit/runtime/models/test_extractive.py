@@ -1,0 +1,212 @@
+import asyncio
+
+import pytest
+
+from services.runtime.adapters.models.extractive import ExtractiveModel, split_question
+from services.runtime.adapters.models.extractive_text import sentences
+from services.runtime.adapters.tools.calculator import Calculator
+from services.runtime.adapters.tools.current_time import CurrentTime
+from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
+from services.runtime.domain.conversation import (
+    AssistantMessage,
+    Citation,
+    ImagePart,
+    Message,
+    ModelAnswer,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
+from services.runtime.domain.model_errors import ModelCannotSee
+from services.runtime.domain.models import ModelRequest
+from tests.support.agent_fakes import FakeRetriever, said
+
+DOCUMENT = """# The Lighthouse at Punta Verde
+
+The lighthouse at Punta Verde was built between 1868 and 1871 by the engineer Elena Marchetti, after the wreck of
+the brig Santa Clara. It stands 38 metres above the sea. The tower is of white limestone from the island itself.
+
+## The lamp
+
+The first lamp burned olive oil. In 1902 it was replaced by a paraffin lamp, and in 1954 by electricity. The light
+can be seen from 24 nautical miles away in clear weather.
+
+## The keepers
+
+Three keepers lived there with their families until 1987. The last keeper, Tomas Rey, kept a diary of the weather.
+The station was automated because keepers had become too expensive.
+
+## Visiting
+
+- The tower opens to visitors on weekends from April to October.
+- Tickets cost 4 euros, and children under six enter free.
+- Dogs are not allowed.
+"""
+TOOLS = (Calculator.definition, CurrentTime.definition, KnowledgeSearch(FakeRetriever()).definition)
+NOTE = "built-in extractive model"
+
+
+async def ask(*messages: Message, system: str = "", **more: object) -> ModelAnswer:
+    request = ModelRequest("builtin:extractive", system, messages, **more)  # type: ignore[arg-type]
+    return await ExtractiveModel().answer(request)
+
+
+ASKED = [
+    ("Who built the lighthouse?", "Elena Marchetti"),
+    ("When did the lamp become electric, by what year?", "1954"),
+    ("How tall is it?", "38 metres"),
+    ("How far away can the light be seen?", "24 nautical miles"),
+    ("Why was the station automated?", "too expensive"),
+    ("How much does a ticket cost?", "4 euros"),
+    ("Can I bring my dog?", "Dogs are not allowed"),
+    ("Who was the last keeper?", "Tomas Rey"),
+    ("What did the first lamp burn?", "olive oil"),
+]
+
+
+@pytest.mark.parametrize(("question", "expected"), ASKED)
+async def test_it_answers_over_a_document_pasted_earlier(question: str, expected: str) -> None:
+    answer = await ask(said(f"Here is a text.\n\n{DOCUMENT}"), AssistantMessage("Thank you."), said(question))
+    assert expected in answer.text.partition("[1]")[0]
+    assert NOTE in answer.text
+    assert expected in answer.citations[0].passage
+
+
+@pytest.mark.parametrize(("question", "expected"), ASKED)
+async def test_it_answers_over_a_document_in_the_same_message_or_the_system_prompt(
+    question: str, expected: str
+) -> None:
+    for answer in (
+        await ask(said(f"{DOCUMENT}\n\n{question}")),
+        await ask(said(f"{question}\n\n{DOCUMENT}")),
+        await ask(said(question), system=f"You are a guide.\n\n{DOCUMENT}"),
+    ):
+        assert expected in answer.text.partition("[1]")[0]
+
+
+async def test_a_summary_has_what_opens_the_parts() -> None:
+    answer = await ask(said(DOCUMENT), AssistantMessage("ok"), said("Please summarise it."))
+    for part in ("Elena Marchetti", "olive oil", "Three keepers", "opens to visitors"):
+        assert part in answer.text
+
+
+async def test_it_says_so_when_nothing_answers() -> None:
+    answer = await ask(said(DOCUMENT), AssistantMessage("ok"), said("What is the capital of France?"))
+    assert answer.text.startswith("I found nothing")
+    assert answer.citations == ()
+    empty = await ask(said("What is the capital of France?"))
+    assert "there is none yet that answers this" in empty.text
+
+
+async def test_it_remembers_what_it_was_told() -> None:
+    answer = await ask(said("My name is Ana and I live in Vigo."), AssistantMessage("Hi."), said("What is my name?"))
+    assert "My name is Ana" in answer.text
+
+
+async def test_it_quotes_passages_and_cites_their_sources() -> None:
+    passages = (
+        Citation("Harbour fees are paid monthly.", file_name="fees.md", knowledge_base_id="kb"),
+        Citation("The crane lifts 40 tonnes. It was painted red.", file_name="crane.md", page=2),
+    )
+    answer = await ask(said("How much does the crane lift?"), passages=passages)
+    assert answer.text.startswith("The crane lifts 40 tonnes. [1]")
+    assert "[1] crane.md" in answer.text
+    assert answer.citations == (passages[1],)
+
+
+async def test_it_quotes_what_knowledge_search_found() -> None:
+    passage = Citation("The crane lifts 40 tonnes.", file_name="crane.md")
+    call = ToolCall("c1", "knowledge_search", {"query": "crane"})
+    result = ToolResult("c1", "knowledge_search", "[1] The crane lifts 40 tonnes.", citations=(passage,))
+    answer = await ask(
+        said("What does the crane lift?"), AssistantMessage("", (call,)), ToolMessage(result), tools=TOOLS
+    )
+    assert answer.text.startswith("The crane lifts 40 tonnes. [1]")
+    assert answer.citations == (passage,)
+
+
+@pytest.mark.parametrize(
+    ("question", "calls"),
+    [
+        ("What is 12.5% of 80?", [("calculator", {"expression": "12.5% * 80"})]),
+        ("Calculate (3 + 4) * 1,200 / 7 please", [("calculator", {"expression": "(3 + 4) * 1200 / 7"})]),
+        ("What is (12 + 8) x 3?", [("calculator", {"expression": "(12 + 8)*3"})]),
+        ("how much is 19 times 23", [("calculator", {"expression": "19 * 23"})]),
+        ("What is the square root of 144 plus 2?", [("calculator", {"expression": "sqrt(144) + 2"})]),
+        ("2^10", [("calculator", {"expression": "2^10"})]),
+        ("What time is it in Tokyo?", [("current_time", {"timezone": "Asia/Tokyo"})]),
+        ("What is the time in America/New_York?", [("current_time", {"timezone": "America/New_York"})]),
+        ("What is the date today?", [("current_time", {})]),
+        (
+            "What time is it in New York and what is 17*3?",
+            [("calculator", {"expression": "17*3"}), ("current_time", {"timezone": "America/New_York"})],
+        ),
+        ("Who built the lighthouse?", [("knowledge_search", {"query": "Who built the lighthouse?"})]),
+        ("When was it built, 1868 or 1871?", [("knowledge_search", {"query": "When was it built, 1868 or 1871?"})]),
+        ("Was it 10-20 on 2024-11-21?", [("knowledge_search", {"query": "Was it 10-20 on 2024-11-21?"})]),
+        ("How long is the 3-day trip?", [("knowledge_search", {"query": "How long is the 3-day trip?"})]),
+    ],
+)  # fmt: skip
+async def test_it_calls_tools_by_rule(question: str, calls: list[tuple[str, dict[str, str]]]) -> None:
+    answer = await ask(said(question), tools=TOOLS)
+    assert [(call.name, call.arguments) for call in answer.tool_calls] == calls
+
+
+async def test_tools_that_are_not_offered_are_not_called() -> None:
+    assert (await ask(said("What is 2+2?"))).tool_calls == ()
+    assert (await ask(said("What is 2+2?"), tools=TOOLS, answer_in_text=True)).tool_calls == ()
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (ToolResult("c1", "calculator", "6*7 = 42"), "6*7 = 42\n\n("),
+        (ToolResult("c1", "calculator", "division by zero", "failed"), "calculator failed: division by zero"),
+        (ToolResult("c1", "calculator", "interrupted", "unknown"), "It is not known whether calculator"),
+    ],
+)
+async def test_it_tells_what_tools_found(result: ToolResult, expected: str) -> None:
+    call = ToolCall("c1", "calculator", {"expression": "6*7"})
+    answer = await ask(said("6*7?"), AssistantMessage("", (call,)), ToolMessage(result), tools=TOOLS)
+    assert answer.text.startswith(expected)
+    assert answer.tool_calls == ()
+
+
+async def test_it_cannot_see() -> None:
+    with pytest.raises(ModelCannotSee):
+        await ask(UserMessage((ImagePart("https://example.com/a.png"),)))
+
+
+async def test_the_same_request_has_the_same_answer_streamed_or_not() -> None:
+    request = ModelRequest("builtin:extractive", "", (said(f"{DOCUMENT}\n\nWho built it?"),))
+    pieces: list[str] = []
+    streamed = await ExtractiveModel(delay=0.01).answer(request, pieces.append)
+    assert streamed == await ExtractiveModel().answer(request)
+    assert "".join(pieces) == streamed.text
+    assert len(pieces) > 10
+
+
+async def test_a_long_text_does_not_hold_up_the_loop() -> None:
+    long = "\n\n".join(DOCUMENT.replace("Elena", f"Elena{n}") for n in range(60))
+    asked = asyncio.create_task(ask(said(f"{long}\n\nWho built the lighthouse?")))
+    turns = 0
+    while not asked.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 3
+    assert "Marchetti" in (await asked).text
+
+
+def test_a_document_alone_has_no_question() -> None:
+    assert split_question(DOCUMENT) == (DOCUMENT, "")
+
+
+def test_sentences_know_abbreviations_lists_and_years() -> None:
+    text = "Dr. Rey came in 1987. He met J. Smith, e.g. at 5 p.m.\n\n1. First item\n2. Second item."
+    assert [s.text for s in sentences(text)] == [
+        "Dr. Rey came in 1987.",
+        "He met J. Smith, e.g. at 5 p.m.",
+        "First item",
+        "Second item.",
+    ]

@@ -1,0 +1,240 @@
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from aiohttp import web
+
+from services.runtime.adapters.models.openai_compatible import OpenAICompatible
+from services.runtime.adapters.tools.calculator import Calculator
+from services.runtime.domain.conversation import (
+    AssistantMessage,
+    ImagePart,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+from services.runtime.domain.model_errors import ModelFailed
+from services.runtime.domain.models import ModelRequest
+from tests.support.agent_fakes import said
+from tests.support.model_stub import TEXT, ModelStub
+from tests.unit.runtime.models.conftest import SECRET
+
+Lean = Callable[..., OpenAICompatible]
+TOOLS = (Calculator.definition,)
+
+
+def asking(model: str = "stub", question: str = "Hello?", **more: object) -> ModelRequest:
+    return ModelRequest(f"openai:{model}", "Be kind.", (said(question),), **more)  # type: ignore[arg-type]
+
+
+async def test_a_whole_answer(stub: ModelStub, lean: Lean) -> None:
+    answer = await lean().answer(asking(temperature=0.2, max_tokens=50))
+
+    assert (answer.text, answer.usage, answer.finish_reason) == (TEXT, Usage(42, 80, 0, 1), "stop")
+    assert stub.requests == [
+        {
+            "model": "stub",
+            "messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello?"}],
+            "temperature": 0.2,
+            "max_tokens": 50,
+        }
+    ]
+    assert stub.headers[0]["Authorization"] == f"Bearer {SECRET}"
+
+
+async def test_a_streamed_answer_comes_in_pieces(stub: ModelStub, lean: Lean) -> None:
+    pieces: list[str] = []
+    answer = await lean().answer(asking(), pieces.append)
+    assert len(pieces) > 5
+    assert "".join(pieces) == answer.text == TEXT
+    assert answer.usage == Usage(42, 80, 0, 1)
+    assert stub.requests[0]["stream_options"] == {"include_usage": True}
+
+
+async def test_pieces_come_while_the_answer_is_made(lean: Lean) -> None:
+    first = asyncio.Event()
+    running = asyncio.create_task(lean().answer(asking("stub-slow-1000"), lambda _piece: first.set()))
+    await first.wait()
+    assert not running.done()
+    assert (await running).text == TEXT
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_missing_usage_is_tolerated(lean: Lean, stream: bool) -> None:
+    answer = await lean().answer(asking("stub-nousage"), _drop if stream else None)
+    assert (answer.text, answer.usage) == (TEXT, Usage(model_calls=1))
+
+
+@pytest.mark.parametrize("model", ["stub-tool", "stub-fragments"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tool_calls(lean: Lean, stream: bool, model: str) -> None:
+    answer = await lean().answer(asking(model, tools=TOOLS), _drop if stream else None)
+    assert answer.tool_calls == (ToolCall("call_0_0", "calculator", {"expression": "6*7"}),)
+    assert answer.finish_reason == "tool_calls"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_several_tool_calls_in_one_answer(lean: Lean, stream: bool) -> None:
+    answer = await lean().answer(asking("stub-tools-fragments", tools=TOOLS), _drop if stream else None)
+    assert [call.arguments["expression"] for call in answer.tool_calls] == ["1+1", "2+2", "3+3"]
+
+
+async def test_tool_results_and_images_are_sent(stub: ModelStub, lean: Lean) -> None:
+    call = ToolCall("c1", "calculator", {"expression": "6*7"})
+    messages = (
+        UserMessage((TextPart("What is this?"), ImagePart("https://example.com/a.png"))),
+        AssistantMessage("", (call,)),
+        ToolMessage(ToolResult("c1", "calculator", "6*7 = 42")),
+    )
+    await lean().answer(ModelRequest("openai:stub", "", messages, tools=TOOLS))
+
+    assert stub.requests[0]["messages"] == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is this?"},
+                {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "calculator", "arguments": '{"expression":"6*7"}'},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "6*7 = 42"},
+    ]
+    assert stub.requests[0]["tools"][0]["function"]["parameters"] == Calculator.definition.parameters
+
+
+async def test_tools_are_left_out_when_text_is_wanted(stub: ModelStub, lean: Lean) -> None:
+    await lean().answer(asking(tools=TOOLS, answer_in_text=True))
+    assert "tools" not in stub.requests[0]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("model", ["stub-flaky-2", "stub-flaky-2-error-500"])
+async def test_passing_failures_are_retried(
+    stub: ModelStub, lean: Lean, waits: list[float], stream: bool, model: str
+) -> None:
+    pieces: list[str] = []
+    answer = await lean().answer(asking(model), pieces.append if stream else None)
+    assert answer.text == TEXT
+    assert "".join(pieces) == (TEXT if stream else "")
+    assert stub.calls[model] == 3
+    assert waits == [0.5, 1.0]
+
+
+async def test_retries_are_bounded_and_the_message_holds_no_secret(stub: ModelStub, lean: Lean) -> None:
+    with pytest.raises(ModelFailed) as failure:
+        await lean().answer(asking("stub-error-503"))
+    assert stub.calls["stub-error-503"] == 4
+    assert failure.value.status == 503
+    assert failure.value.kind == "model_error"
+    assert failure.value.message == "openai: the stub was told to fail, key ***"
+
+
+async def test_a_refusal_is_not_retried(stub: ModelStub, lean: Lean) -> None:
+    with pytest.raises(ModelFailed):
+        await lean().answer(asking("stub-error-400"))
+    assert stub.calls["stub-error-400"] == 1
+
+
+async def test_a_stream_that_breaks_after_text_is_not_begun_again(stub: ModelStub, lean: Lean) -> None:
+    pieces: list[str] = []
+    with pytest.raises(ModelFailed):
+        await lean().answer(asking("stub-break"), pieces.append)
+    assert stub.calls["stub-break"] == 1
+    assert 0 < len("".join(pieces)) < len(TEXT)
+
+
+async def test_a_slow_answer_times_out_and_is_retried(stub: ModelStub, lean: Lean) -> None:
+    with pytest.raises(ModelFailed, match="no answer in time"):
+        await lean(timeout=0.05).answer(asking("stub-slow-5000"))
+    assert stub.calls["stub-slow-5000"] == 4
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_that_is_too_large_is_refused(stub: ModelStub, lean: Lean, stream: bool) -> None:
+    with pytest.raises(ModelFailed, match="larger than this service takes"):
+        await lean(largest_answer_bytes=100).answer(asking(), _drop if stream else None)
+    assert stub.calls["stub"] == 1
+
+
+async def test_nobody_listening_is_a_model_error(lean: Lean, waits: list[float]) -> None:
+    with pytest.raises(ModelFailed, match="connection failed"):
+        await lean(base_url="http://127.0.0.1:9/v1").answer(asking())
+    assert len(waits) == 3
+
+
+async def _answering(response: web.Response | bytes, status: int = 200, **headers: str) -> tuple[str, web.ServerRunner]:
+    async def handle(_request: web.BaseRequest) -> web.Response:
+        body = response if isinstance(response, bytes) else b""
+        return web.Response(body=body, status=status, headers={"Content-Type": "application/json", **headers})
+
+    runner = web.ServerRunner(web.Server(handle))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    return f"http://127.0.0.1:{runner.addresses[0][1]}", runner
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"<html>", "not JSON"),
+        (b"[]", "not a JSON object"),
+        (b'{"choices": []}', "no choices"),
+        (b'{"choices": [{"message": null}]}', "no message"),
+        (b'{"error": {"message": "model overloaded", "code": 503}}', "model overloaded"),
+        (b'{"error": "bad"}', "bad"),
+    ],
+)
+async def test_what_is_no_answer_is_a_model_error(lean: Lean, body: bytes, message: str) -> None:
+    address, runner = await _answering(body)
+    with pytest.raises(ModelFailed, match=message):
+        await lean(base_url=address).answer(asking())
+    await runner.cleanup()
+
+
+async def test_a_retry_after_beyond_the_bound_ends_it(lean: Lean, waits: list[float]) -> None:
+    address, runner = await _answering(b"{}", 429, **{"Retry-After": "3600"})
+    with pytest.raises(ModelFailed, match="429"):
+        await lean(base_url=address).answer(asking())
+    assert waits == []
+    await runner.cleanup()
+
+
+async def test_a_retry_after_within_the_bound_is_honoured(lean: Lean, waits: list[float]) -> None:
+    address, runner = await _answering(b"{}", 429, **{"Retry-After": "7"})
+    with pytest.raises(ModelFailed):
+        await lean(base_url=address).answer(asking())
+    assert waits == [7.0, 7.0, 7.0]
+    await runner.cleanup()
+
+
+async def test_redirects_are_not_followed(lean: Lean, stub: ModelStub) -> None:
+    address, runner = await _answering(b"", 307, Location=f"{stub.base_url}/chat/completions")
+    with pytest.raises(ModelFailed, match="307"):
+        await lean(base_url=address).answer(asking())
+    assert stub.requests == []
+    await runner.cleanup()
+
+
+async def test_a_stream_answered_in_one_piece_is_taken(lean: Lean) -> None:
+    address, runner = await _answering(b'{"choices": [{"message": {"content": [{"type": "text", "text": "Hi."}]}}]}')
+    pieces: list[str] = []
+    answer = await lean(base_url=address).answer(asking(), pieces.append)
+    assert (answer.text, pieces) == ("Hi.", ["Hi."])
+    await runner.cleanup()
+
+
+def _drop(_piece: str) -> None:
+    pass

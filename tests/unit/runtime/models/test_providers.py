@@ -1,0 +1,71 @@
+import subprocess
+import sys
+
+import aiohttp
+import pytest
+
+from services.runtime.adapters.models.providers import ModelProviders, model_providers
+from services.runtime.adapters.models.retry import RetryPolicy
+from services.runtime.domain.conversation import ImagePart, UserMessage
+from services.runtime.domain.model_errors import ModelCannotSee, ModelNotConfigured, ModelUnknown
+from services.runtime.domain.models import ModelInfo, ModelRequest
+from tests.support.agent_fakes import said
+from tests.support.model_stub import TEXT, ModelStub
+
+
+@pytest.fixture
+def providers(stub: ModelStub, session: aiohttp.ClientSession, retry: RetryPolicy) -> ModelProviders:
+    environ = {"OPENAI_BASE_URL": stub.base_url, "VLLM_BASE_URL": stub.base_url, "GROQ_API_KEY": "x"}
+    return model_providers(environ, session, retry=retry)
+
+
+async def test_a_request_goes_to_its_provider(providers: ModelProviders, stub: ModelStub) -> None:
+    for model in ("openai:stub", "vllm:stub"):
+        answer = await providers.answer(ModelRequest(model, "", (said("Hi"),)))
+        assert answer.text == TEXT
+    assert "Authorization" not in stub.headers[0]
+    builtin = await providers.answer(ModelRequest("builtin:extractive", "", (said("Hi"),)))
+    assert builtin.text.startswith("Hello.")
+
+
+async def test_the_catalogue_says_what_is_configured(providers: ModelProviders) -> None:
+    configured = {info.name: info.configured for info in providers.providers()}
+    assert configured["builtin"]
+    assert configured["openai"]
+    assert configured["groq"]
+    assert not configured["anthropic"]
+    assert not configured["openrouter"]
+    assert providers.providers()[0].to_json() == {
+        "provider": "builtin",
+        "configured": True,
+        "any_name": False,
+        "models": [{"name": "builtin:extractive", "capabilities": {"vision": False, "tools": True}}],
+    }
+
+
+async def test_names_are_checked(providers: ModelProviders) -> None:
+    assert providers.require("openai:gpt-4o") == ModelInfo("openai:gpt-4o", vision=True)
+    assert providers.require("openai:something-new") is None
+    for unknown in ("gpt-4o", "nobody:x", "openai:", ":x", "builtin:other"):
+        with pytest.raises(ModelUnknown):
+            providers.require(unknown)
+    with pytest.raises(ModelNotConfigured, match="set ANTHROPIC_API_KEY"):
+        providers.require("anthropic:claude-opus-5-5")
+
+
+async def test_images_need_a_model_that_sees(providers: ModelProviders, stub: ModelStub) -> None:
+    picture = UserMessage((ImagePart("https://example.com/a.png"),))
+    for blind in ("builtin:extractive", "openai:gpt-3.5-turbo"):
+        with pytest.raises(ModelCannotSee):
+            await providers.answer(ModelRequest(blind, "", (picture,)))
+    assert stub.requests == []
+    await providers.answer(ModelRequest("openai:stub", "", (picture,)))
+    assert len(stub.requests) == 1
+
+
+def test_pydantic_ai_is_not_imported_before_it_is_needed() -> None:
+    program = (
+        "import sys, services.runtime.adapters.models.providers as p;"
+        "sys.exit(any(name.startswith(('pydantic_ai', 'openai')) for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0

@@ -1,0 +1,125 @@
+from collections.abc import AsyncIterator
+
+import pytest
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart
+from pydantic_ai.messages import TextPart as TheirText
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
+from services.runtime.adapters.models.retry import RetryPolicy
+from services.runtime.adapters.tools.calculator import Calculator
+from services.runtime.domain.conversation import (
+    AssistantMessage,
+    ImagePart,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
+from services.runtime.domain.model_errors import ModelFailed
+from services.runtime.domain.models import ModelRequest
+from tests.support.agent_fakes import said
+from tests.support.model_stub import TEXT, ModelStub
+
+
+@pytest.fixture
+def groq(stub: ModelStub, retry: RetryPolicy, monkeypatch: pytest.MonkeyPatch) -> PydanticAIDirect:
+    """A real provider's client, talking to the stub."""
+    monkeypatch.setenv("GROQ_API_KEY", "gsk-secret-1234")
+    monkeypatch.setenv("GROQ_BASE_URL", stub.base_url.removesuffix("/v1"))
+    return PydanticAIDirect("groq", retry)
+
+
+def asking(name: str = "stub", *, tools: bool = False) -> ModelRequest:
+    return ModelRequest(f"groq:{name}", "Be kind.", (said("Hi"),), tools=(Calculator.definition,) if tools else ())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_provider_answers(groq: PydanticAIDirect, stub: ModelStub, stream: bool) -> None:
+    pieces: list[str] = []
+    answer = await groq.answer(asking(), pieces.append if stream else None)
+    assert answer.text == TEXT
+    assert "".join(pieces) == (TEXT if stream else "")
+    # This provider streams its usage in a field of its own, which the stub does not have.
+    assert (answer.usage.output_tokens, answer.usage.model_calls) == (0 if stream else 80, 1)
+    assert answer.finish_reason == "stop"
+    assert stub.requests[0]["messages"][0] == {"role": "system", "content": "Be kind."}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_provider_calls_tools(groq: PydanticAIDirect, stream: bool) -> None:
+    answer = await groq.answer(asking("stub-tool", tools=True), (lambda _text: None) if stream else None)
+    assert answer.tool_calls == (ToolCall("call_0_0", "calculator", {"expression": "6*7"}),)
+    assert answer.finish_reason == "tool_calls"
+
+
+async def test_failures_are_retried_by_the_adapter_alone(
+    groq: PydanticAIDirect, stub: ModelStub, waits: list[float]
+) -> None:
+    assert (await groq.answer(asking("stub-flaky-2"))).text == TEXT
+    assert stub.calls["stub-flaky-2"] == 3
+    assert waits == [0.5, 1.0]
+    with pytest.raises(ModelFailed) as failure:
+        await groq.answer(asking("stub-error-500"))
+    assert stub.calls["stub-error-500"] == 4
+    assert failure.value.status == 500
+    assert "secret" not in failure.value.message
+
+
+async def test_the_conversation_is_translated(retry: RetryPolicy) -> None:
+    seen: list[tuple[list[ModelMessage], AgentInfo]] = []
+
+    def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append((messages, info))
+        return ModelResponse([TheirText("ok")])
+
+    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(reply))
+    conversation = (
+        UserMessage((TextPart("Look"), ImagePart("https://example.com/a.png"))),
+        AssistantMessage("hm", (ToolCall("1", "a", {"x": 1}), ToolCall("2", "b", {}))),
+        ToolMessage(ToolResult("1", "a", "fine")),
+        ToolMessage(ToolResult("2", "b", "broken", "failed")),
+    )
+    answer = await model.answer(
+        ModelRequest("x:y", "sys", conversation, (Calculator.definition,), temperature=0.5, answer_in_text=True)
+    )
+
+    messages, info = seen[0]
+    assert answer.text == "ok"
+    assert [message.kind for message in messages] == ["request", "response", "request"]
+    returned = [part for part in messages[2].parts if isinstance(part, ToolReturnPart)]
+    assert [(part.tool_call_id, part.content, part.outcome) for part in returned] == [
+        ("1", "fine", "success"),
+        ("2", "broken", "failed"),
+    ]
+    assert info.instructions == "sys"
+    assert [tool.name for tool in info.function_tools] == ["calculator"]
+    assert info.model_settings is not None
+    assert info.model_settings["tool_choice"] == "none"
+    assert info.model_settings["temperature"] == 0.5
+
+
+async def test_a_stream_that_fails_after_text_is_not_begun_again(retry: RetryPolicy) -> None:
+    begun = 0
+
+    async def stream(_messages: list[ModelMessage], _info: AgentInfo) -> AsyncIterator[str]:
+        nonlocal begun
+        begun += 1
+        yield "Hel"
+        raise ModelHTTPError(503, "x", {"message": "gone"})
+
+    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(stream_function=stream))
+    pieces: list[str] = []
+    with pytest.raises(ModelFailed):
+        await model.answer(ModelRequest("x:y", "", (said("Hi"),)), pieces.append)
+    assert (begun, pieces) == (1, ["Hel"])
+
+
+async def test_a_provider_without_credentials_is_a_model_error(
+    retry: RetryPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(ModelFailed, match="ANTHROPIC_API_KEY"):
+        await PydanticAIDirect("anthropic", retry).answer(ModelRequest("anthropic:x", "", (said("Hi"),)))

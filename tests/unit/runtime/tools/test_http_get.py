@@ -1,0 +1,208 @@
+import asyncio
+import gzip
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from services.runtime.adapters.tools.addresses import GuardedResolver, HostList, is_public
+from services.runtime.adapters.tools.http_get import HttpGet, HttpLimits
+from services.runtime.domain.tools import ToolContext, ToolFailed
+from tests.support.agent_fakes import CALLER
+
+CONTEXT = ToolContext("call", "turn", "session", CALLER)
+LIMITS = HttpLimits(timeout=2.0, largest_bytes=1000, longest_text=100, redirects=2)
+
+
+class Site:
+    """A web site on 127.0.0.1 that passes for the hosts that `names` resolve."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.asked: list[str] = []
+        self.answers: dict[str, dict[str, Any]] = {}
+        self.names: dict[str, list[str]] = {"good.example": ["127.0.0.1"], "other.example": ["127.0.0.1"]}
+        self.resolved = 0
+
+    async def handle(self, request: web.BaseRequest) -> web.Response:
+        self.asked.append(f"{request.host.partition(':')[0]}{request.path}")
+        if request.path == "/slow":
+            await asyncio.sleep(30)
+        return web.Response(**self.answers.get(request.path, {"text": "hello"}))
+
+    async def resolve(self, host: str, _port: int) -> list[str]:
+        self.resolved += 1
+        if host not in self.names:
+            raise OSError("no such host")
+        return self.names[host]
+
+    def url(self, path: str, host: str = "good.example") -> str:
+        return f"http://{host}:{self.port}{path}"
+
+    def tool(self, *, allowed: str | None = None, limits: HttpLimits = LIMITS, trust_loopback: bool = True) -> HttpGet:
+        def reachable(address: str) -> bool:
+            return is_public(address) or (trust_loopback and address == "127.0.0.1")
+
+        resolver = GuardedResolver(reachable, self.resolve)
+        return HttpGet([allowed or f"good.example:{self.port}"], resolver=resolver, limits=limits)
+
+    async def get(self, path: str, **more: object) -> str:
+        tool = self.tool(**more)  # type: ignore[arg-type]
+        return (await tool.call({"url": self.url(path)}, CONTEXT)).text
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    site = Site()
+    runner = web.ServerRunner(web.Server(site.handle), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    site.port = runner.addresses[0][1]
+    yield site
+    await runner.cleanup()
+
+
+async def test_text_is_fetched(site: Site) -> None:
+    assert await site.get("/page") == "200 text/plain\n\nhello"
+    assert site.asked == ["good.example/page"]
+
+
+async def test_without_allowed_hosts_it_is_off() -> None:
+    with pytest.raises(ToolFailed, match="switched off"):
+        await HttpGet([]).call({"url": "https://example.com/"}, CONTEXT)
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://other.example/", "not among the hosts"),
+        ("http://good.example.evil.example/", "not among the hosts"),
+        ("http://good.example:22/", "not among the hosts"),
+        ("ftp://good.example/", "only http"),
+        ("file:///etc/passwd", "only http"),
+        ("good.example", "only http"),
+        ("http://user:pass@good.example/", "user name or password"),
+        ("http://good.example:99999/", "not a valid URL"),
+    ],
+)
+async def test_what_is_not_allowed_is_refused(site: Site, url: str, problem: str) -> None:
+    with pytest.raises(ToolFailed, match=problem):
+        await site.tool(allowed="good.example").call({"url": url}, CONTEXT)
+    assert site.asked == []
+    assert site.resolved == 0
+
+
+async def test_an_allowed_name_with_a_private_address_is_refused(site: Site) -> None:
+    with pytest.raises(ToolFailed, match="refused: the host leads to an address that is not public"):
+        await site.get("/", trust_loopback=False)
+    assert site.asked == []
+
+
+async def test_one_private_address_among_public_ones_is_refused(site: Site) -> None:
+    site.names["good.example"] = ["93.184.216.34", "10.0.0.1"]
+    with pytest.raises(ToolFailed, match="refused"):
+        await site.get("/")
+
+
+async def test_a_private_address_written_out_is_refused_even_when_allowed(site: Site) -> None:
+    for host in ("127.0.0.1", "[::1]"):
+        tool = site.tool(allowed=f"{host.strip('[]')}:{site.port}", trust_loopback=False)
+        with pytest.raises(ToolFailed, match="refused"):
+            await tool.call({"url": site.url("/", host)}, CONTEXT)
+    assert site.asked == []
+
+
+async def test_the_address_that_was_checked_is_the_one_connected_to(site: Site) -> None:
+    """A name that changes its address after the check (rebinding) is only ever resolved once per connection."""
+    await site.get("/")
+    assert site.resolved == 1
+    site.names["good.example"] = ["169.254.169.254"]
+    with pytest.raises(ToolFailed, match="refused"):
+        await site.get("/")
+
+
+async def test_redirects_are_followed_within_the_allowed_hosts(site: Site) -> None:
+    site.answers["/old"] = {"status": 302, "headers": {"Location": "/new"}}
+    assert await site.get("/old") == "200 text/plain\n\nhello"
+    assert site.asked == ["good.example/old", "good.example/new"]
+
+
+async def test_a_redirect_elsewhere_is_refused(site: Site) -> None:
+    for target in (site.url("/", "other.example"), "http://169.254.169.254/latest", "file:///etc/passwd"):
+        site.answers["/old"] = {"status": 302, "headers": {"Location": target}}
+        with pytest.raises(ToolFailed, match=r"not among the hosts|only http"):
+            await site.get("/old")
+    assert set(site.asked) == {"good.example/old"}
+
+
+async def test_redirects_are_bounded(site: Site) -> None:
+    site.answers["/loop"] = {"status": 302, "headers": {"Location": "/loop"}}
+    with pytest.raises(ToolFailed, match="more than 2 redirects"):
+        await site.get("/loop")
+    assert len(site.asked) == 3
+
+
+async def test_size_is_bounded(site: Site) -> None:
+    site.answers["/long"] = {"text": "x" * 900}
+    assert (await site.get("/long")).endswith("x\n[cut: 900 characters in all]")
+    site.answers["/huge"] = {"text": "x" * 1001}
+    with pytest.raises(ToolFailed, match="larger than 1000 bytes"):
+        await site.get("/huge")
+
+
+async def test_compressed_content_is_refused(site: Site) -> None:
+    bomb = gzip.compress(b"0" * 500_000)
+    site.answers["/bomb"] = {"body": bomb, "headers": {"Content-Encoding": "gzip", "Content-Type": "text/plain"}}
+    with pytest.raises(ToolFailed, match="compressed"):
+        await site.get("/bomb")
+
+
+async def test_time_is_bounded(site: Site) -> None:
+    with pytest.raises(ToolFailed, match="no answer within"):
+        await site.get("/slow", limits=HttpLimits(timeout=0.05))
+
+
+async def test_only_text_is_read(site: Site) -> None:
+    site.answers["/picture"] = {"body": b"\x89PNG", "content_type": "image/png"}
+    with pytest.raises(ToolFailed, match="image/png, not text"):
+        await site.get("/picture")
+
+
+async def test_error_answers_and_unknown_hosts_are_told(site: Site) -> None:
+    site.answers["/gone"] = {"status": 404, "text": "no such page"}
+    with pytest.raises(ToolFailed, match="status 404: no such page"):
+        await site.get("/gone")
+    site.names.clear()
+    with pytest.raises(ToolFailed, match="cannot be reached"):
+        await site.get("/")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+        "255.255.255.255", "192.0.2.1", "198.18.0.1", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1",
+        "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001:db8::1", "2130706433", "x",
+    ],
+)  # fmt: skip
+def test_addresses_that_are_not_public(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "8.8.8.8", "2606:4700:4700::1111", "64:ff9b::808:808"])
+def test_addresses_that_are_public(address: str) -> None:
+    assert is_public(address)
+
+
+def test_host_lists() -> None:
+    hosts = HostList(["Example.com", "*.wild.org", "api.example.net:8443", " "])
+    assert ("example.com", 443, True) in hosts
+    assert ("EXAMPLE.COM.", 80, True) in hosts
+    assert ("sub.example.com", 443, True) not in hosts
+    assert ("example.com", 8080, False) not in hosts
+    assert ("a.b.wild.org", 443, True) in hosts
+    assert ("wild.org", 443, True) not in hosts
+    assert ("api.example.net", 8443, False) in hosts
+    assert ("api.example.net", 443, True) not in hosts
+    assert not HostList([])
