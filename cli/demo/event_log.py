@@ -1,0 +1,91 @@
+"""Reads events from Kafka as any outside consumer may: by the headers, without a group of the service's."""
+
+import asyncio
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+from aiokafka.structs import ConsumerRecord
+
+from libs.contracts.messages import public_name
+from libs.contracts.topics import EVENT_TOPICS
+
+_PATIENCE_SECONDS = 15.0
+_SLACK_SECONDS = 5.0
+_ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
+
+
+@dataclass(frozen=True)
+class RecordedEvent:
+    type: str
+    subject: str
+    sequence: int
+    time: str
+    causation_id: str | None
+    place: str
+    """topic[partition]@offset"""
+
+    @property
+    def name(self) -> str:
+        return public_name(self.type)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+async def read_events(
+    servers: str, prefix: str, correlation_id: str, since: float, turns: set[str]
+) -> list[RecordedEvent]:
+    """The events of a correlation id since that Unix time, in their order, until those turns have ended.
+
+    Raises OSError or TimeoutError when Kafka does not answer.
+    """
+    consumer = AIOKafkaConsumer(
+        *(prefix + topic.name for topic in EVENT_TOPICS), bootstrap_servers=servers, enable_auto_commit=False
+    )
+    found: list[RecordedEvent] = []
+    open_turns = set(turns)
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await consumer.start()
+            ends = await _rewind(consumer, since - _SLACK_SECONDS)
+            while open_turns or not await _reached(consumer, ends):
+                for batch in (await consumer.getmany(timeout_ms=200)).values():
+                    found += [event for record in batch if (event := _event(record, prefix, correlation_id))]
+                open_turns -= {event.subject for event in found if event.name in _ENDS}
+    except KafkaError as problem:
+        raise OSError(str(problem) or type(problem).__name__) from problem
+    finally:
+        await consumer.stop()
+    return sorted(found, key=lambda event: (event.time, event.subject, event.sequence))
+
+
+async def _rewind(consumer: AIOKafkaConsumer, since: float) -> dict[TopicPartition, int]:
+    """Go to the first records after that time; returns where the partitions end now."""
+    partitions = list(consumer.assignment())
+    ends = await consumer.end_offsets(partitions)
+    starts = await consumer.offsets_for_times(dict.fromkeys(partitions, int(since * 1000)))
+    for partition in partitions:
+        start = starts[partition]
+        consumer.seek(partition, start.offset if start is not None else ends[partition])
+    return dict(ends)
+
+
+async def _reached(consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -> bool:
+    return all([await consumer.position(partition) >= end for partition, end in ends.items()])
+
+
+def _event(record: "ConsumerRecord[bytes, bytes]", prefix: str, correlation_id: str) -> RecordedEvent | None:
+    headers = {name: value.decode() for name, value in record.headers}
+    if headers.get("ce_correlationid") != correlation_id:
+        return None
+    return RecordedEvent(
+        type=headers["ce_type"],
+        subject=headers["ce_subject"],
+        sequence=int(headers.get("ce_sequence", "0")),
+        time=headers.get("ce_time") or time.strftime("%FT%TZ", time.gmtime(record.timestamp / 1000)),
+        causation_id=headers.get("ce_causationid"),
+        place=f"{record.topic.removeprefix(prefix)}[{record.partition}]@{record.offset}",
+    )

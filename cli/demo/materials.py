@@ -1,0 +1,66 @@
+"""What the demo works with: the agents and the document of `examples/`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cli.demo.script import AGENTS, BROKEN, DOCUMENT, Part
+from deploy.local.errors import StackError
+from deploy.local.home import PROJECT_ROOT
+
+
+@dataclass(frozen=True)
+class Document:
+    path: str
+    text: str
+
+    @property
+    def words(self) -> int:
+        return len(self.text.split())
+
+
+@dataclass(frozen=True)
+class Agent:
+    """`text` is the YAML file, `configuration` what is in it with the model that was asked for."""
+
+    path: str
+    text: str
+    configuration: dict[str, Any]
+    part: Part
+
+
+@dataclass(frozen=True)
+class Library:
+    document: Document
+    agents: list[Agent]
+    broken_path: str
+    broken: str
+
+
+def load(model: str | None) -> Library:
+    """Raises StackError when an example is missing or unreadable."""
+    return Library(
+        document=Document(DOCUMENT, _read(DOCUMENT)),
+        agents=[_agent(part, model) for part in AGENTS],
+        broken_path=BROKEN,
+        broken=_read(BROKEN),
+    )
+
+
+def _agent(part: Part, model: str | None) -> Agent:
+    text = _read(part.agent)
+    configuration = yaml.safe_load(text)
+    if not isinstance(configuration, dict):
+        raise StackError(f"{part.agent} holds no agent configuration.", "Restore the file from the repository.")
+    if model is not None:
+        configuration["llm_config"] = {**configuration.get("llm_config", {}), "model": model}
+    return Agent(part.agent, text, configuration, part)
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(PROJECT_ROOT, path).read_text(encoding="utf-8")
+    except OSError as problem:
+        raise StackError(f"The example {path} cannot be read: {problem.strerror}.", "Restore it.") from problem

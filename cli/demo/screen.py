@@ -1,0 +1,83 @@
+"""How the demo looks: headings, facts and marks; styled on a terminal, plain elsewhere."""
+
+import sys
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from cli.demo.typewriter import Typewriter
+
+_WIDEST = 100
+_LABEL = 8
+
+
+class Screen:
+    """Everything goes to stdout; `quiet` shows nothing, for `--json`."""
+
+    def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
+        self.console = console or Console(file=sys.stdout, highlight=False, quiet=quiet)
+        self.width = min(self.console.width, _WIDEST)
+
+    def title(self, text: str, subtitle: str) -> None:
+        self.console.print()
+        self.console.print(Text(text, style="bold"))
+        self.console.print(Text(subtitle, style="dim"), width=self.width)
+
+    def heading(self, number: int, text: str, call: str = "") -> None:
+        """A step, with the API call that it shows on the right when there is room."""
+        left = Text.assemble((f"{number}", "bold cyan"), "  ", (text, "bold"))
+        self.console.print()
+        room = self.width - left.cell_len - len(call)
+        if call and room >= 2:
+            left.append(" " * room)
+            left.append(call, style="dim")
+        self.console.print(left)
+        if call and room < 2:
+            self.console.print(Text(f"   {call}", style="dim"))
+
+    def line(self, text: str = "", style: str = "") -> None:
+        self.console.print(Padding(Text(text, style=style), (0, 0, 0, 3)), width=self.width)
+
+    def quote(self, text: str) -> None:
+        """A text as it stands in a file; long lines are folded."""
+        for line in text.rstrip().splitlines():
+            self.console.print(Padding(Text.assemble(("│ ", "dim"), line), (0, 0, 0, 3)), width=self.width)
+
+    def good(self, text: str) -> None:
+        self._marked("✓", "green", Text(text))
+
+    def bad(self, place: str, text: str) -> None:
+        self._marked("✗", "red", Text.assemble((place, "bold"), "  " if place else "", text))
+
+    def hint(self, text: str) -> None:
+        self._marked("→", "yellow", Text(text, style="yellow"), indent=5)
+
+    def said(self, who: str, text: str, style: str = "") -> None:
+        """One complete utterance of a conversation."""
+        with self.typing(who, style) as writer:
+            writer.feed(text)
+
+    def typing(self, who: str, style: str = "") -> Typewriter:
+        """Writes an utterance piece by piece while it is made."""
+        label = Text(f"   {who:<{_LABEL}}", style="bold" if style == "" else style)
+        return Typewriter(self._write, lambda: self.console.print(label, end=""), 3 + _LABEL, self.width)
+
+    def table(self, table: Table) -> None:
+        self.console.print(Padding(table, (0, 0, 0, 3)), width=self.width)
+
+    def command(self, text: str) -> None:
+        """Something to copy: never folded, never indented further than it is."""
+        self.console.print(Text(text), soft_wrap=True)
+
+    def _marked(self, mark: str, style: str, text: Text, indent: int = 3) -> None:
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(width=1)
+        grid.add_column(overflow="fold")
+        grid.add_row(Text(mark, style=style), text)
+        self.console.print(Padding(grid, (0, 0, 0, indent)), width=self.width)
+
+    def _write(self, text: str) -> None:
+        self.console.print(Text(text), end="", soft_wrap=True)
+        self.console.file.flush()

@@ -1,0 +1,59 @@
+"""The first step: a running service to talk to."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.connection import Connection, connect
+from cli.demo.screen import Screen
+
+
+@dataclass(frozen=True)
+class Running:
+    """`kafka` is None for a service elsewhere whose broker was not named."""
+
+    connection: Connection
+    kafka: str | None
+    topic_prefix: str
+    key_file: Path | None
+    """Where the key can be read from, None when it was given by the caller."""
+
+
+def is_running() -> bool:
+    from deploy.local.home import Home
+    from deploy.local.state import StackState
+
+    state = StackState.read(Home.from_environment().state_file)
+    return state.is_supervised() and state.phase == "running"
+
+
+def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running:
+    """The service that was named, else the embedded stack, started if it does not run."""
+    prefix = os.environ.get("AES_TOPIC_PREFIX", "")
+    if base_url is not None:
+        connection = connect(base_url, api_key)
+        _welcome(screen, connection)
+        return Running(connection, os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS"), prefix, None)
+
+    from cli.progress import Progress
+    from deploy.local.control import bring_up, development_key
+    from deploy.local.home import Home
+
+    home = Home.from_environment()
+    if is_running():
+        state, _ = bring_up(home, lambda _: None)
+    else:
+        with Progress() as progress:
+            state, _ = bring_up(home, progress.show)
+    own = api_key is None
+    connection = Connection(state.base_url, api_key or development_key(home))
+    _welcome(screen, connection)
+    kafka = f"127.0.0.1:{state.parts['kafka'].port}"
+    return Running(connection, kafka, prefix, home.development_key_file if own else None)
+
+
+def _welcome(screen: Screen, connection: Connection) -> None:
+    screen.title(
+        "Agent Execution Service",
+        f"Gateway {connection.base_url}. What follows are real calls of its API.",
+    )

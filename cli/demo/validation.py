@@ -1,0 +1,48 @@
+"""Step 1: agents are YAML or JSON documents; the service says what is wrong with one and how to mend it."""
+
+from typing import Any
+
+import yaml
+
+from cli.demo.api import Api
+from cli.demo.materials import Library
+from cli.demo.screen import Screen
+from deploy.local.errors import StackError
+
+_PATH = "/agent/validate/"
+
+
+def show(screen: Screen, api: Api, library: Library) -> list[dict[str, Any]]:
+    """Validate the broken file and the good ones; returns the reports."""
+    screen.heading(1, "Validate agents given as YAML", f"POST /api/v1{_PATH}")
+    screen.line(library.broken_path, "dim")
+    screen.quote(library.broken)
+    reports = [{"file": library.broken_path, **api.post_yaml(_PATH, library.broken)}]
+    show_report(screen, reports[0])
+    for agent in library.agents:
+        screen.line()
+        screen.line(agent.path, "dim")
+        screen.quote(yaml.safe_dump(agent.configuration, sort_keys=False, allow_unicode=True, width=screen.width))
+        report = {"file": agent.path, **api.post_yaml(_PATH, agent.text)}
+        if yaml.safe_load(agent.text) != agent.configuration:
+            report = {"file": agent.path, **api.post(_PATH, agent.configuration)}
+        show_report(screen, report)
+        if not report["valid"]:
+            raise StackError(f"{agent.path} is not valid here.", "Mend what is listed above, or use another --model.")
+        reports.append(report)
+    return reports
+
+
+def show_report(screen: Screen, report: dict[str, Any]) -> None:
+    for finding in report["errors"]:
+        screen.bad(_place(finding), finding["message"])
+        if finding.get("hint"):
+            screen.hint(finding["hint"])
+    for finding in report["warnings"]:
+        screen.line(f"note: {_place(finding)} {finding['message']}", "yellow")
+    if report["valid"]:
+        screen.good(f"valid · config_hash {report['config_hash'][:12]}…")
+
+
+def _place(finding: dict[str, Any]) -> str:
+    return ".".join(map(str, finding["loc"]))
