@@ -1,0 +1,157 @@
+"""Follow everything that one correlation id led to, as any program outside the service can.
+
+Reads the event topics with a consumer group of its own; needs nothing but aiokafka:
+
+    python examples/consume_events.py --bootstrap-servers 127.0.0.1:9092 --correlation-id my-request-1 --from-beginning
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord
+from aiokafka.errors import KafkaError
+
+EVENT_TOPICS = ("runtime-events", "registry-events", "ingestion-events", "artifacts-events", "gateway-events")
+CONNECT_SECONDS = 10
+JOIN_SECONDS = 30
+LONGEST_SUMMARY = 100
+
+
+class CannotFollow(Exception):
+    """Told to the user as it is."""
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Follow the events of one correlation id.")
+    parser.add_argument("--bootstrap-servers", default="127.0.0.1:9092", help="host:port of Kafka (%(default)s)")
+    parser.add_argument("--correlation-id", required=True, help="what to follow")
+    parser.add_argument("--prefix", default="", help="the installation's AES_TOPIC_PREFIX")
+    parser.add_argument("--from-beginning", action="store_true", help="also what has happened already")
+    parser.add_argument(
+        "--timeout", type=float, help="end after so many seconds without an event (default: go on until Ctrl-C)"
+    )
+    return parser.parse_args()
+
+
+async def connect(consumer: AIOKafkaConsumer, servers: str, prefix: str) -> None:
+    """Connect and subscribe to the event topics that exist. Raises ``CannotFollow``."""
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await consumer.start()
+            there = await consumer.topics()
+    except (KafkaError, OSError, TimeoutError) as problem:
+        raise CannotFollow(f"Kafka does not answer at {servers}: {problem or 'timed out'}") from problem
+    topics = [prefix + topic for topic in EVENT_TOPICS if prefix + topic in there]
+    if not topics:
+        raise CannotFollow(f"there are no event topics with the prefix {prefix!r} at {servers}")
+    consumer.subscribe(topics)
+    try:
+        async with asyncio.timeout(JOIN_SECONDS):
+            while not consumer.assignment():
+                await asyncio.sleep(0.1)
+    except TimeoutError as problem:
+        raise CannotFollow(f"Kafka at {servers} gave this consumer nothing to read in {JOIN_SECONDS} s") from problem
+
+
+async def follow(consumer: AIOKafkaConsumer, correlation_id: str, *, timeout: float | None) -> int:
+    """Print events until ``timeout`` seconds pass without one; returns how many there were."""
+    clock = asyncio.get_running_loop().time
+    seen: set[str] = set()
+    last = clock()
+    while timeout is None or clock() - last < timeout:
+        batches = await consumer.getmany(timeout_ms=200)
+        for headers, value in in_time_order(batches.values()):
+            # Headers are enough to pass over what is not meant, without decoding anything.
+            if headers.get("ce_correlationid") != correlation_id:
+                continue
+            # Delivery is at least once, so an event may come twice, with the same id.
+            if headers["ce_id"] in seen:
+                continue
+            seen.add(headers["ce_id"])
+            last = clock()
+            print(line(headers, value), flush=True)
+    return len(seen)
+
+
+def in_time_order(batches: Iterable[list[ConsumerRecord]]) -> list[tuple[dict[str, str], bytes]]:
+    """The records of several topics as one story; those without our headers are left out."""
+    events = []
+    for batch in batches:
+        for record in batch:
+            headers = {name: value.decode(errors="replace") for name, value in record.headers if value is not None}
+            if {"ce_id", "ce_type", "ce_time", "ce_correlationid"} <= headers.keys():
+                events.append((headers, record.value or b""))
+    return sorted(events, key=lambda event: event[0]["ce_time"])
+
+
+def line(headers: dict[str, str], value: bytes) -> str:
+    """``aes.runtime.turn.completed.v1`` is the event ``turn.completed`` of the service ``runtime``."""
+    parts = headers["ce_type"].split(".")
+    service, name = (parts[1], ".".join(parts[2:-1])) if len(parts) > 3 else ("?", headers["ce_type"])
+    if "ce_dataref" in headers:
+        summary = "(payload too large for the bus; its owner has it)"
+    else:
+        try:
+            summary = summarize(name, json.loads(value))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            summary = "(a payload of a newer kind)"
+    if len(summary) > LONGEST_SUMMARY:
+        summary = summary[: LONGEST_SUMMARY - 1] + "…"
+    return f"{headers['ce_time']}  {service:<9} {name:<26} {summary}"
+
+
+def summarize(name: str, payload: dict[str, Any]) -> str:
+    """What matters of an event, in a few words."""
+    if "error" in payload:
+        return f"{payload['error']['type']}: {payload['error']['message']}"
+    if name == "turn.completed":
+        usage = payload["usage"]
+        text = " ".join(payload["response"]["content"].split())
+        return f"{usage['input_tokens']}+{usage['output_tokens']} tokens: {text}"
+    if name.startswith("turn.tool_call."):
+        rest = payload.get("output") or payload.get("reason") or json.dumps(payload.get("arguments", {}))
+        return f"{payload['name']} → {rest}" if "arguments" not in payload else f"{payload['name']} {rest}"
+    if "agent" in payload:
+        agent = payload["agent"]
+        return f"{agent['agent_key']} {agent['version_number']}"
+    return " ".join(f"{key}={value}" for key, value in payload.items() if isinstance(value, str | int | float))
+
+
+async def main() -> int:
+    options = arguments()
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=options.bootstrap_servers,
+        # A group of one's own: nobody else's reading is disturbed, and nobody disturbs it.
+        group_id=f"{options.prefix}example-{uuid.uuid4()}",
+        auto_offset_reset="earliest" if options.from_beginning else "latest",
+        enable_auto_commit=False,
+    )
+    try:
+        await connect(consumer, options.bootstrap_servers, options.prefix)
+        print(f"following {options.correlation_id} …", file=sys.stderr, flush=True)
+        found = await follow(consumer, options.correlation_id, timeout=options.timeout)
+    except CannotFollow as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 1
+    except KafkaError as problem:
+        print(f"error: the connection to Kafka failed: {problem!r}", file=sys.stderr)
+        return 1
+    finally:
+        await consumer.stop()
+    if found == 0:
+        hint = "" if options.from_beginning else "; --from-beginning also shows what has happened already"
+        print(f"no event of {options.correlation_id} within {options.timeout:g} s{hint}", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(asyncio.run(main()))
+    except KeyboardInterrupt:
+        sys.exit(130)

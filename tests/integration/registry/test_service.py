@@ -1,0 +1,142 @@
+"""The whole registry on a real broker, followed from outside by the consumer in ``examples``."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from libs.contracts.commands.registry import CreateAgent, UpdateAgent
+from libs.contracts.envelope import Envelope
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Command
+from libs.contracts.timestamps import format_time
+from libs.eventing import create_topics
+from libs.service_defaults import Service
+from services.registry.bootstrap import build
+from services.registry.settings import RegistrySettings
+from tests.support.registry import configuration, identity
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "consume_events.py"
+
+
+@dataclass
+class RunningRegistry:
+    service: Service
+    kafka: str
+    prefix: str
+
+    async def send(self, command: Command, *, correlation_id: str, command_id: str) -> None:
+        now = datetime.now(UTC)
+        envelope = Envelope(
+            id=command_id,
+            type=command.TYPE,
+            source="/tests",
+            subject="subject",
+            time=format_time(now),
+            correlation_id=correlation_id,
+            company_id=identity().company_id,
+            expires_at=format_time(now + timedelta(minutes=1)),
+            identity=self.service.signer.sign(identity()),
+        )
+        sent = await self.service.producer.send(
+            command.TOPIC.name, correlation_id, command.encode(), envelope.headers()
+        )
+        await sent
+
+    async def ended(self, command_id: str) -> None:
+        """Wait until a command has its outcome."""
+        async with asyncio.timeout(30):
+            while await self.service.outbox.outcome(command_id) is None:
+                await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+async def registry(database_url: str, kafka: str, topic_prefix: str) -> AsyncIterator[RunningRegistry]:
+    await create_topics(kafka, topic_prefix)
+    settings = RegistrySettings.model_validate(
+        {
+            "database_url": SecretStr(database_url),
+            "signing_key": SecretStr("a key of tests, long enough to sign with"),
+            "kafka_bootstrap_servers": kafka,
+            "topic_prefix": topic_prefix,
+            "auto_migrate": True,
+            "runtime_url": "",
+            "ingestion_url": "",
+        }
+    )
+    service = build(settings)
+    running = asyncio.create_task(service.run())
+    async with asyncio.timeout(60):
+        while not service.producer.healthy:
+            assert not running.done(), running.result()
+            await asyncio.sleep(0.05)
+    yield RunningRegistry(service, kafka, topic_prefix)
+    service.stop()
+    await running
+
+
+async def follow(*options: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(EXAMPLE),
+        *options,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_an_outside_consumer_sees_each_event_of_its_correlation_once(registry: RunningRegistry) -> None:
+    agent_id, created, refused = new_id(), new_id(), new_id()
+    create = CreateAgent(agent_id=agent_id, agent=configuration(name="Desk"))
+    await registry.send(create, correlation_id="mine", command_id=created)
+    await registry.ended(created)
+    await registry.send(create, correlation_id="mine", command_id=created)
+    await registry.send(
+        CreateAgent(agent_id=new_id(), agent=configuration(name="Elsewhere")),
+        correlation_id="other",
+        command_id=new_id(),
+    )
+    await registry.send(
+        UpdateAgent(agent_id=agent_id, changes={"nmae": "x"}), correlation_id="mine", command_id=refused
+    )
+    await registry.ended(refused)
+
+    code, out, err = await follow(
+        *("--bootstrap-servers", registry.kafka, "--prefix", registry.prefix, "--correlation-id", "mine"),
+        *("--from-beginning", "--timeout", "4"),
+    )
+
+    assert (code, err.strip()) == (0, "following mine …")
+    lines = [line.split(maxsplit=3) for line in out.splitlines()]
+    assert [line[1:3] for line in lines] == [
+        ["registry", "agent.created"],
+        ["registry", "update_agent.rejected"],
+    ]
+    assert lines[0][3] == "desk 1.0.0"
+    assert "nmae" in lines[1][3]
+    assert lines[0][0].endswith("Z")
+
+
+async def test_a_consumer_is_told_what_is_wrong(registry: RunningRegistry) -> None:
+    nothing = await follow(
+        *("--bootstrap-servers", registry.kafka, "--prefix", registry.prefix),
+        *("--correlation-id", "none", "--timeout", "1"),
+    )
+    no_topics = await follow(*("--bootstrap-servers", registry.kafka, "--prefix", "nowhere-", "--correlation-id", "x"))
+    no_kafka = await follow("--bootstrap-servers", "127.0.0.1:1", "--correlation-id", "x")
+
+    assert nothing[0] == 3
+    assert "no event of none within 1 s; --from-beginning" in nothing[2]
+    assert no_topics[0] == 1
+    assert "no event topics with the prefix 'nowhere-'" in no_topics[2]
+    assert no_kafka[0] == 1
+    assert "Kafka does not answer at 127.0.0.1:1" in no_kafka[2]
+    assert "Traceback" not in no_kafka[2]
