@@ -37,6 +37,7 @@ from services.runtime.use_cases.conversation_limits import newest_history
 _CITED = re.compile(r"\[(\d{1,3})\]")
 _STEPS_USED_UP = "You have used up your steps. Answer now in text with what you have found, without calling tools."
 _NO_KNOWLEDGE = "knowledge bases are not available in this installation; the agent answers without them"
+_LONGEST_CALL_ID = 200
 _KNOWLEDGE_TOOL = "knowledge_search"
 
 
@@ -190,11 +191,11 @@ def _rounds(steps: Sequence[RecordedStep]) -> list[tuple[ModelAnswer, dict[str, 
 
 
 def _identified(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:
-    """Every call with an id of its own: some providers give none, or the same in every answer."""
+    """Every call with a short id of its own: some providers give none, or the same in every answer."""
     calls: list[ToolCall] = []
     taken = set(seen)
     for call in answer.tool_calls:
-        if not call.id or call.id in taken:
+        if not 0 < len(call.id) <= _LONGEST_CALL_ID or call.id in taken:
             call = replace(call, id=f"call_{new_id()}")
         taken.add(call.id)
         calls.append(call)

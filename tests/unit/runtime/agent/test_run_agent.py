@@ -89,6 +89,16 @@ async def test_react_agent_calls_tools_until_it_answers() -> None:
     assert tool.contexts[0].call_id == "c1"
 
 
+@pytest.mark.parametrize("given", ["", "x" * 3000])
+async def test_a_call_without_a_usable_id_gets_one(given: str) -> None:
+    answer = ModelAnswer("", (ToolCall(given, "echo", {"text": "a"}), ToolCall(given, "echo", {"text": "b"})))
+    model, journal = ScriptedModel(answer, answering("ok")), MemoryJournal()
+    await RunAgent(model, Toolbox(FakeTool())).run(agent_task(), journal)
+    ids = {result.call_id for result in journal.results()}
+    assert len(ids) == 2
+    assert all(0 < len(call_id) < 100 for call_id in ids)
+
+
 async def test_several_calls_run_side_by_side_within_a_bound() -> None:
     tool = FakeTool(delay=0.01)
     model = ScriptedModel(calling(*(("echo", {"text": str(n)}) for n in range(6))), answering("done"))
