@@ -28,8 +28,7 @@ def hold(screen: Screen, api: Api, agent: Agent, document: Document, number: int
     screen.heading(number, agent.part.title, "POST /api/v1/runtime/{session_id}/execute/")
     created = api.post("/sessions/", with_document(agent.configuration, document))
     talk = Talk(created["session_id"], agent)
-    model = agent.configuration.get("llm_config", {}).get("model", "builtin:extractive")
-    screen.line(f"session {talk.session_id} · {model}", "dim")
+    screen.line(f"session {talk.session_id} · {agent.model}", "dim")
     screen.line(f"{document.path}, {document.words:,} words, is part of its prompt", "dim")
     for question in agent.part.questions:
         screen.line()

@@ -1,7 +1,6 @@
 """Reads events from Kafka as any outside consumer may: by the headers, without a group of the service's."""
 
 import asyncio
-import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ _ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
 
 @dataclass(frozen=True)
 class RecordedEvent:
+    id: str
     type: str
     subject: str
     sequence: int
@@ -45,7 +45,8 @@ async def read_events(
     consumer = AIOKafkaConsumer(
         *(prefix + topic.name for topic in EVENT_TOPICS), bootstrap_servers=servers, enable_auto_commit=False
     )
-    found: list[RecordedEvent] = []
+    # Delivery is at least once: an event that comes twice has the same id.
+    found: dict[str, RecordedEvent] = {}
     open_turns = set(turns)
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -53,13 +54,14 @@ async def read_events(
             ends = await _rewind(consumer, since - _SLACK_SECONDS)
             while open_turns or not await _reached(consumer, ends):
                 for batch in (await consumer.getmany(timeout_ms=200)).values():
-                    found += [event for record in batch if (event := _event(record, prefix, correlation_id))]
-                open_turns -= {event.subject for event in found if event.name in _ENDS}
+                    events = [_event(record, prefix, correlation_id) for record in batch]
+                    found |= {event.id: event for event in events if event}
+                open_turns -= {event.subject for event in found.values() if event.name in _ENDS}
     except KafkaError as problem:
         raise OSError(str(problem) or type(problem).__name__) from problem
     finally:
         await consumer.stop()
-    return sorted(found, key=lambda event: (event.time, event.subject, event.sequence))
+    return sorted(found.values(), key=lambda event: (event.time, event.subject, event.sequence))
 
 
 async def _rewind(consumer: AIOKafkaConsumer, since: float) -> dict[TopicPartition, int]:
@@ -82,10 +84,11 @@ def _event(record: "ConsumerRecord[bytes, bytes]", prefix: str, correlation_id: 
     if headers.get("ce_correlationid") != correlation_id:
         return None
     return RecordedEvent(
+        id=headers["ce_id"],
         type=headers["ce_type"],
         subject=headers["ce_subject"],
         sequence=int(headers.get("ce_sequence", "0")),
-        time=headers.get("ce_time") or time.strftime("%FT%TZ", time.gmtime(record.timestamp / 1000)),
+        time=headers["ce_time"],
         causation_id=headers.get("ce_causationid"),
         place=f"{record.topic.removeprefix(prefix)}[{record.partition}]@{record.offset}",
     )

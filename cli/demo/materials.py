@@ -29,6 +29,11 @@ class Agent:
     text: str
     configuration: dict[str, Any]
     part: Part
+    model_replaced: bool
+
+    @property
+    def model(self) -> str:
+        return str(self.configuration.get("llm_config", {}).get("model", "builtin:extractive"))
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ def _agent(part: Part, model: str | None) -> Agent:
         raise StackError(f"{part.agent} holds no agent configuration.", "Restore the file from the repository.")
     if model is not None:
         configuration["llm_config"] = {**configuration.get("llm_config", {}), "model": model}
-    return Agent(part.agent, text, configuration, part)
+    return Agent(part.agent, text, configuration, part, model is not None)
 
 
 def _read(path: str) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-DOCUMENT = "examples/documents/lighthouse.md"
+DOCUMENT = "examples/documents/skarholm-line-handbook.md"
 BROKEN = "examples/agents/broken.yaml"
 
 
@@ -16,6 +16,21 @@ class Part:
 
 
 AGENTS = (
-    Part("Talk with an llm_agent about a document", "examples/agents/assistant.yaml", ("What is this about?",)),
-    Part("Let a react_agent use tools", "examples/agents/analyst.yaml", ("What is 17.5 % of 1280?",)),
+    Part(
+        "Talk with an llm_agent about a document",
+        "examples/agents/assistant.yaml",
+        (
+            "When was the Skarholm Line founded, and by whom?",
+            "What is paid back when a crossing arrives late?",
+            "And who is the harbour master?",
+        ),
+    ),
+    Part(
+        "Let a react_agent use tools",
+        "examples/agents/analyst.yaml",
+        (
+            "Two adults and two children take the car to Skarholm and back. What is 2 * (245 + 84 + 2 * 42)?",
+            "What time is it in Oslo now?",
+        ),
+    ),
 )

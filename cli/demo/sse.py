@@ -14,7 +14,8 @@ class ServerEvent:
 
 def events_in(lines: Iterable[str]) -> Iterator[ServerEvent]:
     """The events in a stream's lines; comments, which keep the connection alive, are left out."""
-    name, data = "message", []
+    name = "message"
+    data: list[str] = []
     for line in lines:
         if line == "":
             if data:

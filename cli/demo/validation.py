@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import yaml
-
 from cli.demo.api import Api
 from cli.demo.materials import Library
 from cli.demo.screen import Screen
@@ -16,15 +14,16 @@ def show(screen: Screen, api: Api, library: Library) -> list[dict[str, Any]]:
     """Validate the broken file and the good ones; returns the reports."""
     screen.heading(1, "Validate agents given as YAML", f"POST /api/v1{_PATH}")
     screen.line(library.broken_path, "dim")
-    screen.quote(library.broken)
+    screen.quote(_without_comments(library.broken))
     reports = [{"file": library.broken_path, **api.post_yaml(_PATH, library.broken)}]
     show_report(screen, reports[0])
     for agent in library.agents:
         screen.line()
         screen.line(agent.path, "dim")
-        screen.quote(yaml.safe_dump(agent.configuration, sort_keys=False, allow_unicode=True, width=screen.width))
+        screen.quote(_without_comments(agent.text))
         report = {"file": agent.path, **api.post_yaml(_PATH, agent.text)}
-        if yaml.safe_load(agent.text) != agent.configuration:
+        if agent.model_replaced:
+            screen.line(f"with {agent.model} as its model", "cyan")
             report = {"file": agent.path, **api.post(_PATH, agent.configuration)}
         show_report(screen, report)
         if not report["valid"]:
@@ -42,6 +41,11 @@ def show_report(screen: Screen, report: dict[str, Any]) -> None:
         screen.line(f"note: {_place(finding)} {finding['message']}", "yellow")
     if report["valid"]:
         screen.good(f"valid · config_hash {report['config_hash'][:12]}…")
+
+
+def _without_comments(text: str) -> str:
+    lines = [line.split("  # ")[0].rstrip() for line in text.splitlines()]
+    return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
 
 
 def _place(finding: dict[str, Any]) -> str:
