@@ -23,6 +23,9 @@ COMMANDS = {
     "status": Entry("cli.status", "Show what runs, where, and whether it is ready."),
     "logs": Entry("cli.logs", "Show the logs of the embedded stack."),
     "check": Entry("cli.check", "Run the linters, the type check and the import rules."),
+    "companies": Entry("cli.administration.companies", "Manage the companies that use the service."),
+    "users": Entry("cli.administration.users", "Manage the users of a company."),
+    "keys": Entry("cli.administration.keys", "Manage API keys."),
     "test": Entry("cli.test", "Run the test suite."),
     "topics": Entry("cli.topics", "Manage the topics on the bus."),
 }

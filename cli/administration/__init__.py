@@ -1,0 +1,1 @@
+"""Companies, users and keys, worked on in the gateway's own database."""

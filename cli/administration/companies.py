@@ -1,0 +1,57 @@
+"""`aes companies`."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.administration.office import DatabaseUrl, run, show
+from cli.terminal import Json, print_json
+
+if TYPE_CHECKING:
+    from services.gateway.domain.accounts import Company
+
+app = typer.Typer(help="Manage the companies that use the service.", no_args_is_help=True)
+
+
+@app.callback()
+def companies() -> None:
+    """Manage the companies that use the service."""
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="A name that no other company has.")],
+    rate_limit: Annotated[
+        int, typer.Option("--rate-limit", min=0, help="Requests a minute of each key; 0 for no limit.")
+    ] = 600,
+    database_url: DatabaseUrl = None,
+    json_output: Json = False,
+) -> None:
+    """Create a company."""
+    company = run(lambda office: office.create_company(name, rate_limit=rate_limit or None), database_url, json_output)
+    if json_output:
+        print_json(_as_json(company))
+    else:
+        show(("id", "name"), [(company.id, company.name)])
+
+
+@app.command("list")
+def list_all(database_url: DatabaseUrl = None, json_output: Json = False) -> None:
+    """List the companies."""
+    found = run(lambda office: office.companies(), database_url, json_output)
+    if json_output:
+        print_json({"companies": [_as_json(company) for company in found]})
+    else:
+        rows = [(company.id, company.name, company.rate_limit or "no limit") for company in found]
+        show(("id", "name", "requests a minute"), rows)
+
+
+def _as_json(company: "Company") -> dict[str, Any]:
+    from libs.contracts.timestamps import format_time
+
+    return {
+        "id": company.id,
+        "name": company.name,
+        "rate_limit": company.rate_limit,
+        "created_at": format_time(company.created_at),
+    }

@@ -1,0 +1,131 @@
+"""`aes keys`."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.administration.expiry import parse_expiry
+from cli.administration.office import Company, DatabaseUrl, run, show
+from cli.terminal import Json, note, print_json
+
+if TYPE_CHECKING:
+    from services.gateway.domain.accounts import ApiKey
+    from services.gateway.use_cases.manage_keys import IssuedKey
+
+app = typer.Typer(help="Manage API keys.", no_args_is_help=True)
+KeyId = Annotated[str, typer.Argument(help="Id of the key.")]
+
+
+@app.callback()
+def keys() -> None:
+    """Manage API keys."""
+
+
+@app.command()
+def create(
+    company: Company,
+    user: Annotated[str, typer.Option("--user", help="Name or id of the user.")],
+    scopes: Annotated[str, typer.Option("--scopes", help="Scopes separated by commas, or 'all'.")] = "all",
+    expires: Annotated[
+        str, typer.Option("--expires", help="A span such as 90d or 12h, a date, a timestamp, or 'never'.")
+    ] = "90d",
+    name: Annotated[str, typer.Option("--name", help="What the key is for.")] = "",
+    rate_limit: Annotated[
+        int | None, typer.Option("--rate-limit", min=1, help="Requests a minute; else the company's.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    json_output: Json = False,
+) -> None:
+    """Make an API key. Its secret is shown this once."""
+    from services.gateway.domain.accounts import ALL_SCOPES
+
+    expires_at = parse_expiry(expires, datetime.now(UTC))
+    wanted = frozenset(scope.strip() for scope in scopes.split(",")) if scopes != "all" else ALL_SCOPES
+    issued = run(
+        lambda office: office.create_key(
+            company, user, scopes=wanted, expires_at=expires_at, name=name, rate_limit=rate_limit
+        ),
+        database_url,
+        json_output,
+    )
+    _show_issued(issued, json_output)
+
+
+@app.command("list")
+def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
+    """List the keys of a company, also those that are no longer valid."""
+    found = run(lambda office: office.keys(company), database_url, json_output)
+    if json_output:
+        print_json({"api_keys": [_as_json(key) for key in found]})
+        return
+    now = datetime.now(UTC)
+    rows = [(key.id, key.prefix, key.name, _state(key, now), key.expires_at, key.user_id) for key in found]
+    show(("id", "prefix", "name", "state", "expires", "user"), rows)
+
+
+@app.command()
+def rotate(
+    key_id: KeyId,
+    grace: Annotated[
+        int, typer.Option("--grace", min=0, max=2_592_000, help="Seconds for which the old key stays valid.")
+    ] = 86_400,
+    expires: Annotated[
+        str | None, typer.Option("--expires", help="As for create; else the new key lives as long as the old one.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    json_output: Json = False,
+) -> None:
+    """Replace a key by a new one; both are valid for a grace period."""
+    expires_at = parse_expiry(expires, datetime.now(UTC)) if expires else None
+    issued = run(
+        lambda office: office.rotate_key(key_id, grace_seconds=grace, expires_at=expires_at), database_url, json_output
+    )
+    _show_issued(issued, json_output)
+
+
+@app.command()
+def revoke(key_id: KeyId, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
+    """Revoke a key; it stops working at once."""
+    run(lambda office: office.revoke_key(key_id), database_url, json_output)
+    if json_output:
+        print_json({"id": key_id, "revoked": True})
+    else:
+        note("The key is revoked.")
+
+
+def _show_issued(issued: "IssuedKey", json_output: bool) -> None:
+    if json_output:
+        print_json({**_as_json(issued.key), "secret": issued.secret})
+        return
+    note(f"Key {issued.key.id}, valid until {issued.key.expires_at or 'it is revoked'}. The secret is shown this once:")
+    print(issued.secret)
+
+
+def _state(key: "ApiKey", now: datetime) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    if key.expires_at is not None and key.expires_at <= now:
+        return "expired"
+    return "rotated, in grace" if key.successor_id else "valid"
+
+
+def _as_json(key: "ApiKey") -> dict[str, Any]:
+    from libs.contracts.timestamps import format_time
+
+    def text(moment: datetime | None) -> str | None:
+        return None if moment is None else format_time(moment)
+
+    return {
+        "id": key.id,
+        "name": key.name,
+        "prefix": key.prefix,
+        "scopes": sorted(key.scopes),
+        "company_id": key.company_id,
+        "user_id": key.user_id,
+        "rate_limit": key.rate_limit,
+        "created_at": text(key.created_at),
+        "expires_at": text(key.expires_at),
+        "revoked_at": text(key.revoked_at),
+        "successor_id": key.successor_id,
+    }

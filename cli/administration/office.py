@@ -1,0 +1,80 @@
+"""Where the commands of operators find the gateway's database, and how their failures are told."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from cli.terminal import failures_explained
+from deploy.local.errors import StackError
+
+if TYPE_CHECKING:
+    from services.gateway.administration import Administration
+
+T = TypeVar("T")
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        envvar="AES_GATEWAY_DATABASE_URL",
+        help="Database of the gateway; else that of the embedded stack.",
+    ),
+]
+Company = Annotated[str, typer.Option("--company", help="Name or id of the company.")]
+
+
+def run(work: "Callable[[Administration], Awaitable[T]]", database_url: str | None, as_json: bool) -> T:
+    """Do the work in the gateway's database; ends the command with a readable message when it fails."""
+    with failures_explained(as_json):
+        return asyncio.run(_run(work, database_url or _url_of_stack()))
+
+
+async def _run(work: "Callable[[Administration], Awaitable[T]]", database_url: str) -> T:
+    import psycopg
+    from psycopg_pool import PoolTimeout
+
+    from libs.contracts.errors import ServiceError
+    from services.gateway.administration import administration
+
+    try:
+        async with administration(database_url) as office:
+            return await work(office)
+    except ServiceError as error:
+        raise StackError(error.message) from None
+    except psycopg.errors.UndefinedTable:
+        raise StackError(
+            "The database is not the gateway's, or not migrated.", "Run: python -m services.gateway migrate"
+        ) from None
+    except (psycopg.OperationalError, PoolTimeout):
+        raise StackError(
+            "The gateway's database cannot be reached.",
+            "Start the stack with: aes up, or name a database with --database-url.",
+        ) from None
+
+
+def _url_of_stack() -> str:
+    from deploy.local.credentials import Credentials
+    from deploy.local.home import Home
+    from deploy.local.stack import postgres_of
+
+    home = Home.from_environment()
+    if not home.credentials_file.exists():
+        raise StackError(
+            "There is no embedded stack and no database was named.",
+            "Start the stack with: aes up, or set AES_GATEWAY_DATABASE_URL.",
+        )
+    return postgres_of(home, Credentials.load_or_create(home.credentials_file)).url("gateway")
+
+
+def show(headings: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+    """A table on stdout."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row))
+    Console(highlight=False).print(table)
