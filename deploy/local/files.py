@@ -33,5 +33,8 @@ def tail(path: Path, lines: int, most_bytes: int = 256 * 1024) -> list[str]:
     if not path.exists():
         return []
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - most_bytes))
-        return file.read().decode(errors="replace").splitlines()[-lines:] if lines else []
+        skipped = max(0, path.stat().st_size - most_bytes)
+        file.seek(skipped)
+        found = file.read().decode(errors="replace").splitlines()
+    # The place to start at rarely is the start of a line.
+    return found[1 if skipped else 0 :][-lines:] if lines else []

@@ -113,15 +113,23 @@ class Postgres:
 
     async def complete(self, report: Report) -> None:
         """Create the roles and databases that are missing; no role may enter another's database."""
-        async with await psycopg.AsyncConnection.connect(self.administrator_url, autocommit=True) as connection:
+        async with await self._connect("postgres") as connection:
             existing = await connection.execute("SELECT datname FROM pg_database")
-            present = {row[0] for row in await existing.fetchall()}
-            for name, password in self.databases.items():
-                if name not in present:
-                    report(f"creating the database {name}")
-                    await _create_role(connection, name, password)
-                    await create_database(connection, name, owner=name)
+            missing = self.databases.keys() - {row[0] for row in await existing.fetchall()}
+            if missing:
+                # Only the administrator may add it, so it comes with the template of all databases.
+                async with await self._connect("template1") as template:
+                    await template.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            for name in sorted(missing):
+                report(f"creating the database {name}")
+                await _create_role(connection, name, self.databases[name])
+                await create_database(connection, name, owner=name)
+            for name in self.databases:
                 await _keep_others_out(connection, name)
+
+    async def _connect(self, database: str) -> Connection:
+        url = self.url(database, ADMINISTRATOR, self.password)
+        return await psycopg.AsyncConnection.connect(url, autocommit=True)
 
     @property
     def _data(self) -> Path:

@@ -1,0 +1,82 @@
+"""A PostgreSQL of the embedded stack, with its roles, apart from the one that other tests use."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from deploy.local.foreground import RunningPart, start
+from deploy.local.orphans import end_orphans
+from deploy.local.ports import choose_free
+from deploy.local.postgres import Postgres
+from deploy.local.processes import MARKER
+
+PASSWORDS = {"gateway": "g-secret", "runtime": "r-secret"}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Postgres:
+    return Postgres(
+        directory=tmp_path / "postgres",
+        log=tmp_path / "postgres.log",
+        port=choose_free(),
+        password="a-secret",
+        environment={**os.environ, MARKER: str(tmp_path)},
+        databases=PASSWORDS,
+    )
+
+
+@pytest.fixture
+async def running(server: Postgres) -> AsyncIterator[RunningPart]:
+    running = await start(server, lambda detail: None)
+    yield running
+    running.stop()
+
+
+@pytest.mark.usefixtures("running")
+async def test_a_role_enters_its_own_database_only(server: Postgres) -> None:
+    async with await psycopg.AsyncConnection.connect(server.url("gateway")) as connection:
+        await connection.execute("CREATE TABLE mine (id int)")
+    with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+        await psycopg.AsyncConnection.connect(server.url("runtime", "gateway", PASSWORDS["gateway"]))
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        await psycopg.AsyncConnection.connect(server.url("runtime", "runtime", PASSWORDS["gateway"]))
+
+
+@pytest.mark.usefixtures("running")
+async def test_a_role_may_use_vectors_in_its_database(server: Postgres) -> None:
+    async with await psycopg.AsyncConnection.connect(server.url("runtime")) as connection:
+        await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        found = await connection.execute("SELECT '[3,4]'::vector <-> '[0,0]'::vector")
+        assert await found.fetchone() == (5.0,)
+
+
+@pytest.mark.usefixtures("running")
+async def test_letters_beyond_ascii_have_cases(server: Postgres) -> None:
+    async with await psycopg.AsyncConnection.connect(server.url("runtime")) as connection:
+        found = await connection.execute("SELECT lower('ÄÉ')")
+        assert await found.fetchone() == ("äé",)
+
+
+async def test_committed_rows_survive_a_kill(server: Postgres, running: RunningPart) -> None:
+    async with await psycopg.AsyncConnection.connect(server.url("runtime")) as connection:
+        await connection.execute("CREATE TABLE kept AS SELECT 1 AS id")
+    running.process.send_signal(signal.SIGKILL)
+    running.process.wait()
+    end_orphans(server.directory.parent, server.directory)
+    again = await start(server, lambda detail: None)
+    try:
+        async with await psycopg.AsyncConnection.connect(server.url("runtime")) as connection:
+            found = await connection.execute("SELECT id FROM kept")
+            assert await found.fetchone() == (1,)
+    finally:
+        again.stop()
+
+
+async def test_a_server_without_supervisor_is_found_and_ended(server: Postgres, running: RunningPart) -> None:
+    assert end_orphans(server.directory.parent, server.directory) >= 1
+    assert running.process.wait(10) == 0
+    assert not await server.is_ready()
