@@ -34,9 +34,7 @@ def resolve(reference: str) -> Any:
 def test_it_is_asyncapi_3(rendered: dict[str, Any]) -> None:
     validator = jsonschema_rs.Draft7Validator(SCHEMA)
 
-    assert [
-        (list(error.instance_path), error.message[:500]) for error in validator.iter_errors(rendered)
-    ] == []
+    assert [(list(error.instance_path), error.message[:500]) for error in validator.iter_errors(rendered)] == []
 
 
 def test_every_reference_leads_somewhere() -> None:
@@ -62,9 +60,7 @@ def test_a_message_is_on_its_channel_and_its_examples_fit_its_schemas(name: str)
     assert message["examples"]
     for part in ("headers", "payload"):
         # AsyncAPI names a discriminator by its property, which plain JSON Schema ignores.
-        validator = jsonschema_rs.Draft202012Validator(
-            {**message[part], "components": DOCUMENT["components"]}
-        )
+        validator = jsonschema_rs.Draft202012Validator({**message[part], "components": DOCUMENT["components"]})
         for example in examples_of(name):
             assert [error.message for error in validator.iter_errors(example[part])] == []
 

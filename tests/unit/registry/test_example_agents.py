@@ -1,24 +1,42 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from libs.contracts.api.agents import ValidationReport
 from services.registry.use_cases.validate_configuration import Validation
 from tests.support.registry import FixedCatalogues, FixedKnowledgeBases, identity
 
-AGENTS = sorted((Path(__file__).parents[3] / "examples" / "agents").glob("*.yaml"))
+AGENTS = Path(__file__).parents[3] / "examples" / "agents"
+DOCUMENTS: dict[str, Any] = {file.stem: yaml.safe_load(file.read_text()) for file in sorted(AGENTS.glob("*.yaml"))}
 
 
-DOCUMENTS = [yaml.safe_load(file.read_text()) for file in AGENTS]
+async def report(name: str) -> ValidationReport:
+    return await Validation(FixedCatalogues(), FixedKnowledgeBases(None)).report(DOCUMENTS[name], identity())
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=[file.name for file in AGENTS])
-async def test_the_example_agents_are_valid_without_a_warning(document: dict[str, object]) -> None:
-    report = await Validation(FixedCatalogues(), FixedKnowledgeBases(None)).report(document, identity())
+@pytest.mark.parametrize("name", sorted(DOCUMENTS.keys() - {"broken"}))
+async def test_the_example_agents_are_valid_without_a_warning(name: str) -> None:
+    found = await report(name)
 
-    assert report.valid
-    assert (report.errors, report.warnings) == ([], [])
+    assert found.valid
+    assert (found.errors, found.warnings) == ([], [])
 
 
 def test_there_is_one_of_each_type() -> None:
-    assert {document["agent_type"] for document in DOCUMENTS} == {"llm_agent", "react_agent"}
+    types = {document["agent_type"] for name, document in DOCUMENTS.items() if name != "broken"}
+
+    assert types == {"llm_agent", "react_agent"}
+
+
+async def test_the_broken_example_is_told_how_to_mend_each_mistake() -> None:
+    found = await report("broken")
+
+    assert not found.valid
+    assert {".".join(map(str, error.loc)): error.hint for error in found.errors} == {
+        "agent_type": "did you mean react_agent?",
+        "system_prompt": "give a text; put quotes around a value that YAML reads as a number, a date or yes/no",
+        "llm_config.temprature": "did you mean temperature?",
+        "tools": "give a list of tool names, for example tools: [calculator]",
+    }
