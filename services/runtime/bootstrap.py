@@ -103,7 +103,8 @@ def build_worker(
         database, transactions, worker_id=worker_id, lease=settings.lease_seconds, turn_deadline=deadline
     )
     removal = FinishDeletion(PlainTransactions(outbox).begin, PostgresSessionWriter)
-    watch = WatchTurns(engine, takeover, removal, metrics, WatchRules(attempts=settings.turn_attempts))
+    rules = WatchRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
+    watch = WatchTurns(engine, takeover, removal, metrics, rules)
     engine.on_release = watch.wake
     backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
     policy = IntakePolicy(backlog, engine.free_slots, models.require_sight)

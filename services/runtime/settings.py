@@ -17,6 +17,7 @@ class RuntimeSettings(ServiceSettings):
     turn_deadline_seconds: float = Field(600.0, gt=0)
     turn_attempts: int = Field(3, ge=1)
     lease_seconds: float = Field(10.0, gt=0)
+    watch_interval_seconds: float = Field(1.0, gt=0)
     drain_seconds: float = Field(5.0, ge=0)
     http_get_hosts: str = ""
     """Hosts that the tool ``http_get`` may read, separated by commas; none by default."""

@@ -1,0 +1,54 @@
+"""Runtime nodes on a database of their own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from libs.eventing import MemoryBus
+from libs.persistence import migrate
+from services.runtime.bootstrap import MIGRATIONS
+from services.runtime.domain.tools import Tool, Toolbox
+from tests.support.agent_fakes import FakeTool
+from tests.support.runtime_nodes import Node, ObedientModel
+
+StartNode = Callable[..., Awaitable[Node]]
+
+
+@pytest.fixture
+def bus() -> MemoryBus:
+    return MemoryBus()
+
+
+@pytest.fixture
+def model() -> ObedientModel:
+    return ObedientModel()
+
+
+@pytest.fixture
+def tools() -> list[Tool]:
+    return [FakeTool("echo"), FakeTool("careful", safe_to_repeat=False)]
+
+
+@pytest.fixture
+async def start_node(
+    database_url: str, bus: MemoryBus, model: ObedientModel, tools: list[Tool]
+) -> AsyncIterator[StartNode]:
+    """Starts further processes on the same database."""
+    await asyncio.to_thread(migrate, database_url, MIGRATIONS)
+    nodes: list[Node] = []
+
+    async def start(*, watching: bool = True, **settings: object) -> Node:
+        node = Node(database_url, bus, model, Toolbox(*tools), **settings)
+        nodes.append(node)
+        await node.start(watching=watching)
+        return node
+
+    yield start
+    for node in nodes:
+        await node.close()
+
+
+@pytest.fixture
+async def node(start_node: StartNode) -> Node:
+    return await start_node()

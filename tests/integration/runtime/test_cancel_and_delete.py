@@ -1,0 +1,192 @@
+"""Cancelling turns and deleting sessions, also against what happens at the same moment."""
+
+import asyncio
+
+import pytest
+
+from libs.contracts.commands.runtime import CreateSession
+from libs.contracts.identifiers import new_id
+from tests.support.agent_fakes import FakeTool, answering, calling
+from tests.support.runtime_nodes import Node, ObedientModel, person, until
+
+
+async def test_cancelling_a_running_turn_stops_it_and_starts_the_next(node: Node, model: ObedientModel) -> None:
+    session = await node.create_session()
+    model.shut("stuck")
+    first, second = await node.execute(session, "stuck"), await node.execute(session, "next")
+    command = await node.cancel(session, first)
+    assert (await node.outcome(command))[0] == "cancel_turn.accepted"
+    assert await node.names(first) == ["turn.started", "turn.cancelled"]
+    await node.ended(second)
+    assert first not in node.worker.engine.held
+    assert [text for _, text in await node.history(session)] == ["stuck", "next", "re: next"]
+
+
+async def test_cancelling_a_queued_turn_ends_it_at_once(node: Node, model: ObedientModel) -> None:
+    session = await node.create_session()
+    model.shut("stuck")
+    first, second = await node.execute(session, "stuck"), await node.execute(session, "never")
+    await node.cancel(session, second)
+    assert await node.names(second) == ["turn.queued", "turn.cancelled"]
+    model.open("stuck")
+    await node.ended(first)
+    assert model.asked == ["stuck"]
+
+
+async def test_a_turn_of_another_worker_is_stopped_too(node: Node, start_node, model: ObedientModel) -> None:
+    other = await start_node()
+    session = await node.create_session()
+    model.shut("stuck")
+    turn_id = await node.execute(session, "stuck")
+    await other.cancel(session, turn_id)
+    await until(lambda: turn_id not in node.worker.engine.held)
+    await until(lambda: _released(node, turn_id))
+
+
+async def _released(node: Node, turn_id: str) -> bool:
+    return (await node.turn(turn_id))["worker_id"] is None
+
+
+async def test_what_has_ended_cannot_be_cancelled(node: Node) -> None:
+    session = await node.create_session()
+    turn_id = await node.execute(session, "hello")
+    await node.ended(turn_id)
+    name, payload = await node.outcome(await node.cancel(session, turn_id))
+    assert (name, payload["error"]["type"]) == ("cancel_turn.rejected", "conflict_error")
+    assert (await node.names(turn_id))[-1] == "turn.completed"
+
+
+@pytest.mark.parametrize("who", [person("bob"), person("alice", "company-2")])
+async def test_turns_of_others_cannot_be_cancelled(node: Node, model: ObedientModel, who) -> None:
+    session = await node.create_session()
+    model.shut("stuck")
+    turn_id = await node.execute(session, "stuck")
+    _, payload = await node.outcome(await node.cancel(session, turn_id, who))
+    assert payload["error"]["type"] == "not_found_error"
+    mine = await node.create_session(who)
+    _, payload = await node.outcome(await node.cancel(mine, turn_id, who))
+    assert payload["error"]["type"] == "not_found_error"
+    assert (await node.turn(turn_id))["status"] == "running"
+
+
+async def test_cancel_against_completion_has_one_winner(node: Node, start_node, model: ObedientModel) -> None:
+    """Forty races; whoever wins, the turn has one outcome and the cancel command the matching one."""
+    other = await start_node()
+    wins = set()
+    for number in range(40):
+        session = await node.create_session()
+        text = f"race {number}"
+        model.shut(text)
+        turn_id = await node.execute(session, text)
+        await until(lambda text=text: text in model.asked)
+        cancelling = asyncio.create_task(other.cancel(session, turn_id))
+        await asyncio.sleep(0.001 * (number % 12))
+        model.open(text)
+        command = await cancelling
+        [turn] = await node.ended(turn_id)
+        outcome, _ = await node.outcome(command)
+        last = (await node.names(turn_id))[-1]
+        assert (turn["status"], outcome, last) in (
+            ("completed", "cancel_turn.rejected", "turn.completed"),
+            ("cancelled", "cancel_turn.accepted", "turn.cancelled"),
+        )
+        assert (("assistant", f"re: {text}") in await node.history(session)) == (turn["status"] == "completed")
+        wins.add(turn["status"])
+    assert wins == {"completed", "cancelled"}, "both sides must have had their chance"
+
+
+async def test_deleting_a_quiet_session_removes_everything_at_once(node: Node) -> None:
+    session = await node.create_session()
+    turn_id = await node.execute(session, "hello")
+    await node.ended(turn_id)
+    command = await node.delete(session)
+    assert await node.names(command) == ["session.deleted"]
+    for table in ("sessions WHERE id", "turns WHERE session_id", "messages WHERE session_id"):
+        assert await node.rows(f"SELECT 1 FROM {table} = %s", session) == []
+    assert await node.reads.session(session, person()) is None
+    _, payload = await node.outcome(await node.delete(session))
+    assert payload["error"]["type"] == "not_found_error"
+    _, payload = await node.outcome(await node.execute(session, "late"))
+    assert payload["error"]["type"] == "not_found_error"
+
+
+async def test_a_deleted_session_is_not_created_again(node: Node) -> None:
+    session = await node.create_session()
+    await node.delete(session)
+    config = {"agent_type": "llm_agent"}
+    command = await node.deliver(CreateSession(session_id=session, agent_config=config, config_hash="h"))
+    assert (await node.outcome(command))[0] == "create_session.rejected"
+    assert await node.reads.session(session, person()) is None
+
+
+async def test_deleting_waits_for_the_running_execution(node: Node, start_node, model: ObedientModel) -> None:
+    """While the other process cannot be told, the session stays in deletion and refuses turns."""
+    worker = await start_node(watching=False, lease_seconds=30.0)
+    session = await node.create_session()
+    model.shut("stuck")
+    running, waiting = await worker.execute(session, "stuck"), await worker.execute(session, "waiting")
+    command = await node.delete(session)
+    assert await node.names(running) == ["turn.started", "turn.cancelled"]
+    assert await node.names(waiting) == ["turn.queued", "turn.cancelled"]
+    seen = await node.reads.session(session, person())
+    assert seen is not None
+    assert seen.status == "deleting"
+    _, payload = await node.outcome(await node.execute(session, "more"))
+    assert payload["error"]["type"] == "conflict_error"
+    _, payload = await node.outcome(await node.delete(session))
+    assert payload["error"]["type"] == "not_found_error"
+    await node.worker.watch.look()
+    assert await node.names(command) == []
+    await worker.worker.watch.look()
+    assert (await node.outcome(command))[0] == "session.deleted"
+    assert worker.worker.engine.held == {}
+    assert await node.reads.session(session, person()) is None
+
+
+async def test_nothing_is_written_after_a_deletion(node: Node, model: ObedientModel, tools: list[FakeTool]) -> None:
+    """A tool call that ends while its session is deleted leaves no trace."""
+    session = await node.create_session(agent_type="react_agent", tools=["echo"])
+    model.scripts["work"] = [calling(("echo", {"text": "x"})), answering("done")]
+    tools[0]._delay = 0.2
+    turn_id = await node.execute(session, "work")
+    await until(lambda: tools[0].running)
+    command = await node.delete(session)
+    await node.outcome(command)
+    assert tools[0].running == 0
+    assert await node.rows("SELECT 1 FROM steps WHERE turn_id = %s", turn_id) == []
+    assert await node.rows("SELECT 1 FROM messages WHERE session_id = %s", session) == []
+    assert (await node.names(turn_id))[-1] == "turn.cancelled"
+
+
+async def test_a_turn_of_a_deleted_session_repeats_its_outcome(node: Node) -> None:
+    session = await node.create_session()
+    turn_id = await node.execute(session, "hello")
+    await node.ended(turn_id)
+    await node.delete(session)
+    await node.execute(session, "hello", command_id=turn_id)
+    assert await node.names(turn_id) == ["turn.started", "turn.completed"]
+    assert await node.turn(turn_id) == {}
+
+
+async def test_deleting_against_executing_leaves_nothing_behind(node: Node, start_node) -> None:
+    other = await start_node()
+    for _ in range(15):
+        session = await node.create_session()
+        *turns, command = await asyncio.gather(
+            node.execute(session, "a"), other.execute(session, "b"), node.delete(session)
+        )
+        assert (await node.outcome(command))[0] == "session.deleted"
+        for turn_id in turns:
+            assert (await node.outcome(turn_id))[0] in (
+                "turn.completed",
+                "turn.cancelled",
+                "execute_turn.rejected",
+            )
+        assert await node.rows("SELECT 1 FROM turns WHERE session_id = %s", session) == []
+    assert await node.rows("SELECT 1 FROM messages") == []
+
+
+async def test_a_turn_id_from_nowhere_is_unknown(node: Node) -> None:
+    session = await node.create_session()
+    _, payload = await node.outcome(await node.cancel(session, new_id()))
+    assert payload["error"]["type"] == "not_found_error"

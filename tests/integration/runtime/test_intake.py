@@ -1,0 +1,143 @@
+"""What is refused at intake, and that a bad command does not harm its neighbours."""
+
+import asyncio
+
+import pytest
+
+from libs.contracts.identifiers import new_id
+from libs.eventing import MemoryBus
+from tests.support.runtime_nodes import Node, ObedientModel, person, published, until
+
+TEXT = {"type": "text", "text": "what is this?"}
+IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}
+
+
+async def refusal(node: Node, turn_id: str) -> str:
+    name, payload = await node.outcome(turn_id)
+    assert name == "execute_turn.rejected"
+    assert await node.turn(turn_id) == {}
+    return str(payload["error"]["type"])
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [person("bob"), person("alice", "company-2"), person("bob", "company-1", "company:read")],
+    ids=["another user", "another company", "a reader of the company"],
+)
+async def test_sessions_of_others_are_unknown(node: Node, caller) -> None:
+    session = await node.create_session()
+    assert await refusal(node, await node.execute(session, "hello", caller)) == "not_found_error"
+    assert await node.history(session) == []
+
+
+async def test_who_may_write_the_company_may_speak_in_its_sessions(node: Node) -> None:
+    session = await node.create_session()
+    turn_id = await node.execute(session, "hello", person("boss", "company-1", "company:write"))
+    await node.ended(turn_id)
+    assert (await node.names(turn_id))[-1] == "turn.completed"
+
+
+@pytest.mark.parametrize("session", [new_id(), "no id at all", "'; --"])
+async def test_an_unknown_session_is_not_found(node: Node, session: str) -> None:
+    assert await refusal(node, await node.execute(session, "hello")) == "not_found_error"
+
+
+async def test_a_refusal_is_repeated_with_its_first_id(node: Node, bus: MemoryBus) -> None:
+    command_id = new_id()
+    for _ in range(2):
+        await node.execute(new_id(), "hello", command_id=command_id)
+    await until(lambda: len(published(bus, command_id)) == 2)
+    assert len({envelope.id for envelope in published(bus, command_id)}) == 1
+
+
+async def test_a_refused_command_stays_refused_when_it_would_be_welcome_later(start_node, model: ObedientModel) -> None:
+    node = await start_node(max_turns_per_session=1)
+    session = await node.create_session()
+    model.shut("first")
+    first = await node.execute(session, "first")
+    second = await node.execute(session, "second")
+    assert await refusal(node, second) == "rate_limit_error"
+    model.open("first")
+    await node.ended(first)
+    await node.execute(session, "second", command_id=second)
+    assert await node.turn(second) == {}
+    assert model.asked == ["first"]
+
+
+async def test_a_session_takes_only_so_many_turns(start_node, model: ObedientModel) -> None:
+    node = await start_node(max_turns_per_session=3)
+    session = await node.create_session()
+    model.shut("all")
+    results = await asyncio.gather(*[node.execute(session, "all") for _ in range(5)])
+    refused = [turn_id for turn_id in results if not await node.turn(turn_id)]
+    assert len(refused) == 2
+    _, payload = await node.outcome(refused[0])
+    assert payload["error"]["type"] == "rate_limit_error"
+    assert payload["error"]["retry_after"] > 0
+
+
+async def test_a_company_takes_only_so_many_turns_and_harms_no_other(start_node, model: ObedientModel) -> None:
+    node = await start_node(max_turns_per_company=3)
+    model.shut("all")
+    turns = [await node.execute(await node.create_session(), "all") for _ in range(4)]
+    assert await refusal(node, turns[3]) == "rate_limit_error"
+    stranger = person("zoe", "company-2")
+    turn_id = await node.execute(await node.create_session(stranger), "hello", stranger)
+    await node.ended(turn_id)
+
+
+async def test_blocks_of_text_and_images_are_taken(node: Node, model: ObedientModel) -> None:
+    session = await node.create_session()
+    turn_id = await node.execute(session, [TEXT, IMAGE])
+    await node.ended(turn_id)
+    page = await node.reads.messages(session, person(), limit=10, offset=0)
+    assert page is not None
+    assert page.messages[0].content == "what is this?"
+    assert page.messages[0].content_blocks == [TEXT, IMAGE]
+    await node.ended(await node.execute(session, "and now?"))
+    assert [len(m.parts) for m in model.requests[-1].messages[::2]] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "file", "source": {"artifact_id": "a"}},
+        {"type": "image", "url": "https://example.com/a"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+    ],
+)
+async def test_blocks_that_cannot_be_taken_are_named(node: Node, block) -> None:
+    session = await node.create_session()
+    name, payload = await node.outcome(await node.execute(session, [TEXT, block]))
+    assert (name, payload["error"]["type"]) == ("execute_turn.rejected", "validation_error")
+    assert payload["error"]["details"][0]["loc"] == ["content", 1]
+
+
+async def test_an_image_for_a_model_that_cannot_see_is_refused(node: Node) -> None:
+    session = await node.create_session(llm_config={"model": "blind:model"})
+    assert await refusal(node, await node.execute(session, [TEXT, IMAGE])) == "validation_error"
+
+
+async def test_one_bad_command_does_not_fail_its_batch(node: Node, model: ObedientModel) -> None:
+    """A turn id that is also a known event subject breaks the statement, not just its own row."""
+    sessions = [await node.create_session() for _ in range(6)]
+    bad = new_id()
+    await node.rows(
+        "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload,"
+        " writer) VALUES ('e', 't', 'runtime-events', %s, 1, 'c', 'c', false, '', 'w') RETURNING id",
+        bad,
+    )
+    good = [node.execute(session, "fine") for session in sessions[:5]]
+    results = await asyncio.gather(*good[:2], node.execute(sessions[5], "bad", command_id=bad), *good[2:],
+                                   return_exceptions=True)  # fmt: skip
+    assert [isinstance(result, Exception) for result in results] == [False, False, True, False, False, False]
+    await node.ended(*[result for result in results if isinstance(result, str)])
+    assert sorted(model.asked) == ["fine"] * 5
+
+
+async def test_commands_that_arrive_together_share_transactions(node: Node, model: ObedientModel) -> None:
+    sessions = [await node.create_session() for _ in range(20)]
+    model.shut("all")
+    turns = await asyncio.gather(*[node.execute(session, "all") for session in sessions])
+    rows = await node.rows("SELECT count(DISTINCT xmin::text) FROM turns WHERE id = ANY(%s)", turns)
+    assert rows[0][0] < 10

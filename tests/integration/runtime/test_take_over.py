@@ -1,0 +1,299 @@
+"""Workers that die, freeze, lose the database or leave: every turn ends once, nothing finished is done again."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from libs.contracts.identifiers import new_id
+from services.runtime.domain.turns import Stray
+from tests.support.agent_fakes import FakeTool, answering, calling
+from tests.support.runtime_nodes import Node, ObedientModel, person, until
+
+
+async def held_by(node: Node, turn_id: str) -> str | None:
+    return (await node.turn(turn_id)).get("worker_id")
+
+
+async def test_turns_of_a_dead_worker_end_once_elsewhere(start_node, model: ObedientModel) -> None:
+    dead, other = await start_node(), await start_node()
+    sessions = [await dead.create_session() for _ in range(20)]
+    model.shut("work")
+    turns = await asyncio.gather(*[dead.execute(session, "work") for session in sessions])
+    await until(lambda: len(model.asked) == 20)
+    await dead.crash()
+    await until(lambda: len(other.worker.engine.held) == 20)
+    model.open("work")
+    for turn, session in zip(await other.ended(*turns), sessions, strict=True):
+        assert (turn["status"], turn["attempt"], turn["fence"]) == ("completed", 2, 2)
+        assert await other.names(turn["id"]) == ["turn.started", "turn.restarted", "turn.completed"]
+        assert await other.history(session) == [("user", "work"), ("assistant", "re: work")]
+
+
+async def test_a_live_worker_keeps_its_turns(start_node, model: ObedientModel) -> None:
+    node, other = await start_node(), await start_node()
+    session = await node.create_session()
+    model.shut("work")
+    turn_id = await node.execute(session, "work")
+    await asyncio.sleep(2.5)  # more than two lease times
+    await other.worker.watch.look()
+    assert (await node.turn(turn_id))["attempt"] == 1
+    assert turn_id in node.worker.engine.held
+
+
+async def test_a_resumed_turn_repeats_no_finished_tool_call(
+    start_node, model: ObedientModel, tools: list[FakeTool]
+) -> None:
+    """The worker dies after the tool's result was recorded, while the model is asked a second time."""
+    dead, other = await start_node(), await start_node()
+    session = await dead.create_session(agent_type="react_agent", tools=["echo"])
+    model.scripts["work"] = [calling(("echo", {"text": "x"})), answering("never heard"), answering("done")]
+    turn_id = await dead.execute(session, "work")
+    await until(lambda: tools[0].running or len(tools[0].contexts))
+    model.shut("work")
+    await until(lambda: len(model.asked) == 2)
+    model.scripts["work"] = [answering("done")]
+    await dead.crash()
+    await until(lambda: turn_id in other.worker.engine.held)
+    model.open("work")
+    [turn] = await other.ended(turn_id)
+    assert len(tools[0].contexts) == 1
+    assert turn["usage"]["model_calls"] == 2
+    events = await other.events(turn_id)
+    assert [name for name, _ in events] == [
+        "turn.started", "turn.tool_call.started", "turn.tool_call.completed", "turn.restarted", "turn.completed",
+    ]  # fmt: skip
+    assert events[3][1]["resumed_from_step"] == 1
+    assert [call["status"] for call in events[4][1]["response"]["tool_calls"]] == ["completed"]
+
+
+@pytest.mark.parametrize(("tool", "times", "status"), [("echo", 2, "completed"), ("careful", 1, "unknown")])
+async def test_a_call_whose_result_was_lost_is_repeated_only_when_that_is_safe(
+    start_node, model: ObedientModel, tools: list[FakeTool], tool: str, times: int, status: str
+) -> None:
+    dead, other = await start_node(), await start_node()
+    session = await dead.create_session(agent_type="react_agent", tools=[tool])
+    model.scripts["work"] = [calling((tool, {"text": "x"})), answering("done")]
+    used = next(each for each in tools if each.definition.name == tool)
+    used._delay = 60.0
+    turn_id = await dead.execute(session, "work")
+    await until(lambda: used.running)
+    used._delay = 0.0
+    await dead.crash()
+    await other.ended(turn_id)
+    assert len(used.contexts) == times
+    assert len({context.call_id for context in used.contexts}) == 1
+    [call] = (await other.events(turn_id))[-1][1]["response"]["tool_calls"]
+    assert call["status"] == status
+
+
+async def test_a_frozen_worker_that_wakes_up_changes_nothing(
+    start_node, model: ObedientModel, tools: list[FakeTool]
+) -> None:
+    """It wakes with a tool result and a reply in its hands, long after another took its turn."""
+    frozen, other = await start_node(), await start_node()
+    session = await frozen.create_session(agent_type="react_agent", tools=["echo"])
+    model.scripts["work"] = [calling(("echo", {"text": "x"}))]
+    tools[0]._delay = 0.3
+    turn_id = await frozen.execute(session, "work")
+    await until(lambda: tools[0].running)
+    frozen.database.held = asyncio.Event()
+    model.shut("work")
+    await until(lambda: turn_id in other.worker.engine.held)
+    assert tools[0].running == 0 or await until(lambda: tools[0].running <= 1)
+    frozen.database.held.set()
+    frozen.database.held = None
+    await until(lambda: turn_id not in frozen.worker.engine.held)
+    assert await held_by(other, turn_id) == other.worker.id
+    model.open("work")
+    [turn] = await other.ended(turn_id)
+    assert turn["attempt"] == 2
+    names = Counter(await other.names(turn_id))
+    assert (names["turn.completed"], names["turn.tool_call.completed"]) == (1, 1)
+    assert len(await other.history(session)) == 2
+
+
+async def test_a_stale_reply_is_fenced_off(start_node, model: ObedientModel) -> None:
+    """Both workers finish the same turn; only the one with the newer fencing number is heard."""
+    stale, other = await start_node(watching=False), await start_node()
+    session = await stale.create_session()
+    model.shut("work")
+    turn_id = await stale.execute(session, "work")
+    await until(lambda: len(model.asked) == 1)
+    stale.database.held = asyncio.Event()
+    await until(lambda: turn_id in other.worker.engine.held)
+    await until(lambda: len(model.asked) == 2)
+    other.database.held = asyncio.Event()
+    model.open("work")
+    stale.database.held.set()
+    await until(lambda: turn_id not in stale.worker.engine.held)
+    assert (await stale.turn(turn_id))["status"] == "running"
+    assert await stale.history(session) == [("user", "work")]
+    other.database.held.set()
+    await other.ended(turn_id)
+    assert (await other.names(turn_id)).count("turn.completed") == 1
+
+
+async def test_a_worker_back_from_an_outage_keeps_what_nobody_took(start_node, model: ObedientModel) -> None:
+    node = await start_node()
+    session = await node.create_session()
+    model.shut("work")
+    turn_id = await node.execute(session, "work")
+    await until(lambda: model.asked)
+    node.database.down = True
+    model.open("work")
+    await asyncio.sleep(1.5)  # the lease runs out while the reply waits for the database
+    node.database.down = False
+    [turn] = await node.ended(turn_id)
+    assert (turn["status"], turn["attempt"]) == ("completed", 1)
+    assert model.asked == ["work"], "a reply that was made is not thrown away"
+
+
+async def test_a_turn_that_kills_its_workers_is_given_up(start_node, model: ObedientModel) -> None:
+    nodes = [await start_node() for _ in range(3)]
+    last = await start_node(max_running_turns=1)
+    session = await nodes[0].create_session()
+    model.shut("deadly", "busy")
+    occupied = await last.execute(await last.create_session(), "busy")
+    turn_id = await nodes[0].execute(session, "deadly")
+    for _ in range(3):
+        holder = await until(lambda: next((n for n in nodes if turn_id in n.worker.engine.held), None))
+        await until(lambda holder=holder: holder.worker.engine.held[turn_id])
+        await holder.crash()
+        nodes.remove(holder)
+    [turn] = await last.ended(turn_id)
+    assert (turn["status"], turn["attempt"], turn["lost_attempts"]) == ("failed", 3, 2)
+    assert (await last.names(turn_id))[-1] == "turn.failed"
+    assert (await last.turn(occupied))["status"] == "running"
+
+
+async def test_a_queued_turn_of_a_dead_workers_session_runs_too(start_node, model: ObedientModel) -> None:
+    dead, other = await start_node(), await start_node()
+    session = await dead.create_session()
+    model.shut("first")
+    turns = [await dead.execute(session, text) for text in ("first", "second")]
+    await dead.crash()
+    await until(lambda: turns[0] in other.worker.engine.held)
+    model.open("first")
+    await other.ended(*turns)
+    assert [text for _, text in await other.history(session)] == ["first", "re: first", "second", "re: second"]
+
+
+async def test_a_leaving_worker_finishes_what_it_can_and_hands_back_the_rest(start_node, model: ObedientModel) -> None:
+    leaving, other = await start_node(lease_seconds=600.0), await start_node(lease_seconds=600.0)
+    sessions = [await leaving.create_session() for _ in range(2)]
+    model.shut("long", "short")
+    long, short = [await leaving.execute(s, t) for s, t in zip(sessions, ("long", "short"), strict=True)]
+    await until(lambda: len(model.asked) == 2)
+    stopping = asyncio.create_task(leaving.worker.stop(0.5))
+    await asyncio.sleep(0.1)
+    model.open("short")
+    await stopping
+    assert leaving.worker.engine.held == {}
+    await until(lambda: long in other.worker.engine.held)
+    model.open("long")
+    done, kept = await other.ended(long, short)
+    assert (done["attempt"], done["lost_attempts"], done["status"]) == (2, 0, "completed")
+    assert kept["attempt"] == 1
+
+
+async def test_a_leaving_worker_claims_nothing_more(start_node, model: ObedientModel) -> None:
+    leaving = await start_node()
+    session = await leaving.create_session()
+    model.shut("first")
+    turns = [await leaving.execute(session, text) for text in ("first", "second")]
+    stopping = asyncio.create_task(leaving.worker.stop(5.0))
+    await asyncio.sleep(0.05)
+    model.open("first")
+    await stopping
+    assert [(await leaving.turn(turn))["status"] for turn in turns] == ["completed", "queued"]
+    other = await start_node()
+    await other.ended(turns[1])
+
+
+async def test_a_claim_whose_commit_was_not_heard_of_is_taken_up(node: Node, model: ObedientModel) -> None:
+    """The database gave this worker a turn, the answer was lost on the way."""
+    session = await node.create_session()
+    turn_id = new_id()
+    start, node.worker.engine.start = node.worker.engine.start, lambda *_: None  # type: ignore[method-assign]
+    await node.execute(session, "lost", command_id=turn_id)
+    node.worker.engine.start = start  # type: ignore[method-assign]
+    [turn] = await node.ended(turn_id)
+    assert (turn["status"], turn["attempt"]) == ("completed", 2)
+
+
+async def test_claiming_is_a_race_with_one_winner(start_node, model: ObedientModel) -> None:
+    """Queued turns of idle sessions, and four workers that look at the same moment."""
+    nodes = [await start_node(watching=False) for _ in range(4)]
+    sessions = [await nodes[0].create_session() for _ in range(12)]
+    for node in nodes:
+        node.worker.engine._draining = True  # nobody has capacity at intake
+    turns = [await nodes[0].execute(session, "work") for session in sessions for _ in range(2)]
+    for node in nodes:
+        node.worker.engine._draining = False
+    await asyncio.gather(*[node.worker.watch.look() for node in nodes])
+    await nodes[0].ended(*turns)
+    assert len(model.asked) == 24
+    for turn_id in turns:
+        assert await nodes[0].names(turn_id) == ["turn.queued", "turn.started", "turn.completed"]
+
+
+async def test_two_workers_cannot_both_take_a_dead_workers_turn(start_node, model: ObedientModel) -> None:
+    dead = await start_node()
+    first, second = [await start_node(watching=False) for _ in range(2)]
+    session = await dead.create_session()
+    model.shut("work")
+    turn_id = await dead.execute(session, "work")
+    await dead.crash()
+    strays: tuple[Stray, ...] = await until(lambda: _strays(first))
+    taken = await asyncio.gather(*[node.worker.watch._takeover.take_over(strays, 3) for node in (first, second)])
+    assert sorted(len(turns) for turns in taken) == [0, 1]
+    assert (await first.turn(turn_id))["fence"] == 2
+
+
+async def _strays(node: Node) -> tuple[Stray, ...]:
+    return (await node.worker.watch._takeover.overview([], 5.0)).strays
+
+
+async def test_a_worker_that_renewed_its_lease_meanwhile_keeps_its_turn(start_node, model: ObedientModel) -> None:
+    slow = await start_node(watching=False)
+    other = await start_node(watching=False)
+    session = await slow.create_session()
+    model.shut("work")
+    turn_id = await slow.execute(session, "work")
+    slow.database.held = asyncio.Event()
+    strays = await until(lambda: _strays(other))
+    slow.database.held.set()
+    slow.database.held = None
+    await slow.worker.leases.renew()
+    assert await other.worker.watch._takeover.take_over(strays, 3) == []
+    model.open("work")
+    [turn] = await slow.ended(turn_id)
+    assert turn["attempt"] == 1
+
+
+async def test_after_the_databases_own_start_nobody_is_taken_for_dead(start_node, model: ObedientModel) -> None:
+    """With a lease longer than the database's age, an expired lease proves nothing yet."""
+    node = await start_node()
+    session = await node.create_session()
+    model.shut("work")
+    await node.execute(session, "work")
+    cautious = await start_node(watching=False, lease_seconds=10_000_000.0)
+    await node.crash()
+    other = await start_node(watching=False)
+    assert await until(lambda: _strays(other))
+    assert await _strays(cautious) == ()
+
+
+async def test_other_companies_see_nothing_of_it(node: Node) -> None:
+    session = await node.create_session()
+    turn_id = await node.execute(session, "hello")
+    await node.ended(turn_id)
+    for stranger in (person("alice", "company-2"), person("bob")):
+        assert await node.reads.turn(session, turn_id, stranger) is None
+        assert await node.reads.session(session, stranger) is None
+        assert await node.reads.messages(session, stranger, limit=10, offset=0) is None
+        assert (await node.reads.sessions(stranger, limit=10, offset=0)).total == 0
+    reader = person("bob", "company-1", "company:read")
+    assert await node.reads.turn(session, turn_id, reader) is not None
+    assert (await node.reads.sessions(reader, limit=10, offset=0)).total == 1

@@ -1,0 +1,200 @@
+"""A turn from its command to its reply, on the real database."""
+
+import asyncio
+
+import pytest
+
+from libs.contracts.identifiers import new_id
+from libs.eventing import MemoryBus
+from services.runtime.domain.model_errors import ModelFailed
+from tests.support.agent_fakes import answering
+from tests.support.runtime_nodes import Node, ObedientModel, person, published, until
+
+
+async def test_a_plain_turn_is_two_events_and_its_reply_stands_in_the_history(node: Node, bus: MemoryBus) -> None:
+    session = await node.create_session()
+    turn_id = await node.execute(session, "hello", label="my-label")
+    [turn] = await node.ended(turn_id)
+    events = await node.events(turn_id)
+    assert [name for name, _ in events] == ["turn.started", "turn.completed"]
+    reply = events[1][1]
+    assert reply["response"]["content"] == "re: hello"
+    assert (reply["message_id"], reply["user_message_id"]) == (turn["message_id"], turn["user_message_id"])
+    assert (reply["correlation_id"], reply["config_hash"], reply["usage"]["model_calls"]) == ("my-label", "hash", 1)
+    assert await node.history(session) == [("user", "hello"), ("assistant", "re: hello")]
+    await until(lambda: len(published(bus, turn_id)) == 2)
+    assert [envelope.sequence for envelope in published(bus, turn_id)] == [1, 2]
+
+
+async def test_the_stored_reply_is_the_event_payload(node: Node) -> None:
+    session = await node.create_session()
+    turn_id = await node.execute(session, "hello")
+    await node.ended(turn_id)
+    turn = await node.reads.turn(session, turn_id, person())
+    assert turn is not None
+    assert turn.reply is not None
+    assert turn.reply.model_dump() == (await node.events(turn_id))[1][1]
+    assert turn.started_at is not None
+    assert turn.usage == turn.reply.usage
+
+
+async def test_the_final_answer_is_a_recorded_step(node: Node) -> None:
+    session = await node.create_session()
+    turn_id = await node.execute(session, "hello")
+    await node.ended(turn_id)
+    assert await node.rows("SELECT number, kind, payload->>'text' FROM steps WHERE turn_id = %s", turn_id) == [
+        (1, "answer", "re: hello")
+    ]
+
+
+async def test_turns_of_one_session_run_one_after_the_other_in_order(node: Node, model: ObedientModel) -> None:
+    session = await node.create_session()
+    model.shut("first")
+    turns = [await node.execute(session, text) for text in ("first", "second", "third")]
+    assert [(await node.turn(turn))["status"] for turn in turns] == ["running", "queued", "queued"]
+    assert model.asked in ([], ["first"])
+    model.open("first")
+    await node.ended(*turns)
+    assert model.asked == ["first", "second", "third"]
+    assert await node.names(turns[1]) == ["turn.queued", "turn.started", "turn.completed"]
+    assert await node.history(session) == [
+        (role, text)
+        for name in ("first", "second", "third")
+        for role, text in (("user", name), ("assistant", f"re: {name}"))
+    ]
+
+
+async def test_the_model_is_given_what_was_said_before_and_no_more(node: Node, model: ObedientModel) -> None:
+    session = await node.create_session()
+    model.shut("one")
+    turns = [await node.execute(session, text) for text in ("one", "two")]
+    model.open("one")
+    await node.ended(*turns)
+    heard = [[message.text for message in request.messages] for request in model.requests]
+    assert heard == [["one"], ["one", "re: one", "two"]]
+
+
+async def test_history_is_read_from_the_database_by_another_process(
+    node: Node, start_node, model: ObedientModel
+) -> None:
+    session = await node.create_session()
+    await node.ended(await node.execute(session, "one"))
+    other = await start_node()
+    await other.ended(await other.execute(session, "two"))
+    await node.ended(await node.execute(session, "three"))
+    assert [message.text for message in model.requests[-1].messages] == [
+        "one", "re: one", "two", "re: two", "three",
+    ]  # fmt: skip
+
+
+async def test_a_message_that_the_provider_refused_is_not_told_to_it_again(node: Node, model: ObedientModel) -> None:
+    session = await node.create_session()
+    model.scripts["bad"] = [ModelFailed("the provider refused the message", 400)]
+    failed = await node.execute(session, "bad")
+    await node.ended(failed)
+    name, payload = (await node.events(failed))[-1]
+    assert (name, payload["error"]["type"]) == ("turn.failed", "model_error")
+    await node.ended(await node.execute(session, "good"))
+    assert [message.text for message in model.requests[-1].messages] == ["good"]
+    assert [text for _, text in await node.history(session)] == ["bad", "good", "re: good"]
+
+
+async def test_a_bug_fails_the_turn_and_the_next_one_runs(node: Node, model: ObedientModel) -> None:
+    session = await node.create_session()
+    model.scripts["boom"] = [KeyError("a bug")]
+    first, second = await node.execute(session, "boom"), await node.execute(session, "after")
+    [turn, _] = await node.ended(first, second)
+    assert (turn["status"], turn["error"]["type"], turn["worker_id"]) == ("failed", "internal_error", None)
+    assert (await node.events(first))[-1][0] == "turn.failed"
+
+
+async def test_fifty_sessions_run_side_by_side(node: Node, model: ObedientModel) -> None:
+    sessions = [await node.create_session() for _ in range(50)]
+    model.shut("all")
+    turns = await asyncio.gather(*[node.execute(session, "all") for session in sessions])
+    await until(lambda: len(model.asked) == 50)
+    model.open("all")
+    assert {turn["status"] for turn in await node.ended(*turns)} == {"completed"}
+
+
+async def test_a_worker_at_its_capacity_leaves_turns_to_others(node: Node, start_node, model: ObedientModel) -> None:
+    small = await start_node(max_running_turns=1)
+    node.database.held = asyncio.Event()  # the other process looks away
+    sessions = [await small.create_session() for _ in range(2)]
+    model.shut("long")
+    first = await small.execute(sessions[0], "long")
+    second = await small.execute(sessions[1], "short")
+    assert (await small.turn(second))["status"] == "queued"
+    node.database.held.set()
+    await small.ended(second)
+    assert (await small.turn(first))["status"] == "running"
+    model.open("long")
+    await small.ended(first)
+
+
+async def test_text_with_nul_characters_is_taken_and_answered(node: Node) -> None:
+    session = await node.create_session()
+    turn_id = await node.execute(session, "a\x00b")
+    [turn] = await node.ended(turn_id)
+    assert turn["status"] == "completed"
+    assert (await node.history(session))[0] == ("user", "a\N{REPLACEMENT CHARACTER}b")
+
+
+async def test_a_turn_past_its_deadline_fails(start_node, model: ObedientModel) -> None:
+    node = await start_node(turn_deadline_seconds=0.2)
+    session = await node.create_session()
+    model.shut("slow")
+    turn_id = await node.execute(session, "slow")
+    [turn] = await node.ended(turn_id)
+    assert (turn["status"], turn["error"]["type"]) == ("failed", "timeout_error")
+    assert await node.names(turn_id) == ["turn.started", "turn.failed"]
+
+
+async def test_deltas_flow_only_when_asked_for_and_join_to_the_text(node: Node, model: ObedientModel) -> None:
+    session = await node.create_session()
+    model.scripts["talk"] = [answering("one two three")] * 2
+    await node.ended(await node.execute(session, "talk"))
+    assert node.deltas.sent == []
+    turn_id = await node.execute(session, "talk", stream=True)
+    await node.ended(turn_id)
+    events = [event for turn, event in node.deltas.sent if turn.id == turn_id]
+    pieces, done = events[:-1], events[-1]
+    assert "".join(piece.text for piece in pieces).strip() == "one two three"
+    assert [piece.offset for piece in pieces] == [
+        sum(len(p.text) for p in pieces[:place]) for place in range(len(pieces))
+    ]
+    assert done.length == sum(len(piece.text) for piece in pieces)
+
+
+@pytest.mark.parametrize("again", ["while running", "after the end"])
+async def test_a_redelivery_changes_nothing(node: Node, bus: MemoryBus, model: ObedientModel, again: str) -> None:
+    session = await node.create_session()
+    model.shut("once")
+    turn_id = await node.execute(session, "once")
+    if again == "while running":
+        await node.execute(session, "once", command_id=turn_id)
+    model.open("once")
+    await node.ended(turn_id)
+    if again == "after the end":
+        await node.execute(session, "once", command_id=turn_id)
+    await until(lambda: len(published(bus, turn_id)) >= (2 if again == "while running" else 3))
+    sent = published(bus, turn_id)
+    assert len({envelope.id for envelope in sent}) == 2, "the outcome is told again under its own id"
+    assert model.asked == ["once"]
+    assert len(await node.history(session)) == 2
+
+
+async def test_two_deliveries_at_once_on_two_workers_make_one_turn(
+    node: Node, start_node, model: ObedientModel
+) -> None:
+    other = await start_node()
+    session = await node.create_session()
+    for _ in range(10):
+        command_id = new_id()
+        await asyncio.gather(
+            *[who.execute(session, "race", command_id=command_id) for who in (node, other, node, other)]
+        )
+        await node.ended(command_id)
+        assert (await node.names(command_id)).count("turn.started") == 1
+    assert len(model.asked) == 10
+    assert len(await node.history(session)) == 20

@@ -1,0 +1,244 @@
+"""Runtime processes in miniature: real database, broker in memory, a model that does as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+from psycopg_pool import PoolClosed
+from pydantic import SecretStr
+
+from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession, ExecuteTurn
+from libs.contracts.envelope import Envelope, envelope_from
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Command, Event
+from libs.contracts.timestamps import format_time
+from libs.eventing import CommandRouter, IdentitySigner, MemoryBus, Outbox, Publisher, Record
+from libs.persistence import Connection, Database
+from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
+from services.runtime.bootstrap import build_worker
+from services.runtime.domain.conversation import ModelAnswer, UserMessage
+from services.runtime.domain.model_errors import ModelCannotSee
+from services.runtime.domain.models import ModelInfo, ModelRequest, OnText, ProviderInfo
+from services.runtime.domain.tools import Toolbox
+from services.runtime.domain.turns import ClaimedTurn
+from services.runtime.entrypoints.commands import RuntimeCommands
+from services.runtime.settings import RuntimeSettings
+from services.runtime.use_cases.run_agent import RunAgent
+from tests.support.agent_fakes import answering
+
+SIGNING_KEY = "a key of tests, long enough to sign with"
+PATIENCE = 20.0
+Answer = Callable[[ModelRequest], ModelAnswer]
+
+
+def person(user: str = "alice", company: str = "company-1", *scopes: str) -> Identity:
+    return Identity(company_id=company, user_id=user, key_id=f"key of {user}", scopes=frozenset(scopes))
+
+
+async def until(condition: Callable[[], Awaitable[Any] | Any], what: str = "") -> Any:
+    """Poll until the condition is truthy; the limit is generous because it only bounds failures."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found = condition()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return found
+            await asyncio.sleep(0.01)
+    raise AssertionError(what)
+
+
+class ObedientModel:
+    """Answers ``re: <question>``, or what ``scripts`` says for that question; waits while its gate is shut."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.requests: list[ModelRequest] = []
+        self.scripts: dict[str, list[ModelAnswer | Exception]] = {}
+        self._gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._shut: set[str] = set()
+
+    def shut(self, *questions: str) -> None:
+        self._shut.update(questions)
+
+    def open(self, question: str) -> None:
+        self._shut.discard(question)
+        self._gates[question].set()
+
+    async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
+        question = next(m.text for m in reversed(request.messages) if isinstance(m, UserMessage))
+        self.asked.append(question)
+        self.requests.append(request)
+        if question in self._shut:
+            await self._gates[question].wait()
+        script = self.scripts.get(question)
+        answer = script.pop(0) if script else answering(f"re: {question}")
+        if isinstance(answer, Exception):
+            raise answer
+        if on_text is not None:
+            for word in answer.text.split(" "):
+                on_text(word + " ")
+        return answer
+
+    def providers(self) -> tuple[ProviderInfo, ...]:
+        return ()
+
+    def require(self, _model: str, /) -> ModelInfo | None:
+        return None
+
+    def require_sight(self, model: str) -> None:
+        if model.startswith("blind:"):
+            raise ModelCannotSee(f"{model} takes text only")
+
+
+class SeverableDatabase(Database):
+    """A database that can be cut off (``down``), or answer later (``held``): a process that is dead, or frozen."""
+
+    down = False
+    held: asyncio.Event | None = None
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        if self.held is not None:
+            await self.held.wait()
+        if self.down:
+            raise PoolClosed("cut off")
+        async with super().connection() as connection:
+            yield connection
+
+
+class DeltaLog:
+    def __init__(self) -> None:
+        self.sent: list[tuple[ClaimedTurn, Event]] = []
+
+    def send(self, turn: ClaimedTurn, event: Event) -> None:
+        self.sent.append((turn, event))
+
+
+class Node:
+    """One runtime process: workers of the same database share nothing else."""
+
+    def __init__(self, url: str, bus: MemoryBus, model: ObedientModel, toolbox: Toolbox, **settings: Any) -> None:
+        self.database = SeverableDatabase(url, name="test-runtime", max_size=6)
+        self.producer = bus.producer()
+        self.publisher = Publisher(self.database, self.producer, source="/aes/runtime")
+        self.outbox = Outbox(self.database, self.publisher)
+        self.signer = IdentitySigner(SIGNING_KEY)
+        self.router = CommandRouter(self.database, self.outbox, self.signer)
+        self.reads = PostgresSessionReads(self.database)
+        self.deltas = DeltaLog()
+        self.settings = RuntimeSettings(
+            signing_key=SecretStr(SIGNING_KEY),
+            database_url=SecretStr(url),
+            **{"lease_seconds": 1.0, "watch_interval_seconds": 0.1, **settings},
+        )
+        agent = RunAgent(model, toolbox)
+        self.worker = build_worker(self.settings, self.database, self.outbox, agent, model, self.deltas)
+        RuntimeCommands(self.worker, self.reads, self.outbox).register(self.router)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, *, watching: bool = True) -> None:
+        await self.database.open()
+        await self.producer.start()
+        await self.worker.leases.renew()
+        runs = [self.publisher.run, self.worker.keep_lease.run, *([self.worker.watch.run] if watching else [])]
+        self._tasks = [asyncio.create_task(run()) for run in runs]
+
+    async def crash(self) -> None:
+        """As kill -9 does it: nothing is said, nothing is given back."""
+        self.database.down = True
+        for task in self._tasks:
+            task.cancel()
+        for turn_id in self.worker.engine.held:
+            self.worker.engine.stop(turn_id)
+
+    async def close(self) -> None:
+        for task in [*self._tasks, *self.worker.engine._tasks()]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.database.close()
+
+    async def deliver(
+        self, command: Command, caller: Identity | None = None, command_id: str | None = None, *, label: str = "label"
+    ) -> str:
+        """Hand a command to the router as the consumer does; returns its id."""
+        caller, command_id, now = caller or person(), command_id or new_id(), datetime.now(UTC)
+        envelope = Envelope(
+            id=command_id,
+            type=command.TYPE,
+            source="/tests",
+            subject=command_id,
+            time=format_time(now),
+            correlation_id=label,
+            company_id=caller.company_id,
+            expires_at=format_time(now + timedelta(seconds=60)),
+            identity=self.signer.sign(caller),
+        )
+        await self.router.deliver(Record("runtime-commands", 0, 0, label, command.encode(), tuple(envelope.headers())))
+        return command_id
+
+    async def create_session(self, caller: Identity | None = None, **config: Any) -> str:
+        session_id = new_id()
+        agent = {"name": "Tester", "agent_type": "llm_agent", "llm_config": {"model": "test:model"}, **config}
+        await self.deliver(CreateSession(session_id=session_id, agent_config=agent, config_hash="hash"), caller)
+        return session_id
+
+    async def execute(self, session_id: str, content: Any, caller: Identity | None = None, **options: Any) -> str:
+        stream = options.pop("stream", False)
+        command = ExecuteTurn(session_id=session_id, content=content, stream=stream)
+        return await self.deliver(command, caller, **options)
+
+    async def cancel(self, session_id: str, turn_id: str, caller: Identity | None = None) -> str:
+        return await self.deliver(CancelTurn(session_id=session_id, turn_id=turn_id), caller)
+
+    async def delete(self, session_id: str, caller: Identity | None = None) -> str:
+        return await self.deliver(DeleteSession(session_id=session_id), caller)
+
+    async def rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        async with self.database.connection() as connection:
+            return await (await connection.execute(query, parameters)).fetchall()
+
+    async def turn(self, turn_id: str) -> dict[str, Any]:
+        rows = await self.rows("SELECT to_json(t)::text FROM turns t WHERE id = %s", turn_id)
+        return dict(orjson.loads(rows[0][0])) if rows else {}
+
+    async def ended(self, *turn_ids: str) -> list[dict[str, Any]]:
+        """Wait until all of these have ended."""
+
+        async def all_ended() -> bool:
+            return all([(await self.turn(turn_id))["finished_at"] for turn_id in turn_ids])
+
+        await until(all_ended, "the turns did not end")
+        return [await self.turn(turn_id) for turn_id in turn_ids]
+
+    async def events(self, cause: str) -> list[tuple[str, dict[str, Any]]]:
+        """Name and payload of all events that a command caused, in the order of their sequence."""
+        rows = await self.rows(
+            "SELECT type, payload, subject, sequence FROM outbox WHERE causation_id = %s ORDER BY subject, sequence",
+            cause,
+        )
+        return [(row[0].split(".", 2)[2].rsplit(".", 1)[0], orjson.loads(row[1])) for row in rows]
+
+    async def names(self, cause: str) -> list[str]:
+        return [name for name, _ in await self.events(cause)]
+
+    async def outcome(self, command_id: str) -> tuple[str, dict[str, Any]]:
+        """The terminal event of a command, waited for."""
+        found = await until(lambda: self.outbox.outcome(command_id), "no outcome")
+        return found.type.split(".", 2)[2].rsplit(".", 1)[0], orjson.loads(found.payload)
+
+    async def history(self, session_id: str) -> list[tuple[str, str]]:
+        page = await self.reads.messages(session_id, person("alice"), limit=200, offset=0)
+        return [(message.role, message.content) for message in page.messages] if page else []
+
+
+def published(bus: MemoryBus, cause: str) -> list[Envelope]:
+    envelopes = [envelope_from(record.headers) for record in bus.records("runtime-events")]
+    return [envelope for envelope in envelopes if envelope.causation_id == cause]
