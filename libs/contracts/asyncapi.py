@@ -23,9 +23,10 @@ Commands ask a service to do something; exactly one terminal event, whose `ce_ca
 `ce_id`, ends each of them. Events tell what happened and are a public contract: any consumer with a group of
 its own may read them. Every record's key is the correlation id.
 
-Delivery is at least once: drop what you have seen by `ce_id`. Order holds per subject: `ce_sequence` counts
-the events of one `ce_subject`. Ignore event types and fields that you do not know; a breaking change is a new
-type (`.v2`). A payload too large for the bus is replaced by `ce_dataref` and `ce_datahash`.
+Delivery is at least once: drop what you have seen by `ce_id`. `ce_sequence` counts the events of one
+`ce_subject`; those of one correlation id also arrive in that order. Ignore event types and fields that you do
+not know; a breaking change is a new type (`.v2`). A payload too large for the bus is replaced by `ce_dataref`
+and `ce_datahash`.
 """
 
 
@@ -161,7 +162,7 @@ def _message(name: str, model: type[Message]) -> dict[str, Any]:
 
 def _summary(model: type[Message]) -> str:
     own = vars(model).get("__doc__")
-    return " ".join(inspect.cleandoc(own).split()) if own else model.__name__
+    return " ".join(inspect.cleandoc(own).split()).replace("``", "`") if own else model.__name__
 
 
 def _payload_schemas() -> dict[str, Any]:
