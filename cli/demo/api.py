@@ -11,12 +11,12 @@ from cli.demo.sse import ServerEvent, events_in
 from deploy.local.errors import StackError
 
 _REMEDIES = {
-    401: "Check the key: --api-key or AES_API_KEY, else the one that `aes up` printed.",
+    401: "Check the key: --api-key or AES_API_KEY, else the one that `./aes up` printed.",
     403: "Use a key with the scopes that the demo needs: agents:read, sessions:write, sessions:read, runtime:execute.",
     429: "Wait a moment and run the demo again.",
-    502: "Check the model's name, its provider's key and your account there; more in: aes logs runtime",
-    503: "A part of the service is down or starting. See: aes status",
-    504: "The service is busy or a part of it is down. See: aes status",
+    502: "Check the model's name, its provider's key and your account there; more in: ./aes logs runtime",
+    503: "A part of the service is down or starting. See: ./aes status",
+    504: "The service is busy or a part of it is down. See: ./aes status",
 }
 
 
@@ -65,7 +65,7 @@ class Api:
     def _unreachable(self, call: str, problem: Exception) -> StackError:
         return StackError(
             f"{call} got no answer from {self.base_url}: {problem or type(problem).__name__}",
-            "See what runs with: aes status, and what happened with: aes logs gateway",
+            "See what runs with: ./aes status, and what happened with: ./aes logs gateway",
         )
 
 
@@ -80,4 +80,4 @@ def explained(call: str, status: int, body: bytes) -> StackError:
         place = ".".join(map(str, detail.get("loc", [])))
         hint = f" ({detail['hint']})" if detail.get("hint") else ""
         lines.append(f"  {place}: {detail.get('message')}{hint}")
-    return StackError("\n".join(lines), _REMEDIES.get(status, "See: aes logs gateway"))
+    return StackError("\n".join(lines), _REMEDIES.get(status, "See: ./aes logs gateway"))

@@ -24,7 +24,7 @@ Model = Annotated[
 def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
     """Run agents over a document for real: validate, talk, call tools, look at what was recorded.
 
-    Starts the embedded stack if it does not run. It stays up afterwards; `aes down` stops it.
+    Starts the embedded stack if it does not run. It stays up afterwards; `./aes down` stops it.
     """
     from cli.demo.screen import Screen
 
@@ -48,8 +48,8 @@ def _run(screen: Any, model: str | None, base_url: str | None, api_key: str | No
         provider.check_service(api, model, ours=base_url is None)
         verdicts = validation.show(screen, api, library)
         talks = [
-            conversation.hold(screen, api, agent, library.document, number)
-            for number, agent in enumerate(library.agents, 2)
+            conversation.hold(screen, api, agent, library.document, step=step, letter=letter)
+            for step, letter, agent in zip((2, 3), "AB", library.agents, strict=True)
         ]
         messages = history.show(screen, api, talks)
     events = timeline.show(screen, stack, correlation_id, began, talks)

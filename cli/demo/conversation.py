@@ -15,6 +15,8 @@ _WITH_DOCUMENT = "{prompt}\n\nThe document {path} follows.\n\n{text}"
 class Talk:
     """A session of the demo and what was said in it."""
 
+    letter: str
+    """What the demo calls it for short."""
     session_id: str
     agent: Agent
     turns: list[dict[str, Any]] = field(default_factory=list)
@@ -23,15 +25,16 @@ class Talk:
         return {"session_id": self.session_id, "agent": self.agent.path, "turns": self.turns}
 
 
-def hold(screen: Screen, api: Api, agent: Agent, document: Document, number: int) -> Talk:
+def hold(screen: Screen, api: Api, agent: Agent, document: Document, *, step: int, letter: str) -> Talk:
     """Open a session and send it the agent's messages."""
-    screen.heading(number, agent.part.title, "POST /api/v1/runtime/{session_id}/execute/")
+    screen.heading(step, agent.part.title, "POST /api/v1/runtime/{session_id}/execute/")
     created = api.post("/sessions/", with_document(agent.configuration, document))
-    talk = Talk(created["session_id"], agent)
-    screen.line(f"session {talk.session_id} · {agent.model}", "dim")
-    screen.line(f"{document.path}, {document.words:,} words, is part of its prompt", "dim")
+    talk = Talk(letter, created["session_id"], agent)
+    screen.line(f"session {letter}  {talk.session_id}", "dim")
+    screen.line(f"model      {agent.model}", "dim")
+    screen.line(f"document   {document.path}, {document.words:,} words", "dim")
     for question in agent.part.questions:
-        screen.line()
+        screen.blank()
         screen.said("you", question)
         view = TurnView(screen)
         for event in api.stream(f"/runtime/{talk.session_id}/execute/", {"content": question}):

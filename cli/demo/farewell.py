@@ -13,7 +13,8 @@ KEY="x-api-key: {key}"
 
 # Ask on in the first session; -N shows the stream as it comes.
 curl -N -H "$KEY" -H "content-type: application/json" \\
-     -H "accept: text/event-stream" -d '{{"content": "{question}"}}' \\
+     -H "accept: text/event-stream" \\
+     -d '{{"content": "{question}"}}' \\
      $AES/runtime/{session_id}/execute/
 
 # Its history; a session of your own from a YAML file.
@@ -37,7 +38,7 @@ def show(screen: Screen, stack: Running, talk: Talk) -> None:
     screen.command(commands)
     screen.line(f"Reference   {base_url}/api/v1/docs/", "dim")
     if stack.key_file is not None:
-        screen.line("The stack stays up: aes status, aes logs -f, aes down", "dim")
+        screen.line("The stack stays up: ./aes status, ./aes logs -f, ./aes down", "dim")
 
 
 def _key(stack: Running) -> str:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from cli.demo.api import Api
@@ -17,13 +16,8 @@ def show(screen: Screen, api: Api, talks: list[Talk]) -> list[dict[str, Any]]:
     for talk in talks:
         page = api.get(f"/runtime/{talk.session_id}/messages/")
         pages.append({"session_id": talk.session_id, **page})
-        screen.line(f"session {talk.session_id} · {page['total']} messages", "dim")
-        table = Table.grid(padding=(0, 2))
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True, width=9)
-        table.add_column(no_wrap=True, overflow="ellipsis")
+        screen.line(f"session {talk.letter} · {page['total']} messages", "dim")
         for message in page["messages"]:
-            content = Text(" ".join(message["content"].split()))
-            table.add_row(Text(message["timestamp"][11:23], style="dim"), message["role"], content)
-        screen.table(table)
+            moment = Text(message["timestamp"][11:23], style="dim")
+            screen.row(moment, Text(f"{message['role']:<9}"), Text(" ".join(message["content"].split())))
     return pages

@@ -15,7 +15,7 @@ def check_caller(model: str | None, *, will_start: bool) -> None:
         variables = _variables(name)
         raise StackError(
             f"{model} needs {' or '.join(variables)} in your environment, and it is not set.",
-            f"export {variables[0]}=…   and then: aes demo --model {model}",
+            f"export {variables[0]}=…   and then: ./aes demo --model {model}",
         )
 
 
@@ -32,7 +32,7 @@ def check_service(api: Api, model: str | None, *, ours: bool) -> None:
         raise StackError(
             f"The service at {api.base_url} has no key for {name}.", f"Its operator sets {variable} for the runtime."
         )
-    again = f"aes down && aes demo --model {model}"
+    again = f"./aes down && ./aes demo --model {model}"
     if _configured_here(name):
         raise StackError(
             f"The stack was started without {variable}, so its runtime cannot use {model}.",

@@ -1,8 +1,9 @@
 """How the demo looks: headings, facts and marks; styled on a terminal, plain elsewhere."""
 
 import sys
+from textwrap import wrap
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -37,13 +38,25 @@ class Screen:
         if call and room < 2:
             self.console.print(Text(f"   {call}", style="dim"))
 
-    def line(self, text: str = "", style: str = "") -> None:
-        self.console.print(Padding(Text(text, style=style), (0, 0, 0, 3)), width=self.width)
+    def blank(self) -> None:
+        self.console.print()
+
+    def line(self, text: str, style: str = "") -> None:
+        self._indented(Text(text, style=style))
+
+    def row(self, *columns: Text) -> None:
+        """Columns of one line, the last one cut off where the line ends."""
+        line = Text("  ").join(columns)
+        line.truncate(self.width - 3, overflow="ellipsis")
+        self._indented(line)
 
     def quote(self, text: str) -> None:
-        """A text as it stands in a file; long lines are folded."""
+        """A text as it stands in a file; long lines are folded under their beginning."""
         for line in text.rstrip().splitlines():
-            self.console.print(Padding(Text.assemble(("│ ", "dim"), line), (0, 0, 0, 3)), width=self.width)
+            margin = " " * (len(line) - len(line.lstrip()))
+            pieces = wrap(line, self.width - 5, subsequent_indent=margin, drop_whitespace=True) or [""]
+            for piece in pieces:
+                self._indented(Text.assemble(("│ ", "dim"), piece))
 
     def good(self, text: str) -> None:
         self._marked("✓", "green", Text(text))
@@ -56,16 +69,18 @@ class Screen:
 
     def said(self, who: str, text: str, style: str = "") -> None:
         """One complete utterance of a conversation."""
-        with self.typing(who, style) as writer:
+        with self.typing(who, style, text_style="dim" if style == "dim" else "") as writer:
             writer.feed(text)
 
-    def typing(self, who: str, style: str = "") -> Typewriter:
+    def typing(self, who: str, style: str = "", text_style: str = "") -> Typewriter:
         """Writes an utterance piece by piece while it is made."""
         label = Text(f"   {who:<{_LABEL}}", style="bold" if style == "" else style)
-        return Typewriter(self._write, lambda: self.console.print(label, end=""), 3 + _LABEL, self.width)
-
-    def table(self, table: Table) -> None:
-        self.console.print(Padding(table, (0, 0, 0, 3)), width=self.width)
+        return Typewriter(
+            lambda piece: self._write(piece, text_style),
+            lambda: self.console.print(label, end=""),
+            3 + _LABEL,
+            self.width,
+        )
 
     def command(self, text: str) -> None:
         """Something to copy: never folded, never indented further than it is."""
@@ -76,8 +91,11 @@ class Screen:
         grid.add_column(width=1)
         grid.add_column(overflow="fold")
         grid.add_row(Text(mark, style=style), text)
-        self.console.print(Padding(grid, (0, 0, 0, indent)), width=self.width)
+        self._indented(grid, indent)
 
-    def _write(self, text: str) -> None:
-        self.console.print(Text(text), end="", soft_wrap=True)
+    def _indented(self, what: RenderableType, indent: int = 3) -> None:
+        self.console.print(Padding(what, (0, 0, 0, indent), expand=False), width=self.width)
+
+    def _write(self, text: str, style: str) -> None:
+        self.console.print(Text(text, style=style), end="", soft_wrap=True)
         self.console.file.flush()

@@ -4,7 +4,6 @@ import asyncio
 from datetime import datetime
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from cli.demo.conversation import Talk
@@ -26,33 +25,28 @@ def show(screen: Screen, stack: Running, correlation_id: str, since: float, talk
     except (OSError, TimeoutError) as problem:
         raise StackError(
             f"The events could not be read from Kafka at {stack.kafka}: {problem or 'no answer in time'}",
-            "See: aes logs kafka",
+            "See: ./aes logs kafka",
         ) from problem
     names = _names(talks)
-    table = Table.grid(padding=(0, 2))
-    for _ in range(3):
-        table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis")
     first = _moment(events[0]) if events else 0.0
     for event in events:
-        table.add_row(
+        screen.row(
             Text(f"+{_moment(event) - first:.3f} s", style="dim"),
-            Text(names.get(event.subject, event.subject[-12:])),
-            Text(event.name, style="green" if event.name.endswith("completed") else ""),
+            Text(f"{names.get(event.subject, event.subject[-9:]):<9}"),
+            Text(f"{event.name:<24}", style="green" if event.name == "turn.completed" else ""),
             Text(event.place, style="dim"),
         )
-    screen.table(table)
-    screen.line(f"{len(events)} events, ordered by key; any consumer can read them with a group of its own.", "dim")
+    screen.line(f"{len(events)} events. Follow them with examples/consume_events.py, too.", "dim")
     return [event.as_json() for event in events]
 
 
 def _names(talks: list[Talk]) -> dict[str, str]:
     """Short names for the subjects of events."""
     names = {}
-    for letter, talk in zip("AB", talks, strict=False):
-        names[talk.session_id] = f"session {letter}"
+    for talk in talks:
+        names[talk.session_id] = f"session {talk.letter}"
         for number, turn in enumerate(talk.turns, 1):
-            names[turn["turn_id"]] = f"turn {letter}{number}"
+            names[turn["turn_id"]] = f"turn {talk.letter}{number}"
     return names
 
 

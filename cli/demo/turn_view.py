@@ -20,7 +20,10 @@ class TurnView:
         self._began = time.monotonic()
         self._first_text: float | None = None
         self._writer: Typewriter | None = None
-        self._step_text = ""
+        self._written = ""
+        self._step = 1
+        self._early: list[str] = []
+        self._open_calls: set[str] = set()
         self._events: list[str] = []
         self._reply: dict[str, Any] | None = None
 
@@ -29,31 +32,28 @@ class TurnView:
         self._events.append(event.name)
         match event.name:
             case "turn.output_text.delta":
-                self._show_text(event.data["text"])
+                self._take_text(event.data["step"], event.data["text"])
             case "turn.tool_call.started":
-                self._end_text()
-                arguments = json.dumps(event.data["arguments"], ensure_ascii=False)
-                self._screen.said("tool", f"{event.data['name']} {arguments}", "cyan")
+                self._begin_call(event.data)
             case "turn.tool_call.completed":
-                self._screen.said("", f"→ {_shortened(event.data['output'])}")
+                self._end_call(event.data, f"→ {_shortened(event.data['output'])}")
             case "turn.tool_call.failed":
-                self._screen.said("", f"✗ {_shortened(event.data['reason'])}")
+                self._end_call(event.data, f"✗ {_shortened(event.data['reason'])}")
             case "turn.restarted":
-                self._end_text()
-                self._screen.said("", "(taken over by another worker; it goes on after the last recorded step)")
+                self._restart(event.data["resumed_from_step"])
             case "turn.completed":
                 self._complete(event.data)
             case "turn.failed" | "turn.cancelled" | "error":
                 self._end_text()
-                error = event.data.get("error", {"type": event.name, "message": event.data.get("reason", "")})
-                body = json.dumps({"error": error}).encode()
-                raise explained("The turn", _STATUSES.get(error.get("type", ""), 500), body)
+                raise _failure(event)
 
     def finish(self, question: str) -> dict[str, Any]:
         """What the turn came to. Raises StackError when the stream ended before the turn did."""
         if self._reply is None:
             self._end_text()
-            raise StackError("The stream ended before the turn did. The turn itself goes on.", "See: aes logs gateway")
+            raise StackError(
+                "The stream ended before the turn did. The turn itself goes on.", "See: ./aes logs gateway"
+            )
         return {
             "question": question,
             "turn_id": self._reply["turn_id"],
@@ -63,13 +63,20 @@ class TurnView:
             "events": self._events,
         }
 
+    def _take_text(self, step: int, text: str) -> None:
+        # Text has a topic of its own and may overtake the tool results that it rests on.
+        if step > self._step:
+            self._early.append(text)
+        else:
+            self._show_text(text)
+
     def _show_text(self, text: str) -> None:
         if self._writer is None:
             self._writer = self._screen.typing("agent", "green").__enter__()
-            self._step_text = ""
+            self._written = ""
         if self._first_text is None:
             self._first_text = time.monotonic()
-        self._step_text += text
+        self._written += text
         self._writer.feed(text)
 
     def _end_text(self) -> None:
@@ -77,22 +84,53 @@ class TurnView:
             self._writer.__exit__(None, None, None)
             self._writer = None
 
+    def _reach(self, step: int) -> None:
+        """From here on the text of that step may be shown."""
+        self._step = step
+        for text in self._early:
+            self._show_text(text)
+        self._early.clear()
+
+    def _begin_call(self, call: dict[str, Any]) -> None:
+        self._end_text()
+        self._open_calls.add(call["call_id"])
+        self._screen.said("tool", f"{call['name']} {json.dumps(call['arguments'], ensure_ascii=False)}", "cyan")
+
+    def _end_call(self, call: dict[str, Any], outcome: str) -> None:
+        self._end_text()
+        self._screen.said("", outcome)
+        self._open_calls.discard(call["call_id"])
+        if not self._open_calls:
+            self._reach(call["step"] + 1)
+
+    def _restart(self, step: int) -> None:
+        self._end_text()
+        self._early.clear()
+        self._step = step + 1
+        self._screen.said("", "(another worker took over; it goes on after the last recorded step)")
+
     def _complete(self, reply: dict[str, Any]) -> None:
         self._reply = reply
+        self._reach(self._step)
         self._end_text()
         content = reply["response"]["content"]
-        # Deltas may be lost; the terminal event's text counts.
-        if self._step_text != content:
+        # Pieces may be lost on the way; the terminal event's text counts.
+        if self._written != content:
             self._screen.said("agent", content, "green")
-        ended = time.monotonic()
-        figures = [f"{(ended - self._began) * 1000:,.0f} ms"]
+        self._screen.said("", " · ".join(self._figures(reply["usage"])), "dim")
+
+    def _figures(self, usage: dict[str, int]) -> list[str]:
+        figures = [f"{(time.monotonic() - self._began) * 1000:,.0f} ms"]
         if self._first_text is not None:
             figures.append(f"first words after {(self._first_text - self._began) * 1000:,.0f} ms")
-        usage = reply.get("usage") or {}
-        if usage.get("output_tokens"):
+        if usage["output_tokens"]:
             figures.append(f"{usage['input_tokens']:,} + {usage['output_tokens']:,} tokens")
-        figures.append(f"{len(self._events)} events")
-        self._screen.line(" " * 8 + " · ".join(figures), "dim")
+        return figures
+
+
+def _failure(event: ServerEvent) -> StackError:
+    error = event.data.get("error") or {"type": event.name, "message": event.data.get("reason", "")}
+    return explained("The turn", _STATUSES.get(error["type"], 500), json.dumps({"error": error}).encode())
 
 
 def _shortened(text: str) -> str:

@@ -18,7 +18,7 @@ def show(screen: Screen, api: Api, library: Library) -> list[dict[str, Any]]:
     reports = [{"file": library.broken_path, **api.post_yaml(_PATH, library.broken)}]
     show_report(screen, reports[0])
     for agent in library.agents:
-        screen.line()
+        screen.blank()
         screen.line(agent.path, "dim")
         screen.quote(_without_comments(agent.text))
         report = {"file": agent.path, **api.post_yaml(_PATH, agent.text)}
