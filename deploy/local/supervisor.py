@@ -18,7 +18,7 @@ from deploy.local.part import Part
 from deploy.local.processes import Identity
 from deploy.local.stack import Stack, build_stack
 from deploy.local.state import PartState, Phase, StackState
-from deploy.local.topics import create_topics
+from deploy.local.topics import are_created, create_topics, remember_created
 
 ALREADY_RUNNING = 3
 # Services promise to end within 10 s.
@@ -32,6 +32,7 @@ class Supervisor:
         self._state = StackState(supervisor=Identity.of(os.getpid()), phase="starting")
         self._storage: list[Keeper] = []
         self._services: list[Keeper] = []
+        self._topics_exist = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> int:
         """Start everything, keep it running until `stop`, end everything; returns the exit code."""
@@ -66,16 +67,26 @@ class Supervisor:
         self._storage = [postgres, kafka]
         self._services = [self._keeper(part, part.service) for part in stack.services]
         self._write()
-        await _all_or_first_error([postgres.start(), self._start_kafka(kafka, stack)])
+        await _all_or_first_error([self._start_in_order(postgres), self._start_kafka(kafka, stack)])
+
+    async def _start_in_order(self, postgres: Keeper) -> None:
+        """PostgreSQL, then all services. They wait for Kafka themselves, but its topics must exist."""
+        await postgres.start()
+        await self._topics_exist.wait()
         await _all_or_first_error([service.start() for service in self._services])
 
     async def _start_kafka(self, kafka: Keeper, stack: Stack) -> None:
+        if are_created(self._home.kafka, stack.topic_prefix):
+            self._topics_exist.set()
         await kafka.start()
-        self._state.detail = "creating topics"
-        self._write()
-        await create_topics(stack.kafka.bootstrap_servers, stack.topic_prefix)
-        self._state.detail = ""
-        self._write()
+        if not self._topics_exist.is_set():
+            self._state.detail = "creating topics"
+            self._write()
+            await create_topics(stack.kafka.bootstrap_servers, stack.topic_prefix)
+            remember_created(self._home.kafka, stack.topic_prefix)
+            self._topics_exist.set()
+            self._state.detail = ""
+            self._write()
 
     async def _stop(self) -> None:
         self._enter("stopping")

@@ -1,4 +1,12 @@
-"""Creates the declared topics in the stack's Kafka."""
+"""Creates the declared topics in the stack's Kafka, and remembers that it did."""
+
+import hashlib
+from pathlib import Path
+
+from deploy.local.files import write_atomically
+from deploy.local.home import PROJECT_ROOT
+
+_DECLARATION = PROJECT_ROOT / "libs" / "contracts" / "topics.py"
 
 
 async def create_topics(bootstrap_servers: str, prefix: str) -> None:
@@ -6,3 +14,21 @@ async def create_topics(bootstrap_servers: str, prefix: str) -> None:
     from libs.eventing import create_topics as create
 
     await create(bootstrap_servers, prefix)
+
+
+def are_created(kafka: Path, prefix: str) -> bool:
+    """Whether the Kafka that keeps its data in this directory has all topics as they are declared now."""
+    mark = _mark(kafka)
+    return mark.exists() and mark.read_text() == _fingerprint(prefix)
+
+
+def remember_created(kafka: Path, prefix: str) -> None:
+    write_atomically(_mark(kafka), _fingerprint(prefix))
+
+
+def _mark(kafka: Path) -> Path:
+    return kafka / "topics-created"
+
+
+def _fingerprint(prefix: str) -> str:
+    return f"{prefix} {hashlib.sha256(_DECLARATION.read_bytes()).hexdigest()}"

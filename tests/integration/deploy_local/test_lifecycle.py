@@ -1,0 +1,196 @@
+"""The embedded stack through its command line, with all its real parts."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from deploy.local.home import PROJECT_ROOT, Home
+from deploy.local.orphans import find_orphans
+from deploy.local.ports import choose_free
+from deploy.local.probes import answers_ok
+from deploy.local.state import StackState
+
+_PATIENCE = 120.0
+PARTS = ("postgres", "kafka", "gateway", "registry", "runtime")
+
+
+class Installation:
+    """A stack in a directory of its own, used as its users do."""
+
+    def __init__(self, directory: Path) -> None:
+        self.home = Home(directory)
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("AES_")},
+            "AES_PYTHON": sys.executable,
+            "AES_HOME": str(directory),
+        }
+
+    def aes(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(PROJECT_ROOT / "aes"), *arguments],
+            env={**self.environment, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    def result(self, *arguments: str) -> dict[str, Any]:
+        """The last line of a command's output."""
+        finished = self.aes(*arguments, "--json")
+        assert finished.returncode == 0, finished.stderr
+        document: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+        return document
+
+    def services(self) -> dict[str, dict[str, Any]]:
+        services: dict[str, dict[str, Any]] = self.result("status")["services"]
+        return services
+
+    def supervisor(self) -> int:
+        supervisor = StackState.read(self.home.state_file).supervisor
+        assert supervisor is not None
+        return supervisor.pid
+
+    def kill_everything(self) -> None:
+        pids = [self.supervisor(), *(service["pid"] for service in self.services().values())]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    directory = tmp_path_factory.mktemp("stack")
+    shared_downloads = Home.from_environment()
+    shared_downloads.create()
+    (directory / "cache").symlink_to(shared_downloads.cache)
+    # PostgreSQL's user has to pass through when the tests run as root.
+    for parent in (directory, *directory.parents[:2]):
+        parent.chmod(parent.stat().st_mode | stat.S_IXOTH)
+    installation = Installation(directory)
+    yield installation
+    installation.aes("down")
+
+
+@pytest.fixture
+def running(installation: Installation) -> Installation:
+    assert installation.result("up").keys() == {"base_url", "api_key"}
+    return installation
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.2)
+
+
+def test_up_gives_the_address_and_the_key_and_again_the_same(running: Installation) -> None:
+    before = running.services()
+    first, second = running.result("up"), running.result("up")
+    assert first == second
+    assert {name: part["pid"] for name, part in running.services().items()} == {
+        name: part["pid"] for name, part in before.items()
+    }
+    assert stat.S_IMODE(running.home.development_key_file.stat().st_mode) == 0o600
+    port = int(first["base_url"].rpartition(":")[2])
+    assert asyncio.run(answers_ok(port, "/health/ready"))
+
+
+def test_status_names_the_processes_that_do_the_work(running: Installation) -> None:
+    services = running.services()
+    assert set(PARTS) <= set(services)
+    assert {services[name]["state"] for name in PARTS} == {"ready"}
+    commands = {name: " ".join(psutil.Process(services[name]["pid"]).cmdline()) for name in PARTS}
+    assert "kafka.Kafka" in commands["kafka"]
+    assert "postgres" in commands["postgres"]
+    assert commands["runtime"].endswith("-m services.runtime all")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_killed_part_comes_back(running: Installation, part: str) -> None:
+    killed = running.services()[part]["pid"]
+    os.kill(killed, signal.SIGKILL)
+
+    def is_back() -> bool:
+        services = running.services()
+        others_ready = all(services[name]["state"] == "ready" for name in PARTS)
+        return others_ready and services[part]["pid"] not in (None, killed)
+
+    until(is_back)
+
+
+def test_the_key_and_the_data_survive_a_kill_of_everything(running: Installation) -> None:
+    before = running.result("up")
+    running.kill_everything()
+    until(lambda: running.result("status")["state"] == "stopped")
+    assert running.result("up") == before
+    assert {service["state"] for service in running.services().values()} == {"ready"}
+
+
+def test_up_takes_over_what_a_killed_supervisor_left(running: Installation) -> None:
+    orphans = {service["pid"] for service in running.services().values()}
+    os.kill(running.supervisor(), signal.SIGKILL)
+    until(lambda: running.result("status")["state"] == "unsupervised")
+    running.result("up")
+    assert not orphans & {service["pid"] for service in running.services().values()}
+    assert not [pid for pid in orphans if psutil.pid_exists(pid)]
+
+
+def test_down_leaves_nothing_running(running: Installation) -> None:
+    assert running.result("down") == {"stopped": True, "purged": False}
+    assert find_orphans(running.home.root, running.home.postgres) == ([], None)
+    assert running.result("status")["state"] == "stopped"
+    assert running.result("down") == {"stopped": False, "purged": False}
+
+
+def test_a_port_that_somebody_took_is_replaced(installation: Installation) -> None:
+    installation.aes("down")
+    port = json.loads(installation.home.ports_file.read_text())["kafka"]
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+        installation.result("up")
+        assert installation.services()["kafka"]["port"] != port
+
+
+def test_a_port_that_was_asked_for_and_is_taken_is_explained(installation: Installation) -> None:
+    installation.aes("down")
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", port := choose_free()))
+        listener.listen()
+        refused = installation.aes("up", "--json", AES_GATEWAY_PORT=str(port))
+    assert refused.returncode == 1
+    assert f"Port {port}" in json.loads(refused.stdout)["error"]["message"]
+    assert find_orphans(installation.home.root, installation.home.postgres) == ([], None)
+
+
+def test_a_part_that_cannot_start_is_explained_with_the_end_of_its_log(installation: Installation) -> None:
+    installation.aes("down")
+    refused = installation.aes("up", AES_SIGNING_KEY="short")
+    assert refused.returncode == 1
+    assert "while starting. The end of its log" in refused.stderr
+    assert find_orphans(installation.home.root, installation.home.postgres) == ([], None)
+
+
+def test_logs_of_one_part_or_all(running: Installation) -> None:
+    only = running.aes("logs", "gateway", "-n", "3").stdout.splitlines()
+    assert 1 <= len(only) <= 3
+    everything = running.aes("logs", "-n", "1").stdout
+    assert "gateway" in everything
+    assert "postgres" in everything
+    unknown = running.aes("logs", "nobody")
+    assert unknown.returncode == 1
+    assert "gateway" in unknown.stderr
