@@ -1,25 +1,22 @@
-"""The broker port on Apache Kafka. The only place that knows aiokafka."""
+"""The broker port on Apache Kafka: its readers."""
 
 import asyncio
-import time
-from asyncio import Future
-from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import structlog
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import CommitFailedError, KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import CommitFailedError, KafkaError
 from aiokafka.structs import ConsumerRecord
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-from libs.eventing._bus import Assignment, BusUnavailable, Headers, MessageRefused, Partition, Record
+from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, Record
+from libs.eventing._kafka_producer import KafkaProducer
 
 _log = structlog.get_logger("eventing.kafka")
-_RECONNECT_SECONDS: Final = 1.0
-_UNHEALTHY_SECONDS: Final = 3.0
 _FETCH_WAIT_MS: Final = 500
 _ANSWER_SECONDS: Final = 5.0
+_COMMIT_SECONDS: Final = 3.0
 
 
 class KafkaBus:
@@ -33,7 +30,7 @@ class KafkaBus:
         self._prefix = prefix
         self._client_id = client_id
 
-    def producer(self) -> "KafkaProducer":
+    def producer(self) -> KafkaProducer:
         return KafkaProducer(self._servers, prefix=self._prefix, client_id=self._client_id)
 
     def consumer(self, group: str, topics: Sequence[str], assignment: Assignment) -> "KafkaConsumer":
@@ -48,93 +45,6 @@ class KafkaBus:
 
     def tail(self, topics: Sequence[str]) -> "KafkaTail":
         return KafkaTail(self._servers, prefix=self._prefix, client_id=self._client_id, topics=topics)
-
-
-class KafkaProducer:
-    """An idempotent producer. It retries for as long as the process lives, so order survives an outage."""
-
-    def __init__(self, servers: str, *, prefix: str, client_id: str) -> None:
-        self._prefix = prefix
-        self._make = lambda: AIOKafkaProducer(
-            bootstrap_servers=servers,
-            client_id=client_id,
-            acks="all",
-            enable_idempotence=True,
-            linger_ms=0,
-            max_batch_size=MAX_MESSAGE_BYTES,
-            max_request_size=MAX_MESSAGE_BYTES,
-            request_timeout_ms=10_000,
-            retry_backoff_ms=100,
-            metadata_max_age_ms=60_000,
-        )
-        self._producer: AIOKafkaProducer | None = None
-        self._connecting: asyncio.Task[None] | None = None
-        self._unacknowledged: deque[tuple[float, Future[None]]] = deque()
-
-    async def start(self) -> None:
-        self._connecting = asyncio.create_task(self._connect(), name="kafka.producer.connect")
-
-    async def _connect(self) -> None:
-        while self._producer is None:
-            producer = self._make()
-            try:
-                await producer.start()
-            except (KafkaError, OSError) as problem:
-                await producer.stop()
-                _log.warning("producer.unreachable", problem=repr(problem))
-                await asyncio.sleep(_RECONNECT_SECONDS)
-            else:
-                self._producer = producer
-
-    async def stop(self) -> None:
-        if self._connecting is not None:
-            self._connecting.cancel()
-        if self._producer is not None:
-            try:
-                await asyncio.wait_for(self._producer.stop(), 3.0)
-            except TimeoutError:
-                _log.warning("producer.undelivered", messages=len(self._unacknowledged))
-            self._producer = None
-
-    async def send(self, topic: str, key: str, value: bytes, headers: Headers) -> "Future[None]":
-        if self._producer is None:
-            raise BusUnavailable("not connected to Kafka")
-        try:
-            acknowledged = await self._producer.send(
-                self._prefix + topic, value, key=key.encode(), headers=list(headers)
-            )
-        except MessageSizeTooLargeError as problem:
-            raise MessageRefused(repr(problem)) from problem
-        except (KafkaTimeoutError, KafkaError) as problem:
-            raise BusUnavailable(repr(problem)) from problem
-        sent: Future[None] = asyncio.get_running_loop().create_future()
-        acknowledged.add_done_callback(lambda done: self._resolve(done, sent))
-        self._unacknowledged.append((time.monotonic(), sent))
-        return sent
-
-    def _resolve(self, done: "Future[Any]", sent: "Future[None]") -> None:
-        waiting = self._unacknowledged
-        if not sent.done():
-            problem = None if done.cancelled() else done.exception()
-            if done.cancelled():
-                sent.cancel()
-            elif problem is None:
-                sent.set_result(None)
-            elif isinstance(problem, KafkaError) and problem.retriable:
-                sent.set_exception(BusUnavailable(repr(problem)))
-            else:
-                sent.set_exception(MessageRefused(repr(problem)))
-        while waiting and waiting[0][1].done():
-            waiting.popleft()
-
-    @property
-    def healthy(self) -> bool:
-        if self._producer is None:
-            return False
-        waiting = self._unacknowledged
-        while waiting and waiting[0][1].done():
-            waiting.popleft()
-        return not waiting or time.monotonic() - waiting[0][0] < _UNHEALTHY_SECONDS
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -171,7 +81,11 @@ class _Reader:
 
     async def _fetch(self, timeout: float, limit: int | None) -> list[Record]:
         try:
-            batches = await self._consumer.getmany(timeout_ms=int(timeout * 1000), max_records=limit)
+            # During a rebalance aiokafka waits for its end, however long that takes.
+            async with asyncio.timeout(timeout + 1.0):
+                batches = await self._consumer.getmany(timeout_ms=int(timeout * 1000), max_records=limit)
+        except TimeoutError:
+            return []
         except KafkaError as problem:
             raise BusUnavailable(repr(problem)) from problem
         return [self._record(raw) for batch in batches.values() for raw in batch]
@@ -245,7 +159,11 @@ class KafkaConsumer(_Reader):
         if not held:
             return
         try:
-            await self._consumer.commit(held)
+            # Without a limit aiokafka tries until a coordinator answers, and nothing is polled meanwhile.
+            async with asyncio.timeout(_COMMIT_SECONDS):
+                await self._consumer.commit(held)
+        except TimeoutError as problem:
+            raise BusUnavailable("the offsets were not committed in time") from problem
         except CommitFailedError:
             _log.info("consumer.commit_overtaken", partitions=len(held))
         except KafkaError as problem:

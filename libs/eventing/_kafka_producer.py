@@ -1,0 +1,158 @@
+"""The broker port on Apache Kafka: its producer."""
+
+import asyncio
+import time
+from asyncio import Future
+from collections import deque
+from typing import Any, Final
+
+import structlog
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    KafkaError,
+    MessageSizeTooLargeError,
+    OutOfOrderSequenceNumber,
+    ProducerClosed,
+    ProducerFenced,
+    UnknownProducerId,
+)
+
+from libs.contracts.topics import MAX_MESSAGE_BYTES
+from libs.eventing._bus import BusUnavailable, Headers, MessageRefused
+
+_log = structlog.get_logger("eventing.kafka")
+_RECONNECT_SECONDS: Final = 1.0
+_UNHEALTHY_SECONDS: Final = 3.0
+_STOP_SECONDS: Final = 3.0
+# These speak of the client's state, not of the message: another producer can deliver it.
+_PRODUCER_SPENT: Final = (
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    OutOfOrderSequenceNumber,
+    ProducerClosed,
+    ProducerFenced,
+    UnknownProducerId,
+)
+
+
+class KafkaProducer:
+    """An idempotent producer. It retries for as long as the process lives, so order survives an outage.
+
+    A batch that the broker refuses leaves a gap in the sequence numbers, over which nothing more of its partition
+    would be taken: the client is then replaced by a new one.
+    """
+
+    def __init__(self, servers: str, *, prefix: str, client_id: str) -> None:
+        self._prefix = prefix
+        self._settings: dict[str, Any] = {
+            "bootstrap_servers": servers,
+            "client_id": client_id,
+            "acks": "all",
+            "enable_idempotence": True,
+            "linger_ms": 0,
+            "max_batch_size": MAX_MESSAGE_BYTES,
+            "max_request_size": MAX_MESSAGE_BYTES,
+            "request_timeout_ms": 10_000,
+            "retry_backoff_ms": 100,
+            "metadata_max_age_ms": 60_000,
+        }
+        self._producer: AIOKafkaProducer | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._unacknowledged: deque[tuple[float, Future[Any]]] = deque()
+
+    async def start(self) -> None:
+        self._connecting = asyncio.create_task(self._connect(), name="kafka.producer.connect")
+
+    async def _connect(self) -> None:
+        while self._producer is None:
+            producer = AIOKafkaProducer(**self._settings)
+            try:
+                await producer.start()
+            except Exception as problem:
+                await self._end(producer)
+                _log.warning("producer.unreachable", problem=repr(problem))
+                await asyncio.sleep(_RECONNECT_SECONDS)
+            except BaseException:
+                await self._end(producer)
+                raise
+            else:
+                self._producer = producer
+
+    async def stop(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait({self._connecting})
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await self._end(producer)
+
+    async def _end(self, producer: AIOKafkaProducer) -> None:
+        try:
+            await asyncio.wait_for(producer.stop(), _STOP_SECONDS)
+        except TimeoutError:
+            _log.warning("producer.undelivered", messages=len(self._unacknowledged))
+        except Exception as problem:
+            _log.warning("producer.stop_failed", problem=repr(problem))
+
+    def _replace(self, producer: AIOKafkaProducer) -> None:
+        if self._producer is not producer:
+            return
+        self._producer = None
+
+        async def replace() -> None:
+            # The old one delivers what it has before the new one sends, so the order holds.
+            await self._end(producer)
+            await self._connect()
+
+        self._connecting = asyncio.create_task(replace(), name="kafka.producer.replace")
+
+    async def send(self, topic: str, key: str, value: bytes, headers: Headers) -> "Future[None]":
+        producer = self._producer
+        if producer is None:
+            raise BusUnavailable("not connected to Kafka")
+        try:
+            acknowledged = await producer.send(self._prefix + topic, value, key=key.encode(), headers=list(headers))
+        except MessageSizeTooLargeError as problem:
+            raise MessageRefused(repr(problem)) from problem
+        except KafkaError as problem:
+            if not problem.retriable:
+                self._replace(producer)
+            raise BusUnavailable(repr(problem)) from problem
+        sent: Future[None] = asyncio.get_running_loop().create_future()
+        acknowledged.add_done_callback(lambda done: self._resolve(producer, done, sent))
+        self._unacknowledged.append((time.monotonic(), acknowledged))
+        return sent
+
+    def _resolve(self, producer: AIOKafkaProducer, done: "Future[Any]", sent: "Future[None]") -> None:
+        problem = BusUnavailable("the producer was stopped") if done.cancelled() else done.exception()
+        if problem is not None:
+            _log.warning("producer.replaced", problem=repr(problem))
+            self._replace(producer)
+        # Whoever waited may have gone.
+        if sent.done():
+            return
+        if problem is None:
+            sent.set_result(None)
+        else:
+            sent.set_exception(_as_port_error(problem))
+            sent.exception()
+
+    @property
+    def healthy(self) -> bool:
+        if self._producer is None:
+            return False
+        waiting = self._unacknowledged
+        while waiting and waiting[0][1].done():
+            waiting.popleft()
+        return not waiting or time.monotonic() - waiting[0][0] < _UNHEALTHY_SECONDS
+
+
+def _as_port_error(problem: BaseException) -> Exception:
+    # Plain KafkaError is what aiokafka's sender makes of its own failures.
+    if type(problem) is KafkaError or not isinstance(problem, KafkaError):
+        return BusUnavailable(repr(problem))
+    if problem.retriable or isinstance(problem, _PRODUCER_SPENT):
+        return BusUnavailable(repr(problem))
+    return MessageRefused(repr(problem))
