@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
@@ -22,6 +23,9 @@ class Appended:
 
     earlier: Sequence[RecordedEvent]
     events: Sequence[RecordedEvent]
+
+
+_NOTHING: Final = Appended((), ())
 
 
 class Transaction:
@@ -51,16 +55,23 @@ class Outbox:
     @asynccontextmanager
     async def transaction(self, origin: Origin | None = None) -> AsyncIterator[Transaction]:
         """A transaction that ends with its events in the outbox, or with nothing at all."""
-        async with self._database.transaction() as connection:
-            transaction = Transaction(connection, origin)
-            yield transaction
-            appended = await self.append(connection, transaction.drafts)
-        self.publish(appended)
+        async with self._database.connection() as connection:
+            appended = _NOTHING
+            try:
+                async with connection.transaction():
+                    transaction = Transaction(connection, origin)
+                    yield transaction
+                    appended = await self.append(connection, transaction.drafts)
+            except BaseException:
+                self.leave_to_sweeper(appended)
+                raise
+            # Before the connection goes back: whoever waits for it may commit the subject's next event.
+            self.publish(appended)
 
     async def append(self, connection: Connection, drafts: Sequence[EventDraft]) -> Appended:
         """Record events in a transaction of the caller's, who calls ``publish`` after the commit."""
         if not drafts:
-            return Appended((), ())
+            return _NOTHING
         events = await table.insert(connection, drafts, self._writer)
         later = [event.subject for event in events if event.sequence > 1]
         earlier = await table.left_behind(connection, later, self._writer) if later else []
@@ -70,6 +81,13 @@ class Outbox:
         """Hand recorded events to the publisher, in the order of the commits. Returns at once."""
         self._publisher.publish(appended.earlier)
         self._publisher.publish(appended.events)
+
+    def leave_to_sweeper(self, appended: Appended) -> None:
+        """Instead of ``publish``, when the commit failed: it may have succeeded all the same.
+
+        What follows of these subjects then waits for what may have been committed.
+        """
+        self._publisher.leave_to_sweeper(appended.events)
 
     async def outcome(self, command_id: str) -> RecordedEvent | None:
         """The event that ended a command, if it has ended."""
@@ -82,7 +100,12 @@ class Outbox:
             return await table.payload(connection, event_id, company_id)
 
     async def republish(self, event: RecordedEvent) -> None:
-        """Send a recorded event again under its own id. Raises ``BusUnavailable``."""
+        """Send a recorded event again under its own id, after what still waits before it. Raises ``BusUnavailable``."""
+        async with self._database.connection() as connection:
+            waiting = await table.left_behind(connection, [event.subject], writer="")
+        for earlier in waiting:
+            if earlier.id < event.id:
+                await self._publisher.republish(earlier)
         await self._publisher.republish(event)
 
     async def waiting(self) -> tuple[int, float]:

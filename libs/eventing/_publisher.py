@@ -25,6 +25,7 @@ _FLUSH_ROWS: Final = 500
 _ACKNOWLEDGE_SECONDS: Final = 5.0
 _DRAIN_SECONDS: Final = 2.0
 _SWEEP_SECONDS: Final = 1.0
+_RELEASE_SECONDS: Final = 1.0
 _SWEEP_AGE_SECONDS: Final = 2.0
 _SWEEP_ROWS: Final = 500
 _PARK_AFTER: Final = 10
@@ -57,6 +58,11 @@ class Publisher:
         self._queue.extend(events)
         self._wake.set()
 
+    def leave_to_sweeper(self, events: Iterable[RecordedEvent]) -> None:
+        """Hold back what follows of these events, of which nobody knows whether they were committed."""
+        for event in events:
+            self._hold(event.subject)
+
     async def run(self) -> None:
         """Send what is queued, in order, for as long as the process lives."""
         while True:
@@ -75,6 +81,9 @@ class Publisher:
             _log.warning("event.left_to_sweeper", event_id=event.event_id, problem=str(problem))
             self._hold(event.subject)
             return
+        except BaseException:
+            self._hold(event.subject)
+            raise
         self._in_flight.add(event.id)
         acknowledged.add_done_callback(lambda done: self._acknowledged(event, done))
 
@@ -105,7 +114,11 @@ class Publisher:
 
     async def republish(self, event: RecordedEvent) -> None:
         """Send a recorded event once more, under its own id. Raises ``BusUnavailable``."""
-        await asyncio.wait_for(await self._send(event), _ACKNOWLEDGE_SECONDS)
+        try:
+            async with asyncio.timeout(_ACKNOWLEDGE_SECONDS):
+                await (await self._send(event))
+        except TimeoutError as problem:
+            raise BusUnavailable("the broker did not confirm in time") from problem
 
     async def drain(self) -> None:
         """Wait shortly until what is queued has been acknowledged, and write that down."""
@@ -116,10 +129,15 @@ class Publisher:
         await self.flush()
 
     async def run_marking(self) -> None:
-        """Mark in bulk what the broker has acknowledged."""
+        """Mark in bulk what the broker has acknowledged, and let go of subjects of which nothing waits any more."""
+        loop = asyncio.get_running_loop()
+        released_at = loop.time()
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
             await self.flush()
+            if self._held and loop.time() - released_at >= _RELEASE_SECONDS:
+                released_at = loop.time()
+                await self.release()
 
     async def flush(self) -> None:
         """Write down what was acknowledged; in an outage it stays for the next time."""
@@ -150,41 +168,60 @@ class Publisher:
         row = await (await connection.execute("SELECT pg_try_advisory_lock(%s)", (_SWEEP_LOCK,))).fetchone()
         leader = bool(row and row[0])
         try:
-            if leader and self._producer.healthy:
-                while await self.sweep(connection) == _SWEEP_ROWS:
-                    pass
+            while leader and self._producer.healthy and await self.sweep(connection) == _SWEEP_ROWS:
+                pass
+            if leader:
                 await self._forget(connection)
-            await self._release_subjects(connection)
         finally:
             if leader:
                 await connection.execute("SELECT pg_advisory_unlock(%s)", (_SWEEP_LOCK,))
 
     async def sweep(self, connection: Connection) -> int:
-        """Publish one batch of what waits, in row order; how many rows were looked at."""
+        """Publish one batch of what waits, in row order; how many rows were published.
+
+        Of each subject one row at a time is under way: a later one must not overtake one that is refused.
+        """
         rows = await table.unpublished(
             connection, older_than=_SWEEP_AGE_SECONDS, subjects=list(self._held), limit=_SWEEP_ROWS
         )
-        sent = [(row, await self._try_send(connection, row)) for row in rows if row.id not in self._in_flight]
-        done = [row.id for row, acknowledged in sent if acknowledged and await self._delivered(acknowledged)]
+        lanes: dict[str, deque[RecordedEvent]] = {}
+        for row in rows:
+            lanes.setdefault(row.subject, deque()).append(row)
+        done = 0
+        while lanes:
+            done += await self._sweep_firsts(connection, lanes)
         if done:
-            await table.mark_published(connection, done)
-            _log.info("outbox.swept", rows=len(done))
-        return len(rows)
+            _log.info("outbox.swept", rows=done)
+        return done
 
-    async def _try_send(self, connection: Connection, event: RecordedEvent) -> "asyncio.Future[None] | None":
-        try:
-            return await self._send(event)
-        except MessageRefused as problem:
-            await self._count_failure(connection, event, str(problem))
-            return None
-
-    @staticmethod
-    async def _delivered(acknowledged: "asyncio.Future[None]") -> bool:
-        try:
-            await asyncio.wait_for(asyncio.shield(acknowledged), _ACKNOWLEDGE_SECONDS)
-        except (TimeoutError, BusUnavailable, MessageRefused):
-            return False
-        return True
+    async def _sweep_firsts(self, connection: Connection, lanes: dict[str, deque[RecordedEvent]]) -> int:
+        """Send the first row of every lane; lanes that are done or stuck are taken out."""
+        firsts = sorted((lane.popleft() for lane in lanes.values()), key=lambda row: row.id)
+        outcomes: dict[int, Exception | None] = {}
+        sent: dict[int, asyncio.Future[None]] = {}
+        for row in firsts:
+            try:
+                if row.id not in self._in_flight:
+                    sent[row.id] = await self._send(row)
+            except MessageRefused as problem:
+                outcomes[row.id] = problem
+            except BusUnavailable as problem:
+                _log.warning("outbox.sweep_interrupted", problem=str(problem))
+                break
+        if sent:
+            await asyncio.wait(sent.values(), timeout=_ACKNOWLEDGE_SECONDS)
+        for number, acknowledged in sent.items():
+            outcomes[number] = _problem_of(acknowledged)
+        published = {number for number, problem in outcomes.items() if problem is None}
+        if published:
+            await table.mark_published(connection, list(published))
+        for row in firsts:
+            refusal = outcomes.get(row.id)
+            if isinstance(refusal, MessageRefused):
+                await self._count_failure(connection, row, str(refusal))
+            if row.id not in published or not lanes[row.subject]:
+                del lanes[row.subject]
+        return len(published)
 
     async def _count_failure(self, connection: Connection, event: RecordedEvent, reason: str) -> None:
         if await table.count_failure(connection, event.id, reason) < _PARK_AFTER:
@@ -197,11 +234,16 @@ class Publisher:
         self.parked += 1
         _log.error("outbox.parked", event_id=event.event_id, type=event.type, reason=reason)
 
-    async def _release_subjects(self, connection: Connection) -> None:
+    async def release(self) -> None:
+        """Publish directly again what is about subjects that the sweeper is done with."""
         before = dict(self._held)
-        if not before:
+        try:
+            async with self._database.connection() as connection:
+                still_waiting = await table.waiting_subjects(connection, list(before))
+        except Exception as problem:
+            if not is_outage(problem):
+                raise
             return
-        still_waiting = await table.waiting_subjects(connection, list(before))
         for subject, holds in before.items():
             if subject not in still_waiting and self._held.get(subject) == holds:
                 del self._held[subject]
@@ -216,6 +258,13 @@ class Publisher:
         await connection.execute(
             "DELETE FROM inbox WHERE received_at < now() - make_interval(days => %s)", (_KEEP_DAYS,)
         )
+
+
+def _problem_of(acknowledged: "asyncio.Future[None]") -> Exception | None:
+    if not acknowledged.done():
+        return BusUnavailable("the broker did not confirm in time")
+    problem = acknowledged.exception()
+    return problem if isinstance(problem, Exception) else None
 
 
 def _failure_of(event: RecordedEvent, reason: str) -> EventDraft | None:
