@@ -104,6 +104,9 @@ class CommandRouter:
         for lookup in self.lookups:
             if await lookup(command_id):
                 return True
+        return await self._has_entered(command_id)
+
+    async def _has_entered(self, command_id: str) -> bool:
         async with self._database.connection() as connection:
             return await inbox.knows(connection, _CONSUMER, command_id)
 
@@ -117,9 +120,8 @@ class CommandRouter:
         context = self._context(envelope)
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, command_id=envelope.id)
         try:
-            # A redelivery may come after the expiry; what was taken up before it stays taken up.
-            if _is_expired(envelope) and not await self.knows(envelope.id):
-                raise TimedOut("the command expired before it was taken up; nothing was done")
+            if _is_expired(envelope):
+                await self._check_taken_up(envelope.id)
             command = self._decode(route, record)
             await self._carry_out(route, command, context)
         except inbox.AlreadyProcessed:
@@ -163,6 +165,13 @@ class CommandRouter:
         except ValidationError as problem:
             raise PoisonMessage(f"not a {route.command.TYPE}: {problem.error_count()} errors") from problem
 
+    async def _check_taken_up(self, command_id: str) -> None:
+        """A redelivery may come after the expiry; what was taken up before it stays taken up, or refused."""
+        if await self._has_entered(command_id):
+            raise inbox.AlreadyProcessed(command_id)
+        if not await self.knows(command_id):
+            raise TimedOut("the command expired before it was taken up; nothing was done")
+
     async def _carry_out(self, route: _Route, command: Command, context: CommandContext) -> None:
         if route.take_over is not None:
             await route.take_over(command, context)
@@ -189,7 +198,8 @@ class CommandRouter:
     @staticmethod
     def _check_outcome(route: _Route, transaction: Transaction) -> None:
         outcomes = route.command.outcome_types()
-        if not route.ends_later and not any(draft.event.TYPE in outcomes for draft in transaction.drafts):
+        emitted = {draft.type or draft.event.TYPE for draft in transaction.drafts}
+        if not route.ends_later and not emitted & outcomes:
             raise RuntimeError(f"the handler of {route.command.TYPE} emitted no outcome")
 
     async def _reject(self, route: _Route, context: CommandContext, refusal: ServiceError) -> None:
@@ -217,8 +227,11 @@ class CommandRouter:
 
 def _is_expired(envelope: Envelope) -> bool:
     now = datetime.now(UTC)
-    expired = envelope.expires_at is not None and parse_time(envelope.expires_at) <= now
-    return expired or parse_time(envelope.time) <= now - _OLDEST
+    try:
+        expired = envelope.expires_at is not None and parse_time(envelope.expires_at) <= now
+        return expired or parse_time(envelope.time) <= now - _OLDEST
+    except ValueError as problem:
+        raise PoisonMessage("the command's times cannot be read") from problem
 
 
 def _events_topic(command: type[Command]) -> str:

@@ -14,7 +14,11 @@ class AlreadyProcessed(Exception):
 async def enter(connection: Connection, consumer: str, message_id: str) -> None:
     """Note the message in the transaction of its effects. Raises ``AlreadyProcessed``, which aborts it."""
     try:
-        await connection.execute("INSERT INTO inbox (consumer, message_id) VALUES (%s, %s)", (consumer, message_id))
+        cursor = await connection.execute(
+            "INSERT INTO inbox (consumer, message_id) VALUES (%s, %s) RETURNING true", (consumer, message_id)
+        )
+        # In pipeline mode a violation shows only here.
+        await cursor.fetchone()
     except psycopg.errors.UniqueViolation as problem:
         if problem.diag.constraint_name != _CONSTRAINT:
             raise
