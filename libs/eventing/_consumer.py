@@ -74,10 +74,12 @@ class ConsumerLoop:
                 await consumer.start()
                 await self._consume(consumer)
             except BusUnavailable as problem:
-                self.joined = False
                 _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
                 await self._sleep(_RECONNECT_SECONDS)
             finally:
+                self.joined = False
+                await self._drain(frozenset(self._trackers))
+                self._trackers.clear()
                 await consumer.stop()
 
     async def stop(self) -> None:
@@ -93,7 +95,6 @@ class ConsumerLoop:
             if loop.time() - self._committed_at >= _COMMIT_SECONDS:
                 await self._commit(consumer)
                 self._committed_at = loop.time()
-        await self._drain(frozenset(self._trackers))
 
     def _over_limit(self) -> bool:
         waiting = sum(tracker.unfinished for tracker in self._trackers.values())
@@ -136,7 +137,9 @@ class ConsumerLoop:
                 break
             except Exception as problem:
                 outage = self._retry.is_outage(problem)
-                if not outage and self._retry.clock() - started >= self._retry.give_up_after:
+                if outage:
+                    started = self._retry.clock()
+                elif self._retry.clock() - started >= self._retry.give_up_after:
                     reason = repr(problem)
                     break
                 _log.warning(
@@ -180,7 +183,8 @@ class ConsumerLoop:
                 self._trackers[place].committed(position)
 
     async def assigned(self, partitions: frozenset[Partition]) -> None:
-        self._trackers = {place: self._trackers.get(place) or OffsetTracker() for place in partitions}
+        # Even a partition that this member had before is read again from its committed offset.
+        self._trackers = {place: OffsetTracker() for place in partitions}
         self.joined = True
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:

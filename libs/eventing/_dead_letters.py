@@ -4,7 +4,7 @@ import structlog
 
 from libs.contracts.timestamps import now_text
 from libs.contracts.topics import dead_letter_name
-from libs.eventing._bus import Producer, Record
+from libs.eventing._bus import MessageRefused, Producer, Record
 
 _log = structlog.get_logger("eventing.dead_letters")
 
@@ -29,7 +29,12 @@ class DeadLetters:
             ("dlq_attempts", str(attempts).encode()),
             ("dlq_time", now_text().encode()),
         ]
-        await (await self._producer.send(topic, record.key, record.value, headers))
+        try:
+            await (await self._producer.send(topic, record.key, record.value, headers))
+        except MessageRefused:
+            # Its headers have made it too large. The original stays readable where they point to.
+            headers.append(("dlq_omitted_bytes", str(len(record.value)).encode()))
+            await (await self._producer.send(topic, record.key, b"", headers))
         self.count += 1
         _log.error(
             "message.dead_lettered",
