@@ -18,7 +18,7 @@ from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
 from libs.eventing._identity_tokens import IdentitySigner
-from libs.eventing._payloads import PayloadReader
+from libs.eventing._payloads import PayloadCorrupt, PayloadReader
 from libs.eventing._tail import TailReader
 
 _log = structlog.get_logger("eventing.request_reply")
@@ -112,7 +112,12 @@ class Replies:
             return None
         if received.envelope.data_ref is None:
             return received
-        return Received(received.envelope, await self._payloads.read(received.envelope, received.payload))
+        try:
+            return Received(received.envelope, await self._payloads.read(received.envelope, received.payload))
+        except (ServiceUnavailable, PayloadCorrupt) as problem:
+            # The look-up brings an outcome with its payload; other events are not worth failing for.
+            _log.warning("event.payload_missing", event_id=received.envelope.id, problem=repr(problem))
+            return None
 
     async def _look_up(self, timeout: float) -> Received | None:
         try:
@@ -242,7 +247,11 @@ class CommandSender:
             if waiter.identity.company_id == envelope.company_id:
                 waiter.arrive(Received(envelope, record.value))
         for callback in self._callbacks.get(envelope.type, ()):
-            callback(envelope, record.value)
+            try:
+                callback(envelope, record.value)
+            except Exception:
+                # Ending the reader would make everybody else miss what comes now.
+                _log.exception("event.callback_failed", type=envelope.type, event_id=envelope.id)
 
 
 def _reading(topics: Sequence[Topic]) -> list[list[str]]:

@@ -16,7 +16,7 @@ _FRESH_SECONDS: Final = 10.0
 
 
 class TailReader:
-    """Gives every record of some topics, from the moment at which ``positioned`` is set, to a callback."""
+    """Gives every record of some topics, for as long as ``positioned`` is set, to a callback."""
 
     def __init__(self, bus: Bus, topics: Sequence[str], on_record: Callable[[Record], None]) -> None:
         self.positioned = asyncio.Event()
@@ -40,6 +40,9 @@ class TailReader:
             except BusUnavailable as problem:
                 _log.warning("tail.unreachable", topics=list(self._topics), problem=str(problem))
             finally:
+                # The next one starts at the end: what comes in between is missed.
+                self.positioned.clear()
+                self._answered = float("-inf")
                 await tail.stop()
             await asyncio.sleep(_RECONNECT_SECONDS)
 
@@ -56,6 +59,9 @@ class TailReader:
         loop = asyncio.get_running_loop()
         while True:
             started = loop.time()
-            if await tail.answering():
-                self._answered = started
+            try:
+                if await tail.answering():
+                    self._answered = started
+            except Exception:
+                _log.exception("tail.probe_failed", topics=list(self._topics))
             await asyncio.sleep(_PROBE_SECONDS)
