@@ -4,9 +4,10 @@ import asyncio
 import zlib
 from asyncio import Future
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, Record
+from libs.contracts.topics import MAX_MESSAGE_BYTES
+from libs.eventing._bus import Assignment, BusUnavailable, Headers, MessageRefused, Partition, Record
 
 
 class MemoryBus:
@@ -47,18 +48,18 @@ class MemoryBus:
             self.log[place].append(Record(topic, place.number, offset, key, value, tuple(headers)))
             self._arrived.notify_all()
 
-    async def read(self, positions: dict[Partition, int], timeout: float, limit: int) -> list[Record]:
-        """Records from these positions, which are moved past them."""
+    async def read(self, positions: Callable[[], dict[Partition, int]], timeout: float, limit: int) -> list[Record]:
+        """Records from the positions that hold when they arrive; these are moved past them."""
         self.check()
-        found = self._take(positions, limit)
-        if not found:
-            async with self._arrived:
-                try:
-                    async with asyncio.timeout(timeout):
-                        await self._arrived.wait()
-                except TimeoutError:
-                    return []
-            found = self._take(positions, limit)
+        found = self._take(positions(), limit)
+        if found:
+            return found
+        try:
+            async with asyncio.timeout(timeout), self._arrived:
+                while not (found := self._take(positions(), limit)):
+                    await self._arrived.wait()
+        except TimeoutError:
+            return []
         return found
 
     def _take(self, positions: dict[Partition, int], limit: int) -> list[Record]:
@@ -94,6 +95,8 @@ class MemoryProducer:
 
     async def send(self, topic: str, key: str, value: bytes, headers: Headers) -> "Future[None]":
         self._bus.check()
+        if len(value) > MAX_MESSAGE_BYTES:
+            raise MessageRefused(f"{len(value)} bytes are too many")
         await self._bus.append(topic, key, value, headers)
         sent: Future[None] = asyncio.get_running_loop().create_future()
         sent.set_result(None)
@@ -132,7 +135,7 @@ class MemoryConsumer:
         self._paused = paused
 
     async def poll(self, timeout: float, limit: int) -> list[Record]:
-        return await self._bus.read({} if self._paused else self._positions, timeout, limit)
+        return await self._bus.read(lambda: {} if self._paused else self._positions, timeout, limit)
 
     async def commit(self, offsets: dict[Partition, int]) -> None:
         self._bus.check()
@@ -155,7 +158,7 @@ class MemoryTail:
         self._positions = {}
 
     async def poll(self, timeout: float) -> list[Record]:
-        return await self._bus.read(self._positions, timeout, 10_000)
+        return await self._bus.read(lambda: self._positions, timeout, 10_000)
 
     async def answering(self) -> bool:
         return not self._bus.down

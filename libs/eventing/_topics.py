@@ -17,7 +17,7 @@ _ALREADY_EXISTS: Final = 36
 async def create_topics(
     bootstrap_servers: str, prefix: str = "", *, topics: Sequence[Topic] = TOPICS, replication: int = 1
 ) -> None:
-    """Create the topics that are missing, and their dead letters. Raises ``BusUnavailable`` with what the broker said."""
+    """Create missing topics and their dead letters. Raises ``BusUnavailable`` with what the broker said."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=_TIMEOUT_MS)
     try:
         async with asyncio.timeout(_TIMEOUT_MS / 1000):
