@@ -6,11 +6,12 @@ from typing import Any, Final
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ServiceError
+from libs.persistence import is_outage
 from libs.service_defaults.correlation import current_correlation_id
 
 _log = structlog.get_logger("http")
@@ -68,12 +69,11 @@ def install_error_handlers(app: FastAPI) -> None:
     handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {
         ServiceError: _service_error,
         RequestValidationError: _request_invalid,
-        ValidationError: _unexpected,
         HTTPException: _http_exception,
-        Exception: _unexpected,
     }
     for error, handler in handlers.items():
         app.add_exception_handler(error, handler)
+    app.add_middleware(_Unexpected)
 
 
 async def _service_error(_request: Request, problem: ServiceError) -> Response:
@@ -92,6 +92,34 @@ async def _http_exception(_request: Request, problem: HTTPException) -> Response
     return response
 
 
-async def _unexpected(request: Request, problem: Exception) -> Response:
-    _log.error("request.failed", method=request.method, path=request.url.path, exc_info=problem)
+class _Unexpected:
+    """Answers what nobody expected. A handler for ``Exception`` would answer outside of every other middleware."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception as problem:
+            if started:
+                raise
+            await _unexpected(scope, problem)(scope, receive, send)
+
+
+def _unexpected(scope: Scope, problem: Exception) -> Response:
+    if is_outage(problem):
+        _log.warning("request.database_unavailable", path=scope["path"], problem=repr(problem))
+        return error_response(ErrorInfo(type=ErrorKind.UNAVAILABLE, message="the database cannot be reached"))
+    _log.error("request.failed", method=scope["method"], path=scope["path"], exc_info=problem)
     return error_response(ErrorInfo(type=ErrorKind.INTERNAL, message="something went wrong on our side"))

@@ -31,6 +31,7 @@ from libs.service_defaults.settings import ServiceSettings
 
 _log = structlog.get_logger("service")
 _RETRY_SECONDS: Final = 1.0
+_LEAST_GRACE_SECONDS: Final = 1.0
 Hook = Callable[[], Awaitable[None]]
 API: Final = "api"
 WORKER: Final = "worker"
@@ -73,8 +74,8 @@ class Service:
 
     def _prepare_http(self) -> None:
         self.http.state.signer = self.signer
-        self.http.add_middleware(CorrelationMiddleware)
         install_error_handlers(self.http)
+        self.http.add_middleware(CorrelationMiddleware)
         self.http.include_router(health_routes(self.readiness))
         self.http.include_router(bus_routes(self.commands, self.outbox, source=self.source))
         self.readiness.add("started", self._has_started)
@@ -116,6 +117,9 @@ class Service:
         """Serve until SIGTERM, SIGINT or ``stop``; what is in work is then finished or handed back."""
         self._handle_signals()
         await self._until_answered(self._open_database)
+        if self._stop.is_set():
+            await self.database.close()
+            return
         await self.producer.start()
         for hook in self._on_start:
             await hook()
@@ -153,18 +157,23 @@ class Service:
         tasks: list[asyncio.Task[None]],
     ) -> None:
         _log.info("service.stopping")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.settings.shutdown_grace_seconds
         for consumer in consumers:
             await consumer.stop()
         if consuming:
             await asyncio.wait(consuming, timeout=self.settings.shutdown_grace_seconds)
         for hook in self._on_stop:
-            await hook()
+            try:
+                await hook()
+            except Exception:
+                _log.exception("service.stop_hook_failed")
         server.should_exit = True
-        await asyncio.wait({serving}, timeout=self.settings.shutdown_grace_seconds)
+        await asyncio.wait({serving}, timeout=max(_LEAST_GRACE_SECONDS, deadline - loop.time()))
         await self.publisher.drain()
-        for task in (*tasks, *consuming):
+        for task in (*tasks, *consuming, serving):
             task.cancel()
-        await asyncio.gather(*tasks, *consuming, return_exceptions=True)
+        await asyncio.gather(*tasks, *consuming, serving, return_exceptions=True)
         await self.calls.stop()
         await self.producer.stop()
         await self.database.close()
