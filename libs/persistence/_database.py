@@ -16,7 +16,7 @@ def is_outage(problem: BaseException) -> bool:
     """Whether the database, not the statement, is at fault: work may be tried again unchanged."""
     if isinstance(problem, PoolTimeout | PoolClosed):
         return True
-    if isinstance(problem, psycopg.errors.QueryCanceled):
+    if isinstance(problem, psycopg.errors.QueryCanceled | psycopg.errors.ProgramLimitExceeded):
         return False
     return isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError)
 

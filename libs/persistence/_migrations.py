@@ -1,5 +1,6 @@
 """Schema migrations: alembic, run from code, one at a time per database."""
 
+import threading
 import zlib
 from pathlib import Path
 from typing import Final
@@ -15,20 +16,26 @@ NAMING_CONVENTION: Final = {
     "pk": "pk_%(table_name)s",
 }
 _LOCK: Final = zlib.crc32(b"aes.migrations")
+# Alembic keeps the migration at hand in module globals.
+_ALEMBIC: Final = threading.Lock()
 
 
 def migrate(url: str, migrations: Path) -> None:
     """Bring the database to the newest revision in ``migrations/versions``.
 
     Runs in the calling thread. Concurrent callers wait for each other by an advisory lock (60 s at most); a
-    database that is already there is left alone without loading alembic.
+    database that is already there, or ahead because a newer release is being rolled out, is left alone without
+    loading alembic.
     """
     with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         if _is_current(connection, migrations):
             return
         connection.execute("SET lock_timeout = '60s'")
         connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
-        _upgrade(url, migrations)
+        if _is_current(connection, migrations):
+            return
+        with _ALEMBIC:
+            _upgrade(url, migrations)
 
 
 def _is_current(connection: psycopg.Connection[tuple[object, ...]], migrations: Path) -> bool:
@@ -36,7 +43,7 @@ def _is_current(connection: psycopg.Connection[tuple[object, ...]], migrations: 
         return False
     row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     newest = max((file.stem.split("_", 1)[0] for file in (migrations / "versions").glob("[0-9]*.py")), default=None)
-    return row is not None and row[0] == newest
+    return row is not None and newest is not None and str(row[0]) >= newest
 
 
 def _upgrade(url: str, migrations: Path) -> None:
