@@ -1,0 +1,37 @@
+"""What the load generator is told and what it answers, as lines of JSON."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Side = Literal["aes", "reference"]
+
+
+@dataclass(frozen=True)
+class Job:
+    side: Side
+    port: int
+    """On 127.0.0.1; the generator talks to no other host."""
+    api_key: str
+    model: str
+    agent_type: str
+    stream: bool
+    calls_tool: bool
+    """Whether every turn is expected to."""
+    concurrency: int
+    """Sessions that are busy at any moment, one connection each."""
+    turns: int
+    seconds: float
+    """No turn begins later than this."""
+    warm_up: int
+    """Turns that are not measured."""
+    turns_per_session: int
+    """Then the worker goes on with a fresh session, so that the history stays bounded."""
+
+
+@dataclass
+class Outcome:
+    seconds: float = 0.0
+    latencies: list[float] = field(default_factory=list)
+    """Milliseconds of each turn."""
+    first_texts: list[float] = field(default_factory=list)
+    """Milliseconds until the first piece of text, of each streamed turn."""

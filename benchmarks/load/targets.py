@@ -1,0 +1,79 @@
+"""How the service and the reference app are asked for the same thing, and how their answers are checked."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from benchmarks.load.http_client import RequestFailed, Response, post
+from benchmarks.load.job import Job
+
+PROMPT = "Summarise in two sentences what we have said so far, and name the open question."
+INSTRUCTIONS = "You are a helpful assistant of a small company. Answer briefly and say so when you do not know."
+
+
+@dataclass(frozen=True)
+class Target:
+    job: Job
+    sessions_path: str
+    execute_path: str
+    agent: dict[str, Any]
+    first_text: bytes
+    """What stands in a stream where the first piece of text begins."""
+    last_event: bytes
+    headers: dict[str, str]
+
+    def new_session(self) -> bytes:
+        return self._post(self.sessions_path, self.agent, {})
+
+    def execute(self, session: str) -> bytes:
+        accept = {"Accept": "text/event-stream"} if self.job.stream else {}
+        return self._post(self.execute_path.format(session=session), {"content": PROMPT}, accept)
+
+    def session_of(self, response: Response) -> str:
+        if response.status not in (200, 201):
+            raise RequestFailed(f"session creation was answered with {response.status}: {response.body[:500]!r}")
+        return str(orjson.loads(response.body)["session_id"])
+
+    def check(self, response: Response) -> None:
+        """Raises RequestFailed unless the turn was carried out, with its tool call when there is to be one."""
+        if response.status != 200:
+            raise RequestFailed(f"a turn was answered with {response.status}: {response.body[:500]!r}")
+        if self.job.stream:
+            if self.last_event not in response.body:
+                raise RequestFailed(f"a stream ended early: {response.body[-500:]!r}")
+            return
+        answer = orjson.loads(response.body)["response"]
+        if not answer["content"] or bool(answer["tool_calls"]) != self.job.calls_tool:
+            raise RequestFailed(f"a turn was answered with something else: {response.body[:500]!r}")
+
+    def _post(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> bytes:
+        return post(path, f"127.0.0.1:{self.job.port}", orjson.dumps(body), {**self.headers, **headers})
+
+
+def target(job: Job) -> Target:
+    if job.side == "reference":
+        return Target(
+            job,
+            sessions_path="/sessions",
+            execute_path="/sessions/{session}/execute",
+            agent={"agent_type": job.agent_type, "model": job.model, "instructions": INSTRUCTIONS},
+            first_text=b"event: delta\n",
+            last_event=b"event: completed\n",
+            headers={},
+        )
+    return Target(
+        job,
+        sessions_path="/api/v1/sessions/",
+        execute_path="/api/v1/runtime/{session}/execute/",
+        agent={
+            "name": "benchmark",
+            "agent_type": job.agent_type,
+            "system_prompt": INSTRUCTIONS,
+            "llm_config": {"model": f"openai:{job.model}"},
+            "tools": ["calculator"] if job.agent_type == "react_agent" else [],
+        },
+        first_text=b"event: turn.output_text.delta\n",
+        last_event=b"event: turn.completed\n",
+        headers={"x-api-key": job.api_key},
+    )

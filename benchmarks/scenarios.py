@@ -1,0 +1,56 @@
+"""What is measured, and what the service is to reach in it."""
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    concurrency: int
+    turns: int
+    """In each round and on each side."""
+    model: str = "stub"
+    agent_type: str = "llm_agent"
+    stream: bool = False
+
+    @property
+    def calls_tool(self) -> bool:
+        return self.agent_type == "react_agent"
+
+    @property
+    def warm_up(self) -> int:
+        return max(10, 2 * self.concurrency)
+
+
+@dataclass(frozen=True)
+class Plan:
+    scenarios: tuple[Scenario, ...]
+    rounds: int
+    turns_per_session: int = 20
+    seconds: float = 30.0
+    """Longest measured phase of one scenario, on one side, in one round."""
+
+    def only(self, names: list[str]) -> "Plan":
+        """The plan with the named scenarios alone; an unknown name is a ValueError."""
+        known = [scenario.name for scenario in self.scenarios]
+        if unknown := set(names) - set(known):
+            raise ValueError(f"unknown scenario {', '.join(sorted(unknown))}; known are {', '.join(known)}")
+        return replace(self, scenarios=tuple(scenario for scenario in self.scenarios if scenario.name in names))
+
+
+FULL = Plan(
+    scenarios=(
+        Scenario("turns-1", 1, 200),
+        Scenario("turns-16", 16, 960),
+        Scenario("turns-64", 64, 1280),
+        Scenario("stream-1", 1, 120, stream=True),
+        Scenario("stream-16", 16, 480, stream=True),
+        Scenario("react-16", 16, 480, model="stub-tool", agent_type="react_agent"),
+    ),
+    rounds=3,
+)
+QUICK = Plan(
+    scenarios=tuple(replace(s, turns=max(20, s.turns // 8, 2 * s.concurrency)) for s in FULL.scenarios),
+    rounds=1,
+    seconds=10.0,
+)

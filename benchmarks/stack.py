@@ -1,0 +1,113 @@
+"""The embedded stack of a benchmark: in a home of its own, as shipped, gone at the end."""
+
+import asyncio
+import json
+import os
+import secrets
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import psutil
+import psycopg
+
+from deploy.local.control import purge, take_down
+from deploy.local.credentials import Credentials
+from deploy.local.errors import StackError
+from deploy.local.foreground import start
+from deploy.local.home import PROJECT_ROOT, Home
+from deploy.local.ports import choose_free
+from deploy.local.postgres import ADMINISTRATOR, Postgres, create_database
+from deploy.local.processes import MARKER
+from deploy.local.stack import postgres_of
+from deploy.local.state import StackState
+
+_DATABASE = "reference"
+
+
+@dataclass(frozen=True)
+class BenchmarkStack:
+    processes: dict[str, psutil.Process]
+    reference_database: str
+    """URL of an empty database in the stack's PostgreSQL."""
+    gateway_port: int = 0
+    api_key: str = ""
+
+
+def benchmark_home() -> Home:
+    """Beside the state of the stack that people use, sharing nothing with it but the downloads."""
+    usual = Home.from_environment()
+    usual.create()
+    home = Home(usual.root / "benchmark")
+    home.root.mkdir(exist_ok=True)
+    # PostgreSQL may have to run as another user, who must be able to pass through.
+    home.root.chmod(0o711)
+    if not home.cache.exists():
+        home.cache.symlink_to(usual.cache, target_is_directory=True)
+    home.create()
+    return home
+
+
+def remove(home: Home) -> None:
+    """End whatever runs in the home and delete its state."""
+    take_down(home, lambda _: None)
+    purge(home)
+
+
+@asynccontextmanager
+async def whole_stack(home: Home, model_url: str) -> AsyncIterator[BenchmarkStack]:
+    """Everything that `aes up` starts, with the stub as its model."""
+    environment = {name: value for name, value in os.environ.items() if not _names_a_place(name)}
+    environment |= {"AES_HOME": str(home.root), "OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "not-needed"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "cli", "up", "--json", cwd=PROJECT_ROOT, env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        output, _ = await process.communicate()
+        if process.returncode != 0:
+            raise StackError("The stack did not start, see above.", f"Its logs are in {home.logs}")
+        answer = json.loads(output.splitlines()[-1])
+        state = StackState.read(home.state_file)
+        pids = {name: part.pid for name, part in state.parts.items() if part.pid is not None}
+        postgres = postgres_of(home, Credentials.load_or_create(home.credentials_file))
+        yield BenchmarkStack(
+            {name: psutil.Process(pid) for name, pid in pids.items()},
+            await _reference_database(postgres),
+            gateway_port=int(answer["base_url"].rpartition(":")[2]),
+            api_key=answer["api_key"],
+        )
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+        await asyncio.shield(asyncio.to_thread(take_down, home, lambda _: None))
+
+
+@asynccontextmanager
+async def postgres_alone(home: Home) -> AsyncIterator[BenchmarkStack]:
+    """What the reference app needs, with the settings of the whole stack."""
+    server = Postgres(
+        directory=home.postgres,
+        log=home.log_of("postgres"),
+        port=choose_free(),
+        password=secrets.token_hex(8),
+        environment={**os.environ, MARKER: str(home.root)},
+    )
+    running = await start(server, lambda _: None)
+    try:
+        processes = {"postgres": psutil.Process(running.process.pid)}
+        yield BenchmarkStack(processes, await _reference_database(server))
+    finally:
+        await asyncio.shield(asyncio.to_thread(running.stop))
+
+
+async def _reference_database(server: Postgres) -> str:
+    async with await psycopg.AsyncConnection.connect(server.administrator_url, autocommit=True) as connection:
+        await create_database(connection, _DATABASE, owner=ADMINISTRATOR)
+    return server.url(_DATABASE, ADMINISTRATOR, server.password)
+
+
+def _names_a_place(variable: str) -> bool:
+    """Whether the variable belongs to some other stack: its ports, its addresses, its databases."""
+    return variable.startswith("AES_") and variable.endswith(("_PORT", "_URL", "_HOME"))

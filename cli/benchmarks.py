@@ -1,0 +1,59 @@
+"""`aes bench`."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from cli.terminal import Json, failures_explained, note, print_json
+
+app = typer.Typer(help="Measure the service.", no_args_is_help=True)
+
+Only = Annotated[
+    Literal["aes", "reference"] | None, typer.Option("--only", help="Measure one side; there are no ratios then.")
+]
+Scenarios = Annotated[list[str] | None, typer.Option("--scenario", help="Only this one; repeatable.")]
+Rounds = Annotated[int | None, typer.Option("--rounds", min=1, max=20, help="How often both sides take turns.")]
+
+
+@app.callback()
+def bench() -> None:
+    """Measure the service."""
+
+
+@app.command()
+def turns(
+    quick: Annotated[bool, typer.Option("--quick", help="One short round, to see that it works.")] = False,
+    only: Only = None,
+    scenario: Scenarios = None,
+    rounds: Rounds = None,
+    json_output: Json = False,
+) -> None:
+    """Measure turns of the service against an app written by hand, in one run of a few minutes.
+
+    Starts a stack of its own with a model that answers at once, and ends it. What the figures mean and how to
+    profile is in docs/performance.md.
+    """
+    import asyncio
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from benchmarks import report
+    from benchmarks.children import LoadFailed
+    from benchmarks.cpu import ProcessGone
+    from benchmarks.scenarios import FULL, QUICK
+    from benchmarks.turns import SIDES, run
+    from deploy.local.errors import StackError
+
+    with failures_explained(json_output):
+        try:
+            plan = QUICK if quick else FULL
+            plan = plan.only(scenario) if scenario else plan
+            plan = replace(plan, rounds=rounds) if rounds else plan
+            windows = asyncio.run(run(plan, (only,) if only else SIDES, note))
+        except (ValueError, LoadFailed, ProcessGone) as error:
+            raise StackError(str(error)) from error
+    if json_output:
+        print_json(report.as_json(windows))
+    else:
+        report.show(windows, Console(highlight=False, width=120 if not Console().is_terminal else None))

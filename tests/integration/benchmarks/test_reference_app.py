@@ -1,0 +1,128 @@
+"""The benchmark's yardstick does what it is compared for: real turns, a model behind it, a history that lasts."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from benchmarks.children import Children, LoadFailed, LoadGenerator
+from benchmarks.load.job import Job
+from tests.support.model_stub import TEXT
+
+JOB = Job(
+    side="reference",
+    port=0,
+    api_key="",
+    model="stub",
+    agent_type="llm_agent",
+    stream=False,
+    calls_tool=False,
+    concurrency=4,
+    turns=24,
+    seconds=60,
+    warm_up=4,
+    turns_per_session=5,
+)
+
+
+@pytest.fixture
+def children(tmp_path: Path) -> Children:
+    return Children(f"{tmp_path}:benchmark", tmp_path / "benchmark.log")
+
+
+@pytest.fixture
+async def port(children: Children, database_url: str) -> AsyncIterator[int]:
+    async with children.model_stub() as (_, model_url), children.reference_app(database_url, model_url) as (_, port):
+        yield port
+
+
+@pytest.fixture
+async def client(port: int) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+async def load(children: Children) -> AsyncIterator[LoadGenerator]:
+    async with children.load_generator() as load:
+        yield load
+
+
+async def new_session(client: httpx.AsyncClient, **settings: str) -> str:
+    return str((await client.post("/sessions", json={"model": "stub", **settings})).json()["session_id"])
+
+
+async def test_a_turn_sees_the_history_and_is_kept(client: httpx.AsyncClient) -> None:
+    session = await new_session(client, model="stub-count")
+
+    answers = [
+        (await client.post(f"/sessions/{session}/execute", json={"content": text})).json()["response"]["content"]
+        for text in ("first", "second")
+    ]
+
+    assert answers == ["1 messages", "3 messages"]
+    messages = (await client.get(f"/sessions/{session}/messages")).json()
+    assert [(message["role"], message["content"]) for message in messages] == [
+        ("user", "first"),
+        ("assistant", "1 messages"),
+        ("user", "second"),
+        ("assistant", "3 messages"),
+    ]
+
+
+async def test_a_react_agent_calls_the_calculator(client: httpx.AsyncClient) -> None:
+    session = await new_session(client, agent_type="react_agent", model="stub-tool")
+
+    answer = (await client.post(f"/sessions/{session}/execute", json={"content": "what is 6*7?"})).json()
+
+    assert [call["name"] for call in answer["response"]["tool_calls"]] == ["calculator"]
+    assert answer["response"]["content"] == TEXT
+
+
+async def test_a_streamed_turn_is_kept(client: httpx.AsyncClient) -> None:
+    session = await new_session(client)
+
+    response = await client.post(
+        f"/sessions/{session}/execute", json={"content": "hello"}, headers={"Accept": "text/event-stream"}
+    )
+
+    assert response.text.count("event: delta\n") > 1
+    assert response.text.count("event: completed\n") == 1
+    messages = (await client.get(f"/sessions/{session}/messages")).json()
+    assert [message["content"] for message in messages] == ["hello", TEXT]
+
+
+async def test_an_unknown_session_is_not_found(client: httpx.AsyncClient) -> None:
+    response = await client.post("/sessions/00000000-0000-0000-0000-000000000000/execute", json={"content": "hello"})
+
+    assert response.status_code == 404
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        JOB,
+        replace(JOB, stream=True),
+        replace(JOB, model="stub-tool", agent_type="react_agent", calls_tool=True),
+    ],
+    ids=["plain", "stream", "react"],
+)
+async def test_the_load_generator_measures_every_turn(port: int, load: LoadGenerator, job: Job) -> None:
+    await load.prepare(replace(job, port=port))
+    outcome = await load.run()
+
+    assert len(outcome.latencies) == job.turns
+    assert len(outcome.first_texts) == (job.turns if job.stream else 0)
+    assert all(first <= whole for first, whole in zip(outcome.first_texts, outcome.latencies, strict=False))
+    assert outcome.seconds > 0
+
+
+async def test_the_load_generator_refuses_to_measure_failures(port: int, load: LoadGenerator) -> None:
+    with pytest.raises(LoadFailed, match="500"):
+        await load.prepare(replace(JOB, port=port, model="stub-error-500"))
+
+    await load.prepare(replace(JOB, port=port, calls_tool=True, warm_up=0))
+    with pytest.raises(LoadFailed, match="something else"):
+        await load.run()
