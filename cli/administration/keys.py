@@ -68,7 +68,7 @@ def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Js
 def rotate(
     key_id: KeyId,
     grace: Annotated[
-        int, typer.Option("--grace", min=0, max=2_592_000, help="Seconds for which the old key stays valid.")
+        int, typer.Option("--grace", min=60, max=2_592_000, help="Seconds for which the old key stays valid.")
     ] = 86_400,
     expires: Annotated[
         str | None, typer.Option("--expires", help="As for create; else the new key lives as long as the old one.")

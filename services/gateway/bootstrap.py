@@ -3,19 +3,19 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
 import structlog
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.gateway import ApiKeyRevoked
 from libs.eventing import CommandSender
 from libs.service_defaults import API, Service
 from services.gateway.adapters.postgres_idempotency import PostgresIdempotency
 from services.gateway.adapters.postgres_keys import PostgresKeys
+from services.gateway.domain.ports import CommandBus, IdempotencyStore, KeyDirectory, KeyStore, Owners
 from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.entrypoints.http.application import PREFIX, Application
 from services.gateway.entrypoints.http.authentication import Authentication
@@ -44,50 +44,89 @@ _log = structlog.get_logger("gateway")
 Asgi = Callable[[MutableMapping[str, Any], Callable[..., Any], Callable[..., Any]], Awaitable[None]]
 
 
-def build(settings: GatewaySettings) -> Service:
-    service = Service("gateway", settings, migrations=MIGRATIONS)
-    sender = CommandSender(
-        service.bus, service.producer, service.signer, service.calls.command_state, service.payloads,
-        source=service.source,
-    )  # fmt: skip
-    for number, reader in enumerate(sender.readers):
-        service.background(f"events.read.{number}", reader.run, role=API)
-    store = PostgresKeys(service.database, service.outbox)
-    keys = KeyAuthenticator(store, fresh=sender.fresh, now=_now, monotonic=time.monotonic)
-    streams = EventStreams()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """Everything that the public API works with."""
 
-    def revoked(_: Envelope, payload: bytes) -> None:
-        key_id = str(orjson.loads(payload)["key_id"])
-        keys.forget(key_id)
+    keys: KeyDirectory
+    key_store: KeyStore
+    idempotency: IdempotencyStore
+    bus: CommandBus
+    owners: Owners
+    now: Callable[[], datetime]
+    monotonic: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicApi:
+    """The application, and what it is told when a key is revoked."""
+
+    application: Application
+    revoked: Callable[[str], None]
+
+
+def assemble(outside: Outside) -> PublicApi:
+    """The public API on top of real or fake surroundings."""
+    authenticator = KeyAuthenticator(
+        outside.keys, fresh=outside.bus.fresh, now=outside.now, monotonic=outside.monotonic
+    )
+    streams = EventStreams()
+    operations = _operations(outside, KeyManager(outside.key_store, now=outside.now, forget=authenticator.forget))
+    authentication = Authentication(authenticator, RateLimiter(outside.monotonic))
+
+    def revoked(key_id: str) -> None:
+        authenticator.forget(key_id)
         streams.end(key_id)
 
-    sender.on_event(ApiKeyRevoked.TYPE, revoked)
-    service.ready_check("events", _positioned(sender))
-    idempotency = PostgresIdempotency(service.database)
-    operations = _operations(service, sender, idempotency, KeyManager(store, now=_now, forget=keys.forget))
-    authentication = Authentication(keys, RateLimiter(time.monotonic))
-    application = Application(operations, authentication, streams, Pages(operations))
-    service.http.add_middleware(_PublicApi, application=application)
-    service.background("idempotency.clean", lambda: _clean(idempotency))
-    return service
+    return PublicApi(Application(operations, authentication, streams, Pages(operations)), revoked)
 
 
-def _operations(
-    service: Service, sender: CommandSender, idempotency: PostgresIdempotency, manager: KeyManager
-) -> tuple[Operation, ...]:
-    carry_out = CarryOut(sender, idempotency)
-    sessions = ChangeSessions(carry_out, service.calls)
-    forward = Forwarding(service.calls)
+def _operations(outside: Outside, manager: KeyManager) -> tuple[Operation, ...]:
+    carry_out = CarryOut(outside.bus, outside.idempotency)
+    sessions = ChangeSessions(carry_out, outside.owners)
+    forward = Forwarding(outside.owners)
     return (
         *Agents(ChangeAgents(carry_out), forward).operations(),
         *Sessions(sessions, forward).operations(),
         *Runtime(ExecuteTurns(carry_out), sessions, forward).operations(),
         *Catalogues(forward).operations(),
-        *Keys(manager, now=_now).operations(),
+        *Keys(manager, now=outside.now).operations(),
     )
 
 
-class _PublicApi:
+def build(settings: GatewaySettings) -> Service:
+    service = Service("gateway", settings, migrations=MIGRATIONS)
+    sender = CommandSender(
+        service.bus,
+        service.producer,
+        service.signer,
+        service.calls.command_state,
+        service.payloads,
+        source=service.source,
+    )
+    for number, reader in enumerate(sender.readers):
+        service.background(f"events.read.{number}", reader.run, role=API)
+    keys = PostgresKeys(service.database, service.outbox)
+    idempotency = PostgresIdempotency(service.database)
+    api = assemble(
+        Outside(
+            keys=keys,
+            key_store=keys,
+            idempotency=idempotency,
+            bus=sender,
+            owners=service.calls,
+            now=_now,
+            monotonic=time.monotonic,
+        )
+    )
+    sender.on_event(ApiKeyRevoked.TYPE, lambda _, payload: api.revoked(ApiKeyRevoked.decode(payload).key_id))
+    service.ready_check("events", _positioned(sender))
+    service.http.add_middleware(_Outermost, application=api.application)
+    service.background("idempotency.clean", lambda: _clean(idempotency))
+    return service
+
+
+class _Outermost:
     """Hands everything below ``/api/v1`` to the public API before any other part of the service sees it."""
 
     def __init__(self, app: Asgi, application: Application) -> None:

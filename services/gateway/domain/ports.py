@@ -135,3 +135,6 @@ class CommandBus(Protocol):
         expires_in: float,
     ) -> None:
         """Raises ``ServiceUnavailable`` within 4 s."""
+
+    def fresh(self) -> bool:
+        """Whether events arrive, so that what was not heard of has not happened."""

@@ -24,7 +24,8 @@ def method_not_allowed(allowed: Iterable[str], correlation_id: str) -> Reply:
 
 
 def _reply(info: ErrorInfo) -> Reply:
-    body = info.model_dump_json(exclude={"retry_after"}, exclude_none=True)
+    unused = {name for name in ("details", "correlation_id") if getattr(info, name) is None}
+    body = info.model_dump_json(exclude={"retry_after", *unused})
     reply = Reply(STATUSES[info.type], b'{"error":' + body.encode() + b"}")
     if info.type in _RETRIABLE:
         reply.headers.append((b"retry-after", str(info.retry_after or _DEFAULT_RETRY_SECONDS).encode()))

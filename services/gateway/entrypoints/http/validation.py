@@ -48,6 +48,8 @@ def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> Va
 
 def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDetail:
     message = error["msg"][:1].lower() + error["msg"][1:]
+    if error["type"] == "extra_forbidden":
+        message = "there is no such field"
     return ErrorDetail(
         loc=_place(error["loc"], values, error["type"]),
         type=error["type"],

@@ -1,6 +1,7 @@
 """The public pages: the interactive reference, its assets, and the machine-readable documents."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import resources
 from typing import Any, Final
 
@@ -52,35 +53,31 @@ _START: Final = b"""SwaggerUIBundle({
 
 
 class Pages:
-    """Everything is packaged: the page loads nothing from anywhere else."""
+    """Everything is packaged: the page loads nothing from anywhere else. Made when first asked for, then kept."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
-        self._pages = {
-            "/openapi.json": _json(openapi.document(operations)),
-            "/asyncapi.json": _json(asyncapi.document()),
-            "/docs/": Reply(
-                200,
-                _PAGE.encode(),
-                [(b"content-security-policy", _POLICY)],
-                b"text/html; charset=utf-8",
-            ),
-            "/docs/assets/start.js": _asset(_START, b"text/javascript; charset=utf-8"),
+        self._made: dict[str, Reply] = {}
+        self._makers: dict[str, Callable[[], Reply]] = {
+            "/openapi.json": lambda: _json(openapi.document(operations)),
+            "/asyncapi.json": lambda: _json(asyncapi.document()),
+            "/docs/": _page,
+            "/docs/assets/start.js": lambda: _asset(_START, b"text/javascript; charset=utf-8"),
+            **{f"/docs/assets/{name}": partial(_packaged, name) for name in _ASSETS},
         }
 
     def __call__(self, path: str) -> Reply | None:
-        page = self._pages.get(path)
-        if page is None and path.startswith("/docs/assets/"):
-            page = self._load(path)
-        return page
+        """The page at a path below ``/api/v1``, if there is one."""
+        if path not in self._made and path in self._makers:
+            self._made[path] = self._makers[path]()
+        return self._made.get(path)
 
-    def _load(self, path: str) -> Reply | None:
-        name = path.removeprefix("/docs/assets/")
-        media_type = _ASSETS.get(name)
-        if media_type is None:
-            return None
-        content = (resources.files("fastapi_swagger.resources") / name).read_bytes()
-        self._pages[path] = _asset(content, media_type)
-        return self._pages[path]
+
+def _page() -> Reply:
+    return Reply(200, _PAGE.encode(), [(b"content-security-policy", _POLICY)], b"text/html; charset=utf-8")
+
+
+def _packaged(name: str) -> Reply:
+    return _asset((resources.files("fastapi_swagger.resources") / name).read_bytes(), _ASSETS[name])
 
 
 def _json(document: dict[str, Any]) -> Reply:

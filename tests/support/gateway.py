@@ -1,0 +1,302 @@
+"""The gateway's public API on fakes: a bus whose owners are scripted, keys and idempotency keys in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import orjson
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Command, CommandRejected, Event
+from libs.contracts.timestamps import now_text
+from libs.eventing import CommandState, Received, Replies
+from libs.service_defaults import OwnerResponse
+from services.gateway.bootstrap import Outside, PublicApi, assemble
+from services.gateway.domain.accounts import ALL_SCOPES, ApiKey, Holder
+from services.gateway.domain.idempotency import Dispatch, IdempotentRequest, KeyReused
+from services.gateway.domain.secrets import new_secret
+
+
+class Clock:
+    """Stands still until told otherwise."""
+
+    def __init__(self) -> None:
+        self.moment = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def monotonic(self) -> float:
+        return self.moment.timestamp()
+
+    def advance(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+
+
+class FakeIdempotency:
+    def __init__(self) -> None:
+        self.recorded: dict[tuple[str, ...], tuple[bytes, Dispatch]] = {}
+
+    async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> Dispatch:
+        place = (request.company_id, request.principal_id, request.method, request.path, request.key)
+        if place not in self.recorded:
+            dispatch = Dispatch(command_id=command_id, correlation_id=correlation_id)
+            self.recorded[place] = (request.body_hash, dispatch)
+            return dispatch
+        body_hash, dispatch = self.recorded[place]
+        if body_hash != request.body_hash:
+            raise KeyReused(dispatch.command_id, body_hash)
+        return replace(dispatch, repeated=True)
+
+
+class FakeKeys:
+    def __init__(self, idempotency: FakeIdempotency) -> None:
+        self.by_digest: dict[bytes, ApiKey] = {}
+        self.loads = 0
+        self._idempotency = idempotency
+
+    def issue(self, **fields: Any) -> tuple[str, ApiKey]:
+        """A stored key and its secret; what is left out is generous."""
+        secret = new_secret()
+        key = ApiKey(
+            **{
+                "id": new_id(),
+                "company_id": "company-1",
+                "user_id": "user-1",
+                "name": "",
+                "prefix": secret.prefix,
+                "scopes": ALL_SCOPES,
+                "rate_limit": None,
+                "created_at": datetime(2029, 1, 1, tzinfo=UTC),
+                "expires_at": None,
+                **fields,
+            }
+        )
+        self.by_digest[secret.digest] = key
+        return secret.text, key
+
+    def change(self, key_id: str, **fields: Any) -> None:
+        for digest, key in self.by_digest.items():
+            if key.id == key_id:
+                self.by_digest[digest] = replace(key, **fields)
+
+    async def holder(self, digest: bytes) -> Holder | None:
+        self.loads += 1
+        key = self.by_digest.get(digest)
+        return None if key is None else Holder(key=key, company_name="Acme", user_name="Ada")
+
+    async def key(self, company_id: str, key_id: str) -> ApiKey | None:
+        found = (key for key in self.by_digest.values() if (key.company_id, key.id) == (company_id, key_id))
+        return next(found, None)
+
+    async def keys(
+        self, company_id: str, user_id: str | None, *, limit: int, offset: int
+    ) -> tuple[Sequence[ApiKey], int]:
+        found = [
+            key
+            for key in reversed(self.by_digest.values())
+            if key.company_id == company_id and user_id in (None, key.user_id)
+        ]
+        return found[offset : offset + limit], len(found)
+
+    async def add_key(
+        self, key: ApiKey, digest: bytes, *, correlation_id: str, request: IdempotentRequest | None
+    ) -> None:
+        if request is not None:
+            dispatch = await self._idempotency.record(request, command_id=key.id, correlation_id=correlation_id)
+            if dispatch.repeated:
+                raise KeyReused(dispatch.command_id, request.body_hash)
+        self.by_digest[digest] = key
+
+    async def replace_key(
+        self,
+        old: ApiKey,
+        successor: ApiKey,
+        digest: bytes,
+        *,
+        old_expires_at: datetime,
+        correlation_id: str,
+        request: IdempotentRequest | None,
+    ) -> bool:
+        current = await self.key(old.company_id, old.id)
+        if current is None or current.successor_id or current.revoked_at:
+            return False
+        await self.add_key(successor, digest, correlation_id=correlation_id, request=request)
+        ends = min(old_expires_at, current.expires_at or old_expires_at)
+        self.change(old.id, successor_id=successor.id, expires_at=ends)
+        return True
+
+    async def revoke_key(self, key: ApiKey, *, at: datetime, correlation_id: str) -> None:
+        self.change(key.id, revoked_at=at)
+
+
+@dataclass
+class Sent:
+    """A command as the owner sees it."""
+
+    command: Command
+    command_id: str
+    correlation_id: str
+    identity: Identity
+
+
+@dataclass
+class FakeBus:
+    """``owner`` answers each command with events; what it answered before is found again by the look-up."""
+
+    owner: Callable[[Sent], Iterable[Event]] = lambda _: ()
+    sent: list[Sent] = field(default_factory=list)
+    down: bool = False
+    is_fresh: bool = True
+    waiters: dict[str, set[Replies]] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    outcomes: dict[str, Received] = field(default_factory=dict)
+
+    def fresh(self) -> bool:
+        return self.is_fresh
+
+    @asynccontextmanager
+    async def replies(self, command_id: str, command: type[Command], identity: Identity) -> AsyncIterator[Replies]:
+        replies = Replies(command, command_id, identity, self._ask, None)  # type: ignore[arg-type]
+        self.waiters.setdefault(command_id, set()).add(replies)
+        try:
+            yield replies
+        finally:
+            self.waiters[command_id].discard(replies)
+            if not self.waiters[command_id]:
+                del self.waiters[command_id]
+
+    async def _ask(self, owner: str, command_id: str, identity: Identity) -> CommandState:
+        return CommandState(command_id in self.known, self.outcomes.get(command_id))
+
+    async def knows(self, command: type[Command], command_id: str, identity: Identity) -> CommandState:
+        return await self._ask("", command_id, identity)
+
+    async def send(
+        self,
+        command: Command,
+        *,
+        subject: str,
+        command_id: str,
+        correlation_id: str,
+        identity: Identity,
+        expires_in: float,
+    ) -> None:
+        if self.down:
+            raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
+        sent = Sent(command, command_id, correlation_id, identity)
+        self.sent.append(sent)
+        for event in self.owner(sent):
+            self.publish(sent, event)
+
+    def publish(self, sent: Sent, event: Event) -> None:
+        """An event caused by a command reaches whoever waits for it."""
+        command = type(sent.command)
+        event_type = command.rejected_type() if isinstance(event, CommandRejected) else event.TYPE
+        envelope = Envelope(
+            id=new_id(),
+            type=event_type,
+            source="/aes/fake",
+            subject=sent.command_id,
+            time=now_text(),
+            correlation_id=sent.correlation_id,
+            company_id=sent.identity.company_id,
+            causation_id=sent.command_id,
+        )
+        received = Received(envelope, event.encode())
+        self.known.add(sent.command_id)
+        if event_type in command.outcome_types():
+            self.outcomes[sent.command_id] = received
+        for waiter in self.waiters.get(sent.command_id, ()):
+            waiter.arrive(received)
+
+
+@dataclass
+class FakeOwners:
+    """Answers by method, owner and path; anything else is not found."""
+
+    answers: dict[tuple[str, str, str], tuple[int, Any]] = field(default_factory=dict)
+    asked: list[tuple[str, str, str, Any]] = field(default_factory=list)
+    down: bool = False
+
+    async def request(
+        self,
+        method: str,
+        owner: str,
+        path: str,
+        identity: Identity,
+        *,
+        params: dict[str, Any] | None = None,
+        body: bytes | None = None,
+    ) -> OwnerResponse:
+        if self.down:
+            raise ServiceUnavailable(f"the {owner} service cannot be reached", retry_after=2)
+        self.asked.append((method, owner, path, params if body is None else orjson.loads(body)))
+        missing = (404, {"error": {"type": "not_found_error", "message": "there is none"}})
+        status, answer = self.answers.get((method, owner, path), missing)
+        return OwnerResponse(status, orjson.dumps(answer), "application/json")
+
+
+@dataclass
+class Gateway:
+    """The public API with its fakes, and a client that uses a key with all scopes."""
+
+    api: PublicApi
+    clock: Clock
+    keys: FakeKeys
+    idempotency: FakeIdempotency
+    bus: FakeBus
+    owners: FakeOwners
+    client: httpx.AsyncClient
+    key: ApiKey
+
+    async def until_sent(self, count: int = 1) -> Sent:
+        """The last command, once that many were sent."""
+        async with asyncio.timeout(10):
+            while len(self.bus.sent) < count:
+                await asyncio.sleep(0.001)
+        return self.bus.sent[-1]
+
+
+@asynccontextmanager
+async def gateway() -> AsyncIterator[Gateway]:
+    clock, idempotency, bus, owners = Clock(), FakeIdempotency(), FakeBus(), FakeOwners()
+    keys = FakeKeys(idempotency)
+    api = assemble(
+        Outside(
+            keys=keys,
+            key_store=keys,
+            idempotency=idempotency,
+            bus=bus,
+            owners=owners,
+            now=clock.now,
+            monotonic=clock.monotonic,
+        )
+    )
+    secret, key = keys.issue()
+    transport = httpx.ASGITransport(api.application)  # type: ignore[arg-type]
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://gateway/api/v1", headers={"x-api-key": secret}
+    ) as client:
+        yield Gateway(api, clock, keys, idempotency, bus, owners, client, key)
+
+
+def rejected(kind: ErrorKind, message: str) -> CommandRejected:
+    return CommandRejected(error=ErrorInfo(type=kind, message=message))
+
+
+def error_of(response: httpx.Response) -> dict[str, Any]:
+    """The error in a reply, after checking its shape."""
+    body = response.json()
+    assert set(body) == {"error"}, body
+    error: dict[str, Any] = body["error"]
+    assert {"type", "message", "correlation_id"} <= set(error), error
+    assert error["correlation_id"] == response.headers["x-correlation-id"]
+    return error

@@ -1,0 +1,118 @@
+"""What bodies are accepted, and with which error the others are refused."""
+
+import pytest
+
+from libs.contracts.errors import InvalidRequest, ServiceError, UnsupportedMediaType, ValidationFailed
+from services.gateway.entrypoints.http.bodies import decode_body
+from services.gateway.entrypoints.http.json_bodies import parse_json
+from services.gateway.entrypoints.http.yaml_bodies import parse_yaml
+
+
+def test_yaml_and_json_mean_the_same() -> None:
+    document = """
+    name: Support
+    temperature: 0.5
+    steps: 3
+    public: true
+    nothing: null
+    day: 2030-01-01
+    answer: yes
+    tools: [a, "1", 0x1F]
+    prompt: |
+      two
+      lines
+    """
+    assert parse_yaml(document) == {
+        "name": "Support",
+        "temperature": 0.5,
+        "steps": 3,
+        "public": True,
+        "nothing": None,
+        "day": "2030-01-01",
+        "answer": "yes",
+        "tools": ["a", "1", 31],
+        "prompt": "two\nlines\n",
+    }
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "a: &x 1\nb: *x",
+        "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]",
+        "!!python/object/apply:os.system [ls]",
+        "a: !custom 1",
+        "a: !!str 1",
+        "a: 1\na: 2",
+        "a: 1\n'a': 2",
+        "? [1, 2]\n: 3",
+        "a: [1",
+        "---\na: 1\n---\nb: 2",
+        "[" * 5000,
+        "- " * 5000 + "x",
+        "a: \x00",
+        'a: "\\ud800"',
+        "\t- a",
+    ],
+)
+def test_yaml_that_is_broken_or_dangerous_is_refused(document: str) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_yaml(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "",
+        "{",
+        '{"a": NaN}',
+        '{"a": Infinity}',
+        '{"a": 1, "a": 2}',
+        '"\\ud800"',
+        '{"\\udc00": 1}',
+        "[" * 100_000,
+        "[" * 100 + "]" * 100,
+        '{"a": 1} x',
+    ],
+)
+def test_json_that_is_broken_is_refused(document: str) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_json(document)
+
+
+@pytest.mark.parametrize("parse", [parse_json, parse_yaml])
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "9" * 19, "9" * 5000])
+def test_numbers_that_nothing_can_hold_are_not_valid(parse: object, number: str) -> None:
+    with pytest.raises(ValidationFailed):
+        parse('{"a": ' + number + "}")  # type: ignore[operator]
+
+
+def test_a_nul_character_is_named_by_its_place() -> None:
+    with pytest.raises(ValidationFailed) as problem:
+        parse_json('{"a": ["fine", "not \\u0000"]}')
+    assert [detail.loc for detail in problem.value.details or []] == [["a", 1]]
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "error"),
+    [
+        (b"application/json", b'{"a": 1}', None),
+        (b"application/JSON; charset=UTF-8", b'{"a": 1}', None),
+        (b"application/yaml", b"a: 1", None),
+        (b"application/x-yaml", b"a: 1", None),
+        (b"text/yaml; charset=utf-8", b"a: 1", None),
+        (b"text/x-yaml", b"a: 1", None),
+        (b"application/vnd.agent+yaml", b"a: 1", None),
+        (b"", b'{"a": 1}', UnsupportedMediaType),
+        (b"text/plain", b'{"a": 1}', UnsupportedMediaType),
+        (b"application/x-www-form-urlencoded", b"a=1", UnsupportedMediaType),
+        (b"application/json; charset=utf-16", b'{"a": 1}', UnsupportedMediaType),
+        (b"application/json", b'{"a": "\xff"}', InvalidRequest),
+    ],
+)
+async def test_the_media_type_decides(content_type: bytes, body: bytes, error: type[ServiceError] | None) -> None:
+    if error is None:
+        assert await decode_body(body, content_type) == {"a": 1}
+    else:
+        with pytest.raises(error):
+            await decode_body(body, content_type)

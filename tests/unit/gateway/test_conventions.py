@@ -1,0 +1,168 @@
+"""What is the same for every path: slashes, unknown places, correlation ids, bodies, pages."""
+
+from typing import Any
+
+import pytest
+
+from libs.contracts.identifiers import new_id
+from tests.support.gateway import Gateway, error_of
+
+CONFIGURATION = {"name": "Support", "agent_type": "llm_agent"}
+
+
+@pytest.mark.parametrize("path", ["/nothing/", "/agent/a/b/c/d/", "/", "//", "/agent//versions/", "/docs/assets/no.js"])
+async def test_unknown_paths_are_not_found(public: Gateway, path: str) -> None:
+    response = await public.client.get(f"http://gateway/api/v1{path}")
+    assert (response.status_code, error_of(response)["type"]) == (404, "not_found_error")
+
+
+async def test_a_method_that_a_path_lacks_is_named(public: Gateway) -> None:
+    response = await public.client.put("/agent/")
+    assert (response.status_code, error_of(response)["type"]) == (405, "method_not_allowed")
+    assert response.headers["allow"] == "GET, POST"
+
+
+@pytest.mark.parametrize("path", ["/me", "/docs", f"/agent/{new_id()}"])
+async def test_a_missing_slash_is_added_by_a_redirect_that_keeps_the_method(public: Gateway, path: str) -> None:
+    response = await public.client.post(f"{path}?limit=1")
+    assert response.status_code == 308
+    assert response.headers["location"] == f"/api/v1{path}/?limit=1"
+
+
+async def test_a_correlation_id_comes_back_and_one_is_made_when_absent(public: Gateway) -> None:
+    given = await public.client.get("/me/", headers={"X-Correlation-ID": "order.47:11_a-b"})
+    assert given.headers["x-correlation-id"] == "order.47:11_a-b"
+    made = [(await public.client.get("/me/")).headers["x-correlation-id"] for _ in range(2)]
+    assert made[0] != made[1]
+
+
+@pytest.mark.parametrize("label", ["", "a b", "x" * 129, "ümlaut", "a/b"])
+async def test_a_bad_correlation_id_is_refused(public: Gateway, label: str) -> None:
+    response = await public.client.get("/me/", headers={"X-Correlation-ID": label.encode()})
+    assert (response.status_code, error_of(response)["type"]) == (400, "invalid_request_error")
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type", "status", "kind"),
+    [
+        (b"{", "application/json", 400, "invalid_request_error"),
+        (b"a: [", "application/yaml", 400, "invalid_request_error"),
+        (b"a: &x 1\nb: *x", "application/yaml", 400, "invalid_request_error"),
+        (b"", "application/json", 400, "invalid_request_error"),
+        (b"{}", "text/plain", 415, "unsupported_media_type"),
+        (b"[]", "application/json", 422, "validation_error"),
+        (b"just text", "application/yaml", 422, "validation_error"),
+        (b"x" * 600_000, "application/json", 413, "request_too_large"),
+        (b'{"name": "\\u0000", "agent_type": "llm_agent"}', "application/json", 422, "validation_error"),
+        (b'{"name": 1e999, "agent_type": "llm_agent"}', "application/json", 422, "validation_error"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/agent/", "/agent/validate/", "/sessions/", "/api-keys/"])
+async def test_bad_bodies_are_refused_before_anything_happens(
+    public: Gateway, path: str, content: bytes, content_type: str, status: int, kind: str
+) -> None:
+    response = await public.client.post(path, content=content, headers={"Content-Type": content_type})
+    assert (response.status_code, error_of(response)["type"]) == (status, kind)
+    assert public.bus.sent == []
+    assert public.owners.asked == []
+
+
+async def test_every_finding_is_told_with_its_place(public: Gateway) -> None:
+    body: dict[str, Any] = {
+        "agent_type": "wizard",
+        "sytem_prompt": "typo",
+        "llm_config": {"temperature": "hot"},
+        "tools": ["ok", 5],
+    }
+    response = await public.client.post("/agent/", json=body)
+    details = {tuple(detail["loc"]): detail for detail in error_of(response)["details"]}
+    assert set(details) == {
+        ("name",),
+        ("agent_type",),
+        ("sytem_prompt",),
+        ("llm_config", "temperature"),
+        ("tools", 1),
+    }
+    assert details["sytem_prompt",]["hint"] == "did you mean 'system_prompt'?"
+    assert all({"loc", "type", "message", "hint"} == set(detail) for detail in details.values())
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ("", ["content"]),
+        ([], ["content"]),
+        (5, ["content"]),
+        ([{"type": "text", "text": ""}], ["content", 0, "text"]),
+        ([{"type": "text"}], ["content", 0, "text"]),
+        ([{"type": "film"}], ["content", 0]),
+    ],
+)
+async def test_the_place_is_one_of_the_document_not_of_the_model(
+    public: Gateway, content: Any, place: list[Any]
+) -> None:
+    response = await public.client.post(f"/runtime/{new_id()}/execute/", json={"content": content})
+    assert response.status_code == 422
+    assert place in [detail["loc"] for detail in error_of(response)["details"]]
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=x", "limit=", "offset=-1", "offset=1e3", "limit=٣"])
+async def test_pages_outside_the_limits_are_refused(public: Gateway, query: str) -> None:
+    response = await public.client.get(f"/sessions/?{query}")
+    assert (response.status_code, error_of(response)["type"]) == (422, "validation_error")
+    assert error_of(response)["details"][0]["loc"] == ["query", query.split("=")[0]]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/agent/x/"),
+        ("PATCH", "/agent/x/"),
+        ("DELETE", "/agent/x/"),
+        ("GET", "/agent/x/versions/"),
+        ("GET", f"/agent/{new_id()}/versions/latest/"),
+        ("GET", "/sessions/x/"),
+        ("DELETE", "/sessions/x/"),
+        ("POST", "/runtime/x/execute/"),
+        ("GET", "/runtime/x/messages/"),
+        ("GET", f"/runtime/{new_id()}/turns/x/"),
+        ("POST", f"/runtime/{new_id()}/turns/x/cancel/"),
+        ("DELETE", "/api-keys/%00/"),
+    ],
+)
+async def test_malformed_ids_are_unknown(public: Gateway, method: str, path: str) -> None:
+    body = {"content": "hello"} if path.endswith("execute/") else {}
+    response = await public.client.request(method, path, json=body)
+    assert (response.status_code, error_of(response)["type"]) == (404, "not_found_error")
+    assert public.bus.sent == []
+
+
+async def test_reads_are_the_owners_answers_byte_for_byte(public: Gateway) -> None:
+    session_id = new_id()
+    path = f"/internal/sessions/{session_id}/messages"
+    public.owners.answers["GET", "runtime", path] = (200, {"messages": [], "total": 0, "has_more": False})
+    response = await public.client.get(f"/runtime/{session_id}/messages/?limit=7&offset=3")
+    assert response.json() == {"messages": [], "total": 0, "has_more": False}
+    assert public.owners.asked == [("GET", "runtime", path, {"limit": 7, "offset": 3})]
+
+
+async def test_an_owners_refusal_is_passed_on(public: Gateway) -> None:
+    response = await public.client.get(f"/sessions/{new_id()}/")
+    assert (response.status_code, error_of(response)["message"]) == (404, "there is none")
+
+
+async def test_an_owner_that_is_down_is_unavailable(public: Gateway) -> None:
+    public.owners.down = True
+    response = await public.client.get("/models/")
+    assert (response.status_code, error_of(response)["type"]) == (503, "service_unavailable")
+    assert int(response.headers["retry-after"]) > 0
+
+
+async def test_an_error_nobody_expected_has_the_shape_of_errors_and_tells_nothing(public: Gateway) -> None:
+    async def broken(_: bytes) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    public.keys.holder = broken  # type: ignore[method-assign, assignment]
+    response = await public.client.get("/me/")
+    assert (response.status_code, error_of(response)["type"]) == (500, "internal_error")
+    assert "secret detail" not in response.text

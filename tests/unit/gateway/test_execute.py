@@ -1,0 +1,282 @@
+"""Executing a message: blocking, in the background, streaming; and what becomes of waiters."""
+
+import asyncio
+from collections.abc import Callable, Iterable, MutableMapping
+from typing import Any
+
+import orjson
+import pytest
+
+from libs.contracts.api.sessions import Reply, Usage
+from libs.contracts.commands.runtime import ExecuteTurn
+from libs.contracts.errors import ErrorInfo, ErrorKind
+from libs.contracts.events.runtime import (
+    OutputTextDelta,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnQueued,
+    TurnRestarted,
+    TurnStarted,
+)
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from services.gateway.use_cases import execute_turn
+from tests.support.gateway import Gateway, Sent, error_of, rejected
+
+SESSION = new_id()
+PATH = f"/runtime/{SESSION}/execute/"
+STREAM = {"Accept": "text/event-stream"}
+
+
+def started(sent: Sent, attempt: int = 1) -> TurnStarted:
+    return TurnStarted(session_id=SESSION, turn_id=sent.command_id, attempt=attempt, user_message_id="m1")
+
+
+def completed(sent: Sent, text: str = "Hello.") -> TurnCompleted:
+    return TurnCompleted(
+        message_id="m2",
+        response=Reply(content=text),
+        correlation_id=sent.correlation_id,
+        session_id=SESSION,
+        turn_id=sent.command_id,
+        user_message_id="m1",
+        usage=Usage(),
+        config_hash="abc",
+    )
+
+
+def failed(sent: Sent) -> TurnFailed:
+    error = ErrorInfo(type=ErrorKind.MODEL, message="the model is ill")
+    return TurnFailed(session_id=SESSION, turn_id=sent.command_id, error=error)
+
+
+def cancelled(sent: Sent) -> TurnCancelled:
+    return TurnCancelled(session_id=SESSION, turn_id=sent.command_id, reason="asked for")
+
+
+def delta(sent: Sent, attempt: int, text: str) -> OutputTextDelta:
+    return OutputTextDelta(session_id=SESSION, turn_id=sent.command_id, attempt=attempt, step=1, offset=0, text=text)
+
+
+def events_in(text: str) -> list[tuple[str, Any]]:
+    """Names and data of a stream, comments left out."""
+    found = []
+    for block in text.split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if lines:
+            found.append((lines["event"], orjson.loads(lines["data"])))
+    return found
+
+
+async def test_the_completed_turn_is_the_answer_byte_for_byte(public: Gateway) -> None:
+    public.bus.owner = lambda sent: [started(sent), completed(sent)]
+    response = await public.client.post(PATH, json={"content": "Hi"})
+    sent = public.bus.sent[0]
+    assert (response.status_code, response.content) == (200, completed(sent).encode())
+    assert isinstance(sent.command, ExecuteTurn)
+    assert (sent.command.session_id, sent.command.content, sent.command.stream) == (SESSION, "Hi", False)
+    assert public.idempotency.recorded == {}
+    assert public.bus.waiters == {}
+
+
+async def test_a_long_message_is_accepted(public: Gateway) -> None:
+    public.bus.owner = lambda sent: [completed(sent)]
+    assert (await public.client.post(PATH, json={"content": "x" * 100_000})).status_code == 200
+
+
+async def test_the_label_in_the_body_wins(public: Gateway) -> None:
+    public.bus.owner = lambda sent: [completed(sent)]
+    body = {"content": "Hi", "correlation_id": "from.body"}
+    response = await public.client.post(PATH, json=body, headers={"X-Correlation-ID": "from.header"})
+    assert response.headers["x-correlation-id"] == response.json()["correlation_id"] == "from.body"
+    assert public.bus.sent[0].correlation_id == "from.body"
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "kind"),
+    [
+        (failed, 502, "model_error"),
+        (cancelled, 409, "conflict_error"),
+        (lambda _: rejected(ErrorKind.NOT_FOUND, "no such session"), 404, "not_found_error"),
+        (lambda _: rejected(ErrorKind.RATE_LIMIT, "too many turns wait"), 429, "rate_limit_error"),
+    ],
+)
+async def test_other_ends_become_errors(public: Gateway, end: Callable[[Sent], Event], status: int, kind: str) -> None:
+    public.bus.owner = lambda sent: [end(sent)]
+    response = await public.client.post(PATH, json={"content": "Hi"})
+    assert (response.status_code, error_of(response)["type"]) == (status, kind)
+
+
+async def test_a_turn_that_nobody_takes_up_times_out(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute_turn, "_TAKEN_UP_SECONDS", 0.01)
+    for headers in ({}, {"Prefer": "respond-async"}, STREAM):
+        response = await public.client.post(PATH, json={"content": "Hi"}, headers=headers)
+        assert (response.status_code, error_of(response)["type"]) == (504, "timeout_error")
+        assert "may still be carried out" in error_of(response)["message"]
+    assert public.bus.waiters == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "status"), [(lambda sent: queued(sent), "queued"), (started, "running"), (completed, "completed")]
+)
+async def test_in_the_background_the_answer_comes_once_the_turn_is_taken_in(
+    public: Gateway, first: Callable[[Sent], Event], status: str
+) -> None:
+    asked = asyncio.create_task(public.client.post(PATH, json={"content": "Hi"}, headers={"Prefer": "respond-async"}))
+    sent = await public.until_sent()
+    await asyncio.sleep(0.05)
+    assert not asked.done()
+    public.bus.publish(sent, first(sent))
+    response = await asked
+    assert response.status_code == 202
+    assert response.json() == {
+        "success": True,
+        "turn_id": sent.command_id,
+        "session_id": SESSION,
+        "status": status,
+        "correlation_id": sent.correlation_id,
+    }
+    assert response.headers["location"] == f"/api/v1/runtime/{SESSION}/turns/{sent.command_id}/"
+
+
+def queued(sent: Sent) -> TurnQueued:
+    return TurnQueued(session_id=SESSION, turn_id=sent.command_id, position=1, user_message_id="m1")
+
+
+async def test_a_rejected_turn_is_an_error_in_the_background_and_on_a_stream(public: Gateway) -> None:
+    public.bus.owner = lambda _: [rejected(ErrorKind.NOT_FOUND, "no such session")]
+    for headers in ({"Prefer": "respond-async"}, STREAM):
+        response = await public.client.post(PATH, json={"content": "Hi"}, headers=headers)
+        assert (response.status_code, error_of(response)["type"]) == (404, "not_found_error")
+
+
+async def test_a_turn_that_outlasts_the_wait_goes_on(public: Gateway) -> None:
+    public.bus.owner = lambda sent: [started(sent)]
+    response = await public.client.post(PATH, json={"content": "Hi"}, headers={"Prefer": "wait=1"})
+    assert (response.status_code, response.json()["status"]) == (202, "running")
+    assert response.headers["preference-applied"] == "wait=1"
+    assert public.bus.waiters == {}
+
+
+async def test_a_stream_names_its_events_and_ends_with_the_terminal_one(public: Gateway) -> None:
+    def owner(sent: Sent) -> Iterable[Event]:
+        yield started(sent)
+        yield delta(sent, 1, "Hel")
+        yield delta(sent, 1, "lo.")
+        yield completed(sent)
+        yield delta(sent, 1, "late")
+
+    public.bus.owner = owner
+    response = await public.client.post(PATH, json={"content": "Hi"}, headers=STREAM)
+    assert response.headers["content-type"] == "text/event-stream"
+    events = events_in(response.text)
+    assert [name for name, _ in events] == [
+        "turn.started",
+        "turn.output_text.delta",
+        "turn.output_text.delta",
+        "turn.completed",
+    ]
+    assert events[-1][1] == orjson.loads(completed(public.bus.sent[0]).encode())
+    assert "id:" not in response.text
+    assert isinstance(public.bus.sent[0].command, ExecuteTurn)
+    assert public.bus.sent[0].command.stream is True
+
+
+async def test_text_of_attempts_that_were_given_up_is_left_out(public: Gateway) -> None:
+    def owner(sent: Sent) -> Iterable[Event]:
+        yield started(sent)
+        yield delta(sent, 1, "old")
+        yield TurnRestarted(session_id=SESSION, turn_id=sent.command_id, attempt=2, resumed_from_step=0)
+        yield delta(sent, 1, "stray")
+        yield delta(sent, 2, "new")
+        yield completed(sent)
+
+    public.bus.owner = owner
+    response = await public.client.post(PATH, json={"content": "Hi"}, headers=STREAM)
+    texts = [data["text"] for name, data in events_in(response.text) if name == "turn.output_text.delta"]
+    assert texts == ["old", "new"]
+
+
+async def test_a_failed_turn_ends_its_stream_with_an_event(public: Gateway) -> None:
+    public.bus.owner = lambda sent: [started(sent), failed(sent)]
+    response = await public.client.post(PATH, json={"content": "Hi"}, headers=STREAM)
+    assert response.status_code == 200
+    assert [name for name, _ in events_in(response.text)] == ["turn.started", "turn.failed"]
+
+
+@pytest.mark.parametrize("first", [{}, STREAM, {"Prefer": "respond-async"}])
+async def test_a_repeat_in_any_form_finds_the_same_turn(public: Gateway, first: dict[str, str]) -> None:
+    public.bus.owner = lambda sent: [started(sent), completed(sent)]
+    key = {"Idempotency-Key": "once"}
+    body = {"content": "Hi"}
+    await public.client.post(PATH, json=body, headers={**key, **first})
+    turn_id = public.bus.sent[0].command_id
+    blocking = await public.client.post(PATH, json=body, headers=key)
+    streamed = await public.client.post(PATH, json=body, headers={**key, **STREAM})
+    background = await public.client.post(PATH, json=body, headers={**key, "Prefer": "respond-async"})
+    assert blocking.json()["turn_id"] == background.json()["turn_id"] == turn_id
+    assert [(name, data["turn_id"]) for name, data in events_in(streamed.text)] == [("turn.completed", turn_id)]
+    assert len(public.bus.sent) == 1
+
+
+async def test_two_waiters_of_one_turn_get_the_same_end(public: Gateway) -> None:
+    headers = {"Idempotency-Key": "once"}
+    first = asyncio.create_task(public.client.post(PATH, json={"content": "Hi"}, headers=headers))
+    sent = await public.until_sent()
+    second = asyncio.create_task(public.client.post(PATH, json={"content": "Hi"}, headers=headers))
+    await public.until_sent(2)
+    public.bus.publish(sent, completed(sent))
+    answers = [await first, await second]
+    assert {answer.content for answer in answers} == {completed(sent).encode()}
+
+
+@pytest.mark.parametrize("headers", [[], [(b"accept", b"text/event-stream")]])
+async def test_a_caller_who_leaves_leaves_no_waiter_behind(public: Gateway, headers: list[tuple[bytes, bytes]]) -> None:
+    left = asyncio.Event()
+    body = asyncio.Queue[MutableMapping[str, Any]]()
+    body.put_nowait({"type": "http.request", "body": b'{"content": "Hi"}', "more_body": False})
+
+    async def receive() -> MutableMapping[str, Any]:
+        if body.empty():
+            await left.wait()
+            return {"type": "http.disconnect"}
+        return body.get_nowait()
+
+    answered: list[MutableMapping[str, Any]] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        answered.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": f"/api/v1{PATH}",
+        "raw_path": f"/api/v1{PATH}".encode(),
+        "query_string": b"",
+        "headers": [
+            (b"x-api-key", public.client.headers["x-api-key"].encode()),
+            (b"content-type", b"application/json"),
+            *headers,
+        ],
+    }
+    call = asyncio.create_task(public.api.application(scope, receive, send))
+    sent = await public.until_sent()
+    public.bus.publish(sent, started(sent))
+    left.set()
+    async with asyncio.timeout(10):
+        await call
+    assert public.bus.waiters == {}
+    assert not any(message["type"] == "http.response.start" and message["status"] >= 400 for message in answered)
+
+
+async def test_revoking_the_key_ends_its_open_streams(public: Gateway) -> None:
+    streaming = asyncio.create_task(public.client.post(PATH, json={"content": "Hi"}, headers=STREAM))
+    sent = await public.until_sent()
+    public.bus.publish(sent, started(sent))
+    await asyncio.sleep(0.05)
+    public.api.revoked(public.key.id)
+    async with asyncio.timeout(10):
+        response = await streaming
+    assert [name for name, _ in events_in(response.text)] == ["turn.started"]
+    assert public.bus.waiters == {}

@@ -1,0 +1,116 @@
+"""Keys over HTTP: made, listed, rotated, revoked, within what the maker may."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.support.gateway import Gateway, error_of
+
+
+async def make(public: Gateway, secret: str | None = None, **body: Any) -> Any:
+    headers = {} if secret is None else {"x-api-key": secret}
+    return await public.client.post("/api-keys/", json=body, headers=headers)
+
+
+async def test_a_new_key_works_and_its_secret_is_shown_once(public: Gateway) -> None:
+    made = await make(public, name="dashboard", scopes=["agents:read"])
+    assert made.status_code == 201
+    secret = made.json()["secret"]
+    assert secret.startswith(made.json()["prefix"])
+    me = await public.client.get("/me/", headers={"x-api-key": secret})
+    assert me.json()["scopes"] == ["agents:read"]
+    listed = await public.client.get("/api-keys/")
+    assert listed.json()["total"] == 2
+    assert secret not in listed.text
+
+
+async def test_a_key_cannot_have_scopes_that_its_maker_lacks(public: Gateway) -> None:
+    secret, _ = public.keys.issue(scopes=frozenset({"keys:write", "agents:read"}))
+    refused = await make(public, secret, scopes=["agents:read", "agents:write"])
+    assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
+    made = await make(public, secret)
+    assert made.json()["scopes"] == ["agents:read", "keys:write"]
+
+
+async def test_a_key_cannot_have_a_higher_rate_limit_than_its_maker(public: Gateway) -> None:
+    secret, _ = public.keys.issue(rate_limit=100)
+    assert (await make(public, secret, rate_limit=101)).status_code == 403
+    assert (await make(public, secret, rate_limit=50)).json()["rate_limit"] == 50
+    assert (await make(public, secret)).json()["rate_limit"] == 100
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"scopes": []},
+        {"scopes": ["everything"]},
+        {"expires_at": "2029-01-01T00:00:00Z"},
+        {"expires_at": "9999-12-31T23:59:59-23:00"},
+        {"expires_at": "2031-01-01T00:00:00"},
+        {"expires_at": "soon"},
+        {"rate_limit": 0},
+        {"rate_limit": "10"},
+        {"surprise": 1},
+    ],
+)
+async def test_what_makes_no_sense_is_refused(public: Gateway, body: dict[str, Any]) -> None:
+    refused = await make(public, **body)
+    assert refused.status_code == 422
+    assert error_of(refused)["details"][0]["loc"][0] == next(iter(body))
+
+
+async def test_both_keys_are_valid_for_the_grace_period(public: Gateway) -> None:
+    old_secret, old = public.keys.issue(expires_at=public.clock.now() + timedelta(days=30))
+    rotated = await public.client.post(f"/api-keys/{old.id}/rotate/", json={"grace_seconds": 60})
+    assert rotated.status_code == 201
+    new_secret = rotated.json()["secret"]
+
+    async def statuses() -> list[int]:
+        secrets = (old_secret, new_secret)
+        return [(await public.client.get("/me/", headers={"x-api-key": s})).status_code for s in secrets]
+
+    assert await statuses() == [200, 200]
+    public.clock.advance(60)
+    assert await statuses() == [401, 200]
+    again = await public.client.post(f"/api-keys/{old.id}/rotate/")
+    assert (again.status_code, error_of(again)["type"]) == (409, "conflict_error")
+
+
+async def test_a_key_with_more_scopes_cannot_be_rotated_into_ones_hands(public: Gateway) -> None:
+    weak, _ = public.keys.issue(scopes=frozenset({"keys:write"}))
+    _, strong = public.keys.issue()
+    refused = await public.client.post(f"/api-keys/{strong.id}/rotate/", headers={"x-api-key": weak})
+    assert refused.status_code == 403
+
+
+async def test_a_revoked_key_stops_at_once_and_revoking_again_is_no_error(public: Gateway) -> None:
+    secret, key = public.keys.issue()
+    assert (await public.client.get("/me/", headers={"x-api-key": secret})).status_code == 200
+    for _ in range(2):
+        gone = await public.client.delete(f"/api-keys/{key.id}/")
+        assert (gone.status_code, gone.content) == (204, b"")
+    assert (await public.client.get("/me/", headers={"x-api-key": secret})).status_code == 401
+
+
+async def test_keys_of_others_are_not_there(public: Gateway) -> None:
+    _, foreign = public.keys.issue(company_id="company-2")
+    _, colleague = public.keys.issue(user_id="user-2")
+    plain, _ = public.keys.issue(scopes=frozenset({"keys:read", "keys:write"}))
+    assert (await public.client.delete(f"/api-keys/{foreign.id}/")).status_code == 404
+    assert (await public.client.delete("/api-keys/nonsense/")).status_code == 404
+    headers = {"x-api-key": plain}
+    assert (await public.client.delete(f"/api-keys/{colleague.id}/", headers=headers)).status_code == 404
+    listed = (await public.client.get("/api-keys/", headers=headers)).json()
+    assert {key["user_id"] for key in listed["api_keys"]} == {"user-1"}
+
+
+async def test_a_repeated_creation_makes_no_second_key_and_shows_no_secret(public: Gateway) -> None:
+    headers = {"Idempotency-Key": "once"}
+    first = await public.client.post("/api-keys/", json={"name": "a"}, headers=headers)
+    again = await public.client.post("/api-keys/", json={"name": "a"}, headers=headers)
+    other = await public.client.post("/api-keys/", json={"name": "b"}, headers=headers)
+    assert (first.status_code, again.status_code, other.status_code) == (201, 409, 422)
+    assert first.json()["id"] in error_of(again)["message"]
+    assert first.json()["secret"] not in again.text
+    assert (await public.client.get("/api-keys/")).json()["total"] == 2

@@ -1,0 +1,222 @@
+"""Writes: the command that is sent, the outcome that comes back, and repeats."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
+from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession
+from libs.contracts.errors import ErrorKind
+from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
+from libs.contracts.events.runtime import CancelTurnAccepted, SessionCreated, SessionDeleted
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from services.gateway.use_cases import carry_out
+from tests.support.gateway import Gateway, Sent, error_of, rejected
+
+CONFIGURATION = {"name": "Support", "agent_type": "llm_agent"}
+NORMALIZED = {"agent_config": {**CONFIGURATION, "tools": []}, "config_hash": "abc", "agent_id": None}
+
+
+def agent(agent_id: str) -> dict[str, Any]:
+    return {
+        "id": agent_id,
+        "agent_key": "support",
+        "name": "Support",
+        "architecture": "llm_agent",
+        "entry_point": "",
+        "is_public": False,
+        "is_shared": False,
+        "origin_url": None,
+        "allowed_origins": [],
+        "owner": "user-1",
+        "company": "company-1",
+        "system_config": CONFIGURATION,
+        "version_number": "1.0.0",
+        "config_hash": "abc",
+        "created_at": "2030-01-01T00:00:00.000000Z",
+        "updated_at": "2030-01-01T00:00:00.000000Z",
+    }
+
+
+def owner(sent: Sent) -> Iterable[Event]:
+    """Does everything at once."""
+    match sent.command:
+        case CreateAgent():
+            yield AgentCreated(agent=agent(sent.command.agent_id))
+        case UpdateAgent():
+            yield AgentUpdated(agent=agent(sent.command.agent_id))
+        case DeleteAgent():
+            yield AgentDeleted(agent_id=sent.command.agent_id, agent_key="support")
+        case CreateSession():
+            yield SessionCreated(session_id=sent.command.session_id, config_hash=sent.command.config_hash)
+        case DeleteSession():
+            yield SessionDeleted(session_id=sent.command.session_id)
+        case CancelTurn():
+            yield CancelTurnAccepted(session_id=sent.command.session_id, turn_id=sent.command.turn_id)
+
+
+async def test_an_agent_is_created_by_a_command_with_the_callers_identity(public: Gateway) -> None:
+    public.bus.owner = owner
+    response = await public.client.post("/agent/", json=CONFIGURATION, headers={"X-Correlation-ID": "mine"})
+    sent = public.bus.sent[0]
+    assert response.status_code == 201
+    assert response.json() == agent(sent.command_id)
+    assert response.headers["location"] == f"/api/v1/agent/{sent.command_id}/"
+    assert isinstance(sent.command, CreateAgent)
+    assert sent.command.agent == CONFIGURATION
+    assert (sent.identity.company_id, sent.identity.user_id) == ("company-1", "user-1")
+    assert sent.correlation_id == response.headers["x-correlation-id"] == "mine"
+
+
+async def test_yaml_makes_the_same_agent(public: Gateway) -> None:
+    public.bus.owner = owner
+    body = "name: Support\nagent_type: llm_agent\n"
+    response = await public.client.post("/agent/", content=body, headers={"Content-Type": "application/yaml"})
+    assert response.status_code == 201
+    assert isinstance(public.bus.sent[0].command, CreateAgent)
+    assert public.bus.sent[0].command.agent == CONFIGURATION
+
+
+async def test_an_update_carries_only_what_was_given(public: Gateway) -> None:
+    public.bus.owner = owner
+    agent_id = new_id()
+    response = await public.client.patch(f"/agent/{agent_id}/", json={"is_shared": True, "origin_url": None})
+    assert (response.status_code, response.json()["id"]) == (200, agent_id)
+    assert isinstance(public.bus.sent[0].command, UpdateAgent)
+    assert public.bus.sent[0].command.changes == {"is_shared": True, "origin_url": None}
+
+
+async def test_deletions_answer_without_a_body(public: Gateway) -> None:
+    public.bus.owner = owner
+    for path in (f"/agent/{new_id()}/", f"/sessions/{new_id()}/"):
+        response = await public.client.delete(path)
+        assert (response.status_code, response.content) == (204, b"")
+
+
+async def test_a_session_is_created_with_the_normalised_configuration(public: Gateway) -> None:
+    public.bus.owner = owner
+    public.owners.answers["POST", "registry", "/internal/agents/normalize"] = (200, NORMALIZED)
+    response = await public.client.post("/sessions/", json=CONFIGURATION)
+    session_id = public.bus.sent[0].command_id
+    assert response.status_code == 201
+    assert response.json() == {"success": True, "session_id": session_id, "config_hash": "abc"}
+    command = public.bus.sent[0].command
+    assert isinstance(command, CreateSession)
+    assert command.agent_config == NORMALIZED["agent_config"]
+
+
+async def test_a_configuration_that_the_registry_refuses_opens_no_session(public: Gateway) -> None:
+    detail = {"loc": ["tools", 0], "type": "unknown_tool", "message": "no such tool", "hint": None}
+    error = {"type": "validation_error", "message": "not valid", "details": [detail]}
+    public.owners.answers["POST", "registry", "/internal/agents/normalize"] = (422, {"error": error})
+    response = await public.client.post("/sessions/", json={**CONFIGURATION, "tools": ["x"]})
+    assert response.status_code == 422
+    assert error_of(response)["details"] == [detail]
+    assert public.bus.sent == []
+
+
+async def test_cancelling_says_what_became_of_the_turn(public: Gateway) -> None:
+    public.bus.owner = owner
+    session_id, turn_id = new_id(), new_id()
+    response = await public.client.post(f"/runtime/{session_id}/turns/{turn_id}/cancel/")
+    assert response.json() == {
+        "success": True,
+        "turn_id": turn_id,
+        "session_id": session_id,
+        "status": "cancelled",
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (ErrorKind.NOT_FOUND, 404),
+        (ErrorKind.CONFLICT, 409),
+        (ErrorKind.VALIDATION, 422),
+        (ErrorKind.RATE_LIMIT, 429),
+        (ErrorKind.UNAVAILABLE, 503),
+    ],
+)
+async def test_a_rejection_becomes_its_status(public: Gateway, kind: ErrorKind, status: int) -> None:
+    public.bus.owner = lambda _: [rejected(kind, "the owner says no")]
+    response = await public.client.delete(f"/sessions/{new_id()}/")
+    assert (response.status_code, error_of(response)["type"]) == (status, kind)
+    assert error_of(response)["message"] == "the owner says no"
+    assert public.bus.waiters == {}
+
+
+async def test_without_a_bus_writes_are_unavailable(public: Gateway) -> None:
+    public.bus.down = True
+    response = await public.client.delete(f"/sessions/{new_id()}/")
+    assert (response.status_code, error_of(response)["type"]) == (503, "service_unavailable")
+    assert int(response.headers["retry-after"]) > 0
+
+
+async def test_a_write_that_nobody_takes_up_times_out(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carry_out, "_TAKEN_UP_SECONDS", 0.01)
+    response = await public.client.delete(f"/sessions/{new_id()}/")
+    assert (response.status_code, error_of(response)["type"]) == (504, "timeout_error")
+    assert "may still be carried out" in error_of(response)["message"]
+    assert public.bus.waiters == {}
+
+
+async def test_a_repeat_gets_the_one_outcome_under_the_first_ones_label(public: Gateway) -> None:
+    public.bus.owner = owner
+    headers = {"Idempotency-Key": "once", "X-Correlation-ID": "first"}
+    first = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
+    again = await public.client.post(
+        "/agent/", json=dict(reversed(CONFIGURATION.items())), headers={**headers, "X-Correlation-ID": "second"}
+    )
+    assert again.json() == first.json()
+    assert again.headers["x-correlation-id"] == "first"
+    assert len(public.bus.sent) == 1
+
+
+async def test_a_repeat_is_sent_again_when_the_owner_never_had_it(
+    public: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carry_out, "_TAKEN_UP_SECONDS", 0.01)
+    headers = {"Idempotency-Key": "once"}
+    lost = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
+    public.bus.owner = owner
+    again = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
+    assert (lost.status_code, again.status_code) == (504, 201)
+    assert {sent.command_id for sent in public.bus.sent} == {again.json()["id"]}
+
+
+async def test_a_repeat_of_a_finished_write_needs_neither_registry_nor_bus(public: Gateway) -> None:
+    public.bus.owner = owner
+    public.owners.answers["POST", "registry", "/internal/agents/normalize"] = (200, NORMALIZED)
+    headers = {"Idempotency-Key": "once"}
+    first = await public.client.post("/sessions/", json=CONFIGURATION, headers=headers)
+    public.bus.down = public.owners.down = True
+    again = await public.client.post("/sessions/", json=CONFIGURATION, headers=headers)
+    assert again.json() == first.json()
+
+
+async def test_a_key_for_another_body_is_refused(public: Gateway) -> None:
+    public.bus.owner = owner
+    headers = {"Idempotency-Key": "once"}
+    await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
+    other = await public.client.post("/agent/", json={**CONFIGURATION, "name": "Other"}, headers=headers)
+    assert (other.status_code, error_of(other)["type"]) == (422, "validation_error")
+    assert len(public.bus.sent) == 1
+
+
+async def test_keys_of_different_callers_and_paths_are_different(public: Gateway) -> None:
+    public.bus.owner = owner
+    secret, _ = public.keys.issue(user_id="user-2")
+    headers = {"Idempotency-Key": "once"}
+    await public.client.delete(f"/agent/{new_id()}/", headers=headers)
+    await public.client.delete(f"/agent/{new_id()}/", headers=headers)
+    await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
+    await public.client.post("/agent/", json=CONFIGURATION, headers={**headers, "x-api-key": secret})
+    assert len({sent.command_id for sent in public.bus.sent}) == 4
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "tab\there", "ümlaut"])
+async def test_a_malformed_idempotency_key_is_refused(public: Gateway, key: str) -> None:
+    response = await public.client.delete(f"/agent/{new_id()}/", headers={"Idempotency-Key": key.encode()})
+    assert (response.status_code, error_of(response)["type"]) == (400, "invalid_request_error")
