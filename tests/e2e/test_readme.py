@@ -1,0 +1,118 @@
+"""The README's walk with curl, run as it stands there against a running stack."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+# A failing call ends the script, as a reader would see at once.
+PREAMBLE = 'set -euo pipefail\ncurl() { command curl -sS --fail-with-body "$@"; echo; }\n'
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("curl") and shutil.which("bash")), reason="curl or bash is not installed"
+)
+
+
+@dataclass(frozen=True)
+class RunningStack:
+    base_url: str
+    home: Path
+    environment: dict[str, str]
+
+    def aes(self, *arguments: str) -> str:
+        command = [sys.executable, str(ROOT / "aes"), *arguments]
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=180, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    home = tmp_path_factory.mktemp("aes")
+    # PostgreSQL runs as another user when the tests run as root, and must get at its directory.
+    for directory in (home, home.parent, home.parent.parent):
+        directory.chmod(0o711)
+    cache = ROOT / ".aes" / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    (home / "cache").symlink_to(cache)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AES_")}
+    stack = RunningStack("", home, {**inherited, "AES_HOME": str(home), "AES_PYTHON": sys.executable})
+    try:
+        ready = json.loads(stack.aes("up", "--json").splitlines()[-1])
+        yield RunningStack(ready["base_url"], home, stack.environment)
+    finally:
+        stack.aes("down", "--json")
+
+
+def walk() -> str:
+    """The shell commands of the section, in their order."""
+    section = README.split("## A walk with curl")[1].split("\n## ")[0]
+    return "\n".join(re.findall(r"^```bash\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
+
+
+def replaced(script: str, old: str, new: str) -> str:
+    assert old in script, f"the README no longer says {old}"
+    return script.replace(old, new)
+
+
+def test_the_walk_with_curl(stack: RunningStack) -> None:
+    script = replaced(walk(), "http://127.0.0.1:8080", stack.base_url)
+    script = replaced(script, ".aes/development-key", str(stack.home / "development-key"))
+    script = replaced(script, ".aes/venv/bin/python", sys.executable)
+
+    done = subprocess.run(
+        ["bash", "-c", PREAMBLE + script],
+        cwd=ROOT,
+        env={**stack.environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    for promised in (
+        '"company_name":"Development"',
+        '"valid":false',
+        "did you mean react_agent?",
+        '"status":"active"',
+        "= 826",
+        "event: turn.started",
+        "event: turn.completed",
+        '"has_more":false',
+    ):
+        assert promised in done.stdout, done.stdout
+    recorded = [line for line in done.stdout.splitlines() if re.match(r"\d{4}-\d\d-\d\dT\S+  runtime ", line)]
+    assert sum("turn.completed" in line for line in recorded) == 3, done.stdout
+    assert sum("turn.tool_call.completed" in line for line in recorded) == 3, done.stdout
+
+
+def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
+    result = json.loads(stack.aes("demo", "--json"))
+
+    assert [report["valid"] for report in result["validation"]] == [False, True, True]
+    conversation, tools = result["sessions"]
+    assert "1961" in conversation["turns"][0]["content"]
+    assert [call["name"] for turn in tools["turns"] for call in turn["tool_calls"]] == ["calculator", "current_time"]
+    assert [page["total"] for page in result["history"]] == [6, 4]
+    ends = {event["subject"] for event in result["timeline"] if event["type"] == "aes.runtime.turn.completed.v1"}
+    assert ends == {turn["turn_id"] for session in result["sessions"] for turn in session["turns"]}
+
+
+def test_the_demo_reads_well_without_a_terminal(stack: RunningStack) -> None:
+    lines = stack.aes("demo").splitlines()
+
+    assert not any("\x1b" in line for line in lines)
+    assert max(map(len, lines)) <= 80 or all("curl" in line or "$AES" in line for line in lines if len(line) > 80)
+    assert any(line.startswith("6  Go on by hand") for line in lines)
