@@ -1,0 +1,132 @@
+"""kill -9 in the middle of commands: each ends exactly once, whatever was lost with the process."""
+
+import asyncio
+import os
+import sys
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import httpx
+from aiokafka import AIOKafkaConsumer
+
+from deploy.local.ports import choose_free
+from libs.contracts.commands.registry import CreateAgent
+from libs.contracts.envelope import Envelope, envelope_from
+from libs.contracts.events.registry import AgentCreated
+from libs.contracts.identifiers import new_id
+from libs.contracts.timestamps import format_time
+from libs.eventing import IdentitySigner, KafkaBus, create_topics
+from libs.persistence import Database
+from tests.support.registry import configuration, identity
+
+SIGNING_KEY = "a key of tests, long enough to sign with"
+COMMANDS = 60
+
+
+async def start(database_url: str, kafka: str, prefix: str) -> asyncio.subprocess.Process:
+    """A registry in a process of its own, ready."""
+    port = choose_free()
+    environment = {
+        **os.environ,
+        "AES_REGISTRY_DATABASE_URL": database_url,
+        "AES_REGISTRY_PORT": str(port),
+        "AES_KAFKA_BOOTSTRAP_SERVERS": kafka,
+        "AES_TOPIC_PREFIX": prefix,
+        "AES_SIGNING_KEY": SIGNING_KEY,
+        "AES_AUTO_MIGRATE": "1",
+        "AES_RUNTIME_URL": "",
+        "AES_INGESTION_URL": "",
+    }
+    process = await asyncio.create_subprocess_exec(*(sys.executable, "-m", "services.registry", "all"), env=environment)
+    async with asyncio.timeout(60), httpx.AsyncClient() as http:
+        while True:
+            assert process.returncode is None
+            try:
+                if (await http.get(f"http://127.0.0.1:{port}/health/ready")).status_code == 200:
+                    return process
+            except httpx.TransportError:
+                pass
+            await asyncio.sleep(0.1)
+
+
+async def send_creations(kafka: str, prefix: str) -> set[str]:
+    """Put creations of one name on the bus, each with a correlation id of its own; returns their ids."""
+    producer = KafkaBus(kafka, prefix=prefix, client_id="test").producer()
+    await producer.start()
+    while not producer.healthy:
+        await asyncio.sleep(0.05)
+    signed, command_ids = IdentitySigner(SIGNING_KEY).sign(identity()), set()
+    for _ in range(COMMANDS):
+        command_id, now = new_id(), datetime.now(UTC)
+        command = CreateAgent(agent_id=command_id, agent=configuration())
+        envelope = Envelope(
+            id=command_id,
+            type=command.TYPE,
+            source="/tests",
+            subject=command_id,
+            time=format_time(now),
+            correlation_id=f"creation-{command_id}",
+            company_id=identity().company_id,
+            expires_at=format_time(now + timedelta(minutes=5)),
+            identity=signed,
+        )
+        await producer.send(command.TOPIC.name, envelope.correlation_id, command.encode(), envelope.headers())
+        command_ids.add(command_id)
+    await producer.stop()
+    return command_ids
+
+
+@asynccontextmanager
+async def events(kafka: str, prefix: str) -> AsyncIterator[AIOKafkaConsumer]:
+    consumer = AIOKafkaConsumer(
+        f"{prefix}registry-events",
+        bootstrap_servers=kafka,
+        group_id=f"{prefix}test",
+        auto_offset_reset="earliest",
+    )
+    await consumer.start()
+    try:
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+async def test_a_killed_registry_loses_nothing_and_doubles_nothing(
+    database_url: str, kafka: str, topic_prefix: str
+) -> None:
+    await create_topics(kafka, topic_prefix)
+    database = Database(database_url, name="test")
+    first = await start(database_url, kafka, topic_prefix)
+    await database.open()
+
+    async def count(what: str) -> int:
+        async with database.connection() as connection:
+            row = await (await connection.execute(f"SELECT count(*) FROM {what}")).fetchone()
+            assert row is not None
+            return int(row[0])
+
+    command_ids = await send_creations(kafka, topic_prefix)
+    async with asyncio.timeout(60):
+        while await count("agents") < COMMANDS // 6:
+            await asyncio.sleep(0.005)
+    first.kill()
+    await first.wait()
+    assert await count("agents") < COMMANDS, "the registry was through before it was killed"
+
+    second = await start(database_url, kafka, topic_prefix)
+    outcomes: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    async with events(kafka, topic_prefix) as consumer, asyncio.timeout(90):
+        while outcomes.keys() != command_ids:
+            for record in [item for batch in (await consumer.getmany(timeout_ms=200)).values() for item in batch]:
+                envelope = envelope_from(record.headers)
+                outcomes[envelope.causation_id or ""].add((envelope.type, envelope.id))
+    second.terminate()
+
+    assert await second.wait() == 0
+    assert await count("agents") == COMMANDS
+    assert await count("outbox WHERE published_at IS NULL") == 0
+    for ends in outcomes.values():
+        assert [event_type for event_type, _ in ends] == [AgentCreated.TYPE]
+    await database.close()
