@@ -1,0 +1,114 @@
+"""The guards of single statements, met by what a stale or beaten worker would write."""
+
+from libs.contracts.errors import TimedOut
+from services.runtime.adapters.postgres.endings import PostgresEndings
+from services.runtime.adapters.postgres.hot_transaction import HotTransactions
+from services.runtime.adapters.postgres.steps import PostgresSteps
+from services.runtime.domain.turns import ClaimedTurn, Ending, EndingKind, StepRecord
+from services.runtime.use_cases.execute_turn import failure
+from tests.support.runtime_nodes import Node, ObedientModel, until
+from tests.support.runtime_turns import claimed_turn
+
+
+def parts(node: Node) -> tuple[PostgresSteps, PostgresEndings]:
+    transactions = HotTransactions(node.database, node.outbox)
+    return PostgresSteps(transactions), PostgresEndings(transactions, worker_id=node.worker.id, turn_deadline=60.0)
+
+
+async def running_turn(node: Node, model: ObedientModel) -> ClaimedTurn:
+    session = await node.create_session()
+    model.shut("work")
+    turn_id = await node.execute(session, "work")
+    await until(lambda: turn_id in node.worker.engine.held)
+    return claimed_turn(id=turn_id, session_id=session)
+
+
+def step(turn: ClaimedTurn, number: int = 1) -> StepRecord:
+    return StepRecord(turn, number, "call", "tool_result", {"output": "x"})
+
+
+async def recorded(node: Node, turn: ClaimedTurn) -> int:
+    return len(await node.rows("SELECT 1 FROM steps WHERE turn_id = %s", turn.id))
+
+
+async def test_a_step_with_an_old_fencing_number_is_not_recorded(node: Node, model: ObedientModel) -> None:
+    turn = await running_turn(node, model)
+    steps, _ = parts(node)
+    await node.rows("UPDATE turns SET fence = 2 WHERE id = %s RETURNING id", turn.id)
+    assert await steps.record_steps([step(turn)]) == [False]
+    assert await recorded(node, turn) == 0
+    assert (await node.turn(turn.id))["event_sequence"] == 1
+
+
+async def test_a_step_of_a_cancelled_turn_is_not_recorded(start_node, model: ObedientModel) -> None:
+    node = await start_node(watching=False)
+    turn = await running_turn(node, model)
+    steps, _ = parts(node)
+    await node.cancel(turn.session_id, turn.id)
+    assert await steps.record_steps([step(turn)]) == [False]
+    assert await recorded(node, turn) == 0
+
+
+async def test_a_step_that_was_recorded_before_the_answer_was_lost_stays_one(node: Node, model: ObedientModel) -> None:
+    turn = await running_turn(node, model)
+    steps, _ = parts(node)
+    assert await steps.record_steps([step(turn)]) == [True]
+    assert await steps.record_steps([step(turn)]) == [True]
+    assert await recorded(node, turn) == 1
+
+
+async def test_steps_of_several_turns_share_a_transaction_and_only_the_stale_one_fails(
+    node: Node, model: ObedientModel
+) -> None:
+    stale, good = await running_turn(node, model), await running_turn(node, model)
+    steps, _ = parts(node)
+    await node.rows("UPDATE turns SET fence = 2 WHERE id = %s RETURNING id", stale.id)
+    assert await steps.record_steps([step(stale), step(good, 1), step(good, 2)]) == [False, True, True]
+    assert (await recorded(node, stale), await recorded(node, good)) == (0, 2)
+
+
+async def test_a_turn_is_ended_once(start_node, model: ObedientModel) -> None:
+    node = await start_node(watching=False)
+    turn = await running_turn(node, model)
+    _, endings = parts(node)
+    ending = failure(turn, TimedOut("late"))
+    first, second = [await endings.end([ending], claim_following=False) for _ in range(2)]
+    assert (first[0].won, second[0].won) == (True, False)
+    assert await node.names(turn.id) == ["turn.started", "turn.failed"]
+
+
+async def test_a_stale_release_does_not_free_the_turn(node: Node, model: ObedientModel) -> None:
+    turn = await running_turn(node, model)
+    _, endings = parts(node)
+    await node.rows("UPDATE turns SET fence = 2 WHERE id = %s RETURNING id", turn.id)
+    [ended] = await endings.end([Ending(turn, EndingKind.RELEASED)], claim_following=False)
+    assert not ended.won
+    assert (await node.turn(turn.id))["worker_id"] == node.worker.id
+
+
+async def test_a_turn_whose_command_was_given_up_ends_without_a_second_outcome(
+    start_node, model: ObedientModel
+) -> None:
+    node = await start_node(watching=False)
+    turn = await running_turn(node, model)
+    await node.rows(
+        "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,"
+        " terminal, payload, writer) VALUES ('e', 'aes.runtime.execute_turn.rejected.v1', 'runtime-events', 'x', 1,"
+        " 'company-1', 'label', %s, true, '{}', 'w') RETURNING id",
+        turn.id,
+    )
+    model.open("work")
+    await node.ended(turn.id)
+    assert (await node.names(turn.id)).count("turn.completed") == 0
+    assert turn.id not in node.worker.engine.held
+
+
+async def test_the_database_itself_refuses_a_second_running_turn(node: Node, model: ObedientModel) -> None:
+    turn = await running_turn(node, model)
+    queued = await node.execute(turn.session_id, "waiting")
+    refused = None
+    try:
+        await node.rows("UPDATE turns SET status = 'running' WHERE id = %s RETURNING id", queued)
+    except Exception as problem:
+        refused = type(problem).__name__
+    assert refused == "UniqueViolation"

@@ -1,0 +1,98 @@
+"""Builders and fakes around single turns, for unit tests of the turn engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.eventing import Origin
+from services.runtime.domain.agent_ports import AgentSpec, RecordedStep
+from services.runtime.domain.conversation import Message, TextPart, UserMessage
+from services.runtime.domain.ports import SessionAgent, StoreUnavailable
+from services.runtime.domain.turns import ClaimedTurn, Ended, Ending, StepRecord, Submission
+
+CALLER = Identity(company_id="company", user_id="user", key_id="key", scopes=frozenset())
+
+
+def claimed_turn(**changes: object) -> ClaimedTurn:
+    turn_id = str(changes.pop("id", None) or new_id())
+    fields: dict[str, object] = {
+        "session_id": "session",
+        "position": 0,
+        "attempt": 1,
+        "fence": 1,
+        "user_message_id": "message",
+        "caller": CALLER,
+        "origin": Origin("company", "label", turn_id),
+        "stream": True,
+        "seconds_left": 60.0,
+    }
+    return ClaimedTurn(id=turn_id, **{**fields, **changes})  # type: ignore[arg-type]
+
+
+def submission(session_id: str = "session", caller: Identity = CALLER, **changes: object) -> Submission:
+    turn_id = str(changes.pop("turn_id", None) or new_id())
+    fields: dict[str, object] = {
+        "stream": False,
+        "question": UserMessage((TextPart("hello"),)),
+        "blocks": None,
+    }
+    origin = Origin(caller.company_id, "label", turn_id)
+    return Submission(turn_id, session_id, caller, origin, **{**fields, **changes})  # type: ignore[arg-type]
+
+
+class MemoryConversations:
+    """A ConversationStore: what was said by turn position; ``reads`` counts the look-ups of messages."""
+
+    def __init__(self, said: dict[int, list[Message]] | None = None) -> None:
+        self.said = said or {}
+        self.reads: list[tuple[int, int]] = []
+        self.unavailable = 0
+
+    async def agent(self, _session_id: str, /) -> SessionAgent | None:
+        if self.unavailable:
+            self.unavailable -= 1
+            raise StoreUnavailable("away")
+        return SessionAgent(AgentSpec("llm_agent"), "hash")
+
+    async def messages(self, _session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
+        self.reads.append((after, through))
+        return [
+            (position, message)
+            for position, messages in sorted(self.said.items())
+            for message in messages
+            if after < position <= through
+        ]
+
+    async def steps(self, _turn_id: str, /) -> list[RecordedStep]:
+        return []
+
+
+class MemoryTurns:
+    """TurnEndings and TurnSteps that keep what they are given; ``unavailable`` calls fail first."""
+
+    def __init__(self, *, unavailable: int = 0) -> None:
+        self.endings: list[Ending] = []
+        self.steps: list[StepRecord] = []
+        self.unavailable = unavailable
+        self.following: list[ClaimedTurn] = []
+        self.refuse_replies = False
+
+    async def end(self, endings: Sequence[Ending], *, claim_following: bool) -> list[Ended]:
+        self._answer()
+        if self.refuse_replies and any(ending.text for ending in endings):
+            raise ValueError("this cannot be stored")
+        self.endings.extend(endings)
+        following = self.following.pop(0) if claim_following and self.following else None
+        return [Ended(True, following), *[Ended(True) for _ in endings[1:]]]
+
+    async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
+        self._answer()
+        self.steps.extend(steps)
+        return [True for _ in steps]
+
+    def _answer(self) -> None:
+        if self.unavailable:
+            self.unavailable -= 1
+            raise StoreUnavailable("away")

@@ -1,0 +1,73 @@
+"""What is read again, and what is remembered."""
+
+import pytest
+
+from services.runtime.domain.conversation import AssistantMessage, Message, TextPart, UserMessage
+from services.runtime.use_cases.conversation_cache import ConversationCache, SessionGone
+from tests.support.runtime_turns import MemoryConversations, claimed_turn
+
+
+def ask(text: str) -> UserMessage:
+    return UserMessage((TextPart(text),))
+
+
+def exchange(text: str) -> list[Message]:
+    return [ask(text), AssistantMessage(f"re: {text}")]
+
+
+async def test_a_first_turn_reads_no_history() -> None:
+    store = MemoryConversations()
+    context = await ConversationCache(store).context(claimed_turn(position=0), ask("a"))
+    assert (context.history, context.question, store.reads) == ((), ask("a"), [])
+
+
+async def test_only_newer_messages_are_read() -> None:
+    store = MemoryConversations({0: exchange("a"), 1: exchange("b"), 2: exchange("c")})
+    cache = ConversationCache(store)
+    await cache.context(claimed_turn(position=1), ask("b"))
+    context = await cache.context(claimed_turn(position=3), ask("d"))
+    assert store.reads == [(-1, 0), (0, 2)]
+    assert context.history == (*exchange("a"), *exchange("b"), *exchange("c"))
+
+
+async def test_what_a_turn_ended_with_needs_no_reading() -> None:
+    store = MemoryConversations()
+    cache = ConversationCache(store)
+    first = claimed_turn(position=0)
+    await cache.context(first, ask("a"))
+    cache.remember(first, exchange("a"))
+    context = await cache.context(claimed_turn(position=1), ask("b"))
+    assert (context.history, store.reads) == (tuple(exchange("a")), [])
+
+
+async def test_a_question_that_is_not_at_hand_is_read() -> None:
+    store = MemoryConversations({0: exchange("a"), 1: [ask("b")]})
+    context = await ConversationCache(store).context(claimed_turn(position=1), None)
+    assert (context.question, context.history) == (ask("b"), tuple(exchange("a")))
+
+
+async def test_an_older_turn_is_not_given_what_came_after_it() -> None:
+    store = MemoryConversations({0: exchange("a"), 1: exchange("b"), 2: exchange("c")})
+    cache = ConversationCache(store)
+    await cache.context(claimed_turn(position=3), ask("d"))
+    context = await cache.context(claimed_turn(position=1), ask("b"))
+    assert context.history == tuple(exchange("a"))
+
+
+async def test_the_least_used_conversations_are_forgotten() -> None:
+    store = MemoryConversations({0: [ask("x" * 5000)]})
+    cache = ConversationCache(store, capacity=12_000)
+    for name in ("one", "two", "three", "one"):
+        await cache.context(claimed_turn(session_id=name, position=1), ask("a"))
+    assert len(store.reads) == 4
+    await cache.context(claimed_turn(session_id="one", position=1), ask("a"))
+    assert len(store.reads) == 4
+
+
+async def test_a_deleted_session_is_told_from_an_empty_one() -> None:
+    class Gone(MemoryConversations):
+        async def agent(self, _session_id: str, /) -> None:
+            return None
+
+    with pytest.raises(SessionGone):
+        await ConversationCache(Gone()).context(claimed_turn(), ask("a"))

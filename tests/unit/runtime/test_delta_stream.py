@@ -1,0 +1,54 @@
+"""How text is gathered into deltas."""
+
+import asyncio
+
+from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
+from services.runtime.use_cases.delta_stream import DeltaStream
+from tests.support.runtime_nodes import DeltaLog, until
+from tests.support.runtime_turns import claimed_turn
+
+
+def texts(log: DeltaLog) -> list[tuple[int, int, str]]:
+    return [(e.step, e.offset, e.text) for _, e in log.sent if isinstance(e, OutputTextDelta)]
+
+
+async def test_the_first_piece_goes_at_once_and_the_rest_gathers() -> None:
+    log = DeltaLog()
+    stream = DeltaStream(claimed_turn(attempt=2), log)
+    stream.add("one ", 1)
+    assert texts(log) == [(1, 0, "one ")]
+    stream.add("two ", 1)
+    stream.add("three", 1)
+    assert len(log.sent) == 1
+    await until(lambda: len(log.sent) == 2)
+    assert texts(log) == [(1, 0, "one "), (1, 4, "two three")]
+    assert {event.attempt for _, event in log.sent} == {2}
+
+
+async def test_a_finished_step_says_its_length_and_the_next_counts_from_zero() -> None:
+    log = DeltaLog()
+    stream = DeltaStream(claimed_turn(), log)
+    for piece, step in (("ab", 1), ("cd", 1), ("xyz", 2)):
+        stream.add(piece, step)
+    stream.finish()
+    assert texts(log) == [(1, 0, "ab"), (1, 2, "cd"), (2, 0, "xyz")]
+    done = [(event.step, event.length) for _, event in log.sent if isinstance(event, OutputTextDone)]
+    assert done == [(1, 4), (2, 3)]
+
+
+async def test_silence_sends_nothing() -> None:
+    log = DeltaLog()
+    stream = DeltaStream(claimed_turn(), log)
+    stream.add("", 1)
+    stream.finish()
+    assert log.sent == []
+
+
+async def test_what_is_given_up_sends_nothing_later() -> None:
+    log = DeltaLog()
+    stream = DeltaStream(claimed_turn(), log, gather=0.001)
+    stream.add("a", 1)
+    stream.add("b", 1)
+    stream.abandon_timer()
+    await asyncio.sleep(0.02)
+    assert texts(log) == [(1, 0, "a")]

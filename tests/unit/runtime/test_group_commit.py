@@ -1,0 +1,81 @@
+"""What shares a transaction, and what does not share a failure."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from services.runtime.domain.ports import StoreUnavailable
+from services.runtime.use_cases.group_commit import GroupCommit
+
+
+class Ledger:
+    """Commits numbers; negative ones are bad. ``gate`` holds a transaction in flight."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.down = False
+
+    async def commit(self, items: Sequence[int]) -> list[int]:
+        self.batches.append(list(items))
+        await self.gate.wait()
+        if self.down:
+            raise StoreUnavailable("away")
+        if any(item < 0 for item in items):
+            raise ValueError("bad item")
+        return [item * 10 for item in items]
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger()
+
+
+async def test_what_arrives_during_a_transaction_shares_the_next(ledger: Ledger) -> None:
+    ledger.gate.clear()
+    group = GroupCommit(ledger.commit)
+    submitted = [asyncio.create_task(group.submit(number)) for number in (1, 2, 3)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    later = [asyncio.create_task(group.submit(number)) for number in (4, 5)]
+    await asyncio.sleep(0)
+    ledger.gate.set()
+    assert await asyncio.gather(*submitted, *later) == [10, 20, 30, 40, 50]
+    assert ledger.batches in ([[1, 2, 3], [4, 5]], [[1], [2, 3, 4, 5]])
+
+
+async def test_a_batch_has_a_limit(ledger: Ledger) -> None:
+    group = GroupCommit(ledger.commit, limit=2)
+    assert await asyncio.gather(*[group.submit(number) for number in range(5)]) == [0, 10, 20, 30, 40]
+    assert max(len(batch) for batch in ledger.batches) == 2
+
+
+async def test_a_bad_item_fails_alone(ledger: Ledger) -> None:
+    group = GroupCommit(ledger.commit)
+    results = await asyncio.gather(*[group.submit(n) for n in (1, -2, 3)], return_exceptions=True)
+    assert [results[0], results[2]] == [10, 30]
+    assert isinstance(results[1], ValueError)
+
+
+async def test_an_outage_is_not_tried_item_by_item(ledger: Ledger) -> None:
+    ledger.down = True
+    group = GroupCommit(ledger.commit)
+    results = await asyncio.gather(*[group.submit(n) for n in (1, 2, 3)], return_exceptions=True)
+    assert all(isinstance(result, StoreUnavailable) for result in results)
+    assert len(ledger.batches) == 1
+    ledger.down = False
+    assert await group.submit(4) == 40
+
+
+async def test_an_item_whose_wait_was_cancelled_is_committed_all_the_same(ledger: Ledger) -> None:
+    ledger.gate.clear()
+    group = GroupCommit(ledger.commit)
+    waiting = asyncio.create_task(group.submit(1))
+    other = asyncio.create_task(group.submit(2))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    ledger.gate.set()
+    assert await other == 20
+    assert sorted(number for batch in ledger.batches for number in batch) == [1, 2]

@@ -1,0 +1,82 @@
+"""Who is let in, in a batch."""
+
+from collections.abc import Mapping
+
+from libs.contracts.errors import Conflict, NotFound, RateLimited
+from libs.contracts.identity import Identity
+from services.runtime.domain.intake import (
+    Admission,
+    Backlog,
+    Decision,
+    IntakePolicy,
+    IntakeView,
+    Refusal,
+    Repeat,
+    SessionState,
+)
+from tests.support.runtime_turns import submission
+
+
+def session(name: str = "session", *, active: bool = True, next_position: int = 0) -> SessionState:
+    return SessionState(name, "company", "user", active, next_position)
+
+
+def view(
+    *sessions: SessionState,
+    known: tuple[str, ...] = (),
+    live: Mapping[str, int] | None = None,
+    company: int = 0,
+) -> IntakeView:
+    return IntakeView({s.id: s for s in sessions}, frozenset(known), live or {}, {"company": company})
+
+
+def policy(free: int = 10, *, per_session: int = 2, per_company: int = 3) -> IntakePolicy:
+    return IntakePolicy(Backlog(per_session, per_company), lambda: free, lambda _model: None)
+
+
+def kinds(decisions: list[Decision]) -> list[object]:
+    return [type(d.error) if isinstance(d, Refusal) else type(d) for d in decisions]
+
+
+def test_positions_count_on_within_a_batch_and_only_the_first_is_claimed() -> None:
+    batch = [submission("a"), submission("b"), submission("a")]
+    decisions = policy().decide(batch, view(session("a", next_position=7), session("b")))
+    assert [(d.position, d.claimed) for d in decisions if isinstance(d, Admission)] == [
+        (7, True),
+        (0, True),
+        (8, False),
+    ]
+
+
+def test_a_busy_session_queues_and_so_does_a_full_worker() -> None:
+    decisions = policy(free=1).decide(
+        [submission("busy"), submission("a"), submission("b")],
+        view(session("busy"), session("a"), session("b"), live={"busy": 1}),
+    )
+    assert [d.claimed for d in decisions if isinstance(d, Admission)] == [False, True, False]
+
+
+def test_bounds_count_what_the_batch_brings_itself() -> None:
+    decisions = policy().decide([submission("a")] * 1 + [submission("a"), submission("a")], view(session("a")))
+    assert kinds(decisions) == [Admission, Admission, RateLimited]
+    sessions = [session(name) for name in "abcd"]
+    decisions = policy().decide([submission(name) for name in "abcd"], view(*sessions))
+    assert kinds(decisions) == [Admission, Admission, Admission, RateLimited]
+
+
+def test_a_refused_one_takes_no_place() -> None:
+    stranger = Identity(company_id="other", user_id="user", key_id="k", scopes=frozenset())
+    decisions = policy().decide([submission("a", stranger), submission("a")], view(session("a")))
+    assert kinds(decisions) == [NotFound, Admission]
+    assert isinstance(decisions[1], Admission)
+    assert (decisions[1].position, decisions[1].claimed) == (0, True)
+
+
+def test_a_session_in_deletion_refuses() -> None:
+    assert kinds(policy().decide([submission()], view(session(active=False)))) == [Conflict]
+
+
+def test_the_same_command_twice_in_a_batch_is_one_turn() -> None:
+    once = submission("a", turn_id="same")
+    assert kinds(policy().decide([once, once], view(session("a")))) == [Admission, Repeat]
+    assert kinds(policy().decide([once], view(session("a"), known=("same",)))) == [Repeat]

@@ -1,0 +1,154 @@
+"""From a claimed turn to its committed ending, with a store that fails now and then."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from libs.contracts.errors import InternalError
+from libs.contracts.events.runtime import TurnCompleted, TurnFailed
+from services.runtime.domain.agent_ports import AgentReply, AgentTask, TurnJournal
+from services.runtime.domain.conversation import ModelAnswer, TextPart, Usage, UserMessage
+from services.runtime.domain.turns import ClaimedTurn, Ending, EndingKind
+from services.runtime.use_cases.conversation_cache import ConversationCache
+from services.runtime.use_cases.execute_turn import ExecuteTurn
+from services.runtime.use_cases.group_commit import GroupCommit
+from services.runtime.use_cases.turn_engine import TurnEngine
+from tests.support.runtime_nodes import DeltaLog, until
+from tests.support.runtime_turns import MemoryConversations, MemoryTurns, claimed_turn
+
+Run = Callable[[AgentTask, TurnJournal], Awaitable[None]]
+
+
+async def _nothing(_task: AgentTask, _journal: TurnJournal) -> None: ...
+
+
+class OneLiner:
+    """An AgentLoop that says one thing, after ``before``."""
+
+    def __init__(self, before: Run = _nothing) -> None:
+        self.before = before
+        self.tasks: list[AgentTask] = []
+
+    async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
+        self.tasks.append(task)
+        await self.before(task, journal)
+        answer = ModelAnswer("done", (), Usage(1, 2, model_calls=1))
+        return AgentReply("done", answer, (), (), (), answer.usage, 1)
+
+
+class NoMetrics:
+    def ended(self, ending: Ending, *, won: bool, seconds: float) -> None: ...
+
+
+def engine(agent: OneLiner, turns: MemoryTurns, conversations: MemoryConversations | None = None) -> TurnEngine:
+    conversations = conversations or MemoryConversations()
+    execute = ExecuteTurn(
+        agent, ConversationCache(conversations), conversations, GroupCommit(turns.record_steps), DeltaLog()
+    )
+
+    async def no_sleep(_seconds: float) -> None:
+        await asyncio.sleep(0)
+
+    return TurnEngine(execute, turns, NoMetrics(), capacity=2, sleep=no_sleep)
+
+
+QUESTION = UserMessage((TextPart("hello"),))
+
+
+async def test_the_payload_is_the_encoded_event() -> None:
+    turns = MemoryTurns()
+    running = engine(OneLiner(), turns)
+    running.start(claimed_turn(), QUESTION)
+    await until(lambda: turns.endings)
+    [ending] = turns.endings
+    assert isinstance(ending.event, TurnCompleted)
+    assert ending.payload is not None
+    assert TurnCompleted.decode(ending.payload) == ending.event
+    await until(lambda: not running.held)
+
+
+async def test_a_reply_outlasts_an_outage() -> None:
+    turns = MemoryTurns(unavailable=5)
+    agent = OneLiner()
+    engine(agent, turns).start(claimed_turn(), QUESTION)
+    await until(lambda: turns.endings)
+    assert turns.endings[0].kind is EndingKind.COMPLETED
+    assert len(agent.tasks) == 1
+
+
+async def test_an_outage_while_the_conversation_is_read_fails_nothing() -> None:
+    turns, conversations = MemoryTurns(), MemoryConversations()
+    conversations.unavailable = 1
+    engine(OneLiner(), turns, conversations).start(claimed_turn(), QUESTION)
+    await until(lambda: turns.endings)
+    assert turns.endings[0].kind is EndingKind.COMPLETED
+
+
+async def test_a_reply_that_cannot_be_stored_fails_the_turn() -> None:
+    turns = MemoryTurns()
+    turns.refuse_replies = True
+    engine(OneLiner(), turns).start(claimed_turn(), QUESTION)
+    await until(lambda: turns.endings)
+    assert isinstance(turns.endings[0].event, TurnFailed)
+    assert turns.endings[0].event.error.type == InternalError.kind
+
+
+async def test_the_claimed_next_turn_runs_without_being_looked_for() -> None:
+    turns, agent = MemoryTurns(), OneLiner()
+    turns.following = [claimed_turn(id="next", position=0)]
+    running = engine(agent, turns, MemoryConversations({0: [QUESTION]}))
+    running.start(claimed_turn(id="first"), QUESTION)
+    await until(lambda: len(turns.endings) == 2)
+    assert [task.turn_id for task in agent.tasks] == ["first", "next"]
+
+
+async def test_a_turn_stopped_in_the_moment_it_starts_gives_its_hold_back() -> None:
+    turns = MemoryTurns()
+    running = engine(OneLiner(_for_ever), turns)
+    turn = claimed_turn()
+    running.start(turn, QUESTION)
+    running.stop(turn.id)
+    await until(lambda: not running.held)
+    assert [ending.kind for ending in turns.endings] == [EndingKind.RELEASED]
+
+
+async def _for_ever(_task: AgentTask, _journal: TurnJournal) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_a_newer_claim_of_the_same_turn_replaces_the_older_execution() -> None:
+    turns, agent = MemoryTurns(), OneLiner(_for_ever)
+    running = engine(agent, turns)
+    older, newer = claimed_turn(id="turn"), claimed_turn(id="turn", fence=2, attempt=2)
+    running.start(older, QUESTION)
+    await until(lambda: agent.tasks)
+    running.start(newer, QUESTION)
+    await until(lambda: turns.endings)
+    assert running.held == {"turn": 2}
+    assert [ending.turn for ending in turns.endings] == [older]
+    running.stop("turn")
+    await until(lambda: not running.held)
+
+
+async def test_draining_takes_no_slots_and_hands_back_what_does_not_end() -> None:
+    turns, agent = MemoryTurns(), OneLiner(_for_ever)
+    turns.following = [claimed_turn(id="next")]
+    running = engine(agent, turns)
+    running.start(claimed_turn(), QUESTION)
+    await until(lambda: agent.tasks)
+    assert running.free_slots() == 1
+    await running.drain(0.01)
+    assert (running.free_slots(), running.held) == (0, {})
+    assert [ending.kind for ending in turns.endings] == [EndingKind.HANDED_BACK]
+    assert len(turns.following) == 1
+
+
+async def test_a_committed_end_is_not_undone_by_a_late_stop() -> None:
+    turns = MemoryTurns(unavailable=3)
+    agent = OneLiner()
+    running = engine(agent, turns)
+    turn: ClaimedTurn = claimed_turn()
+    running.start(turn, QUESTION)
+    await until(lambda: turns.unavailable < 3)
+    running.stop(turn.id)
+    await until(lambda: not running.held)
+    assert [ending.kind for ending in turns.endings] == [EndingKind.COMPLETED]
