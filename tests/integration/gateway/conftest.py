@@ -1,0 +1,101 @@
+"""Two replicas of the gateway and an owner, each as a whole service, on the real broker and database."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from deploy.local.ports import choose_free
+from libs.eventing import create_topics
+from libs.service_defaults import Service
+from services.gateway.administration import ensure_development_key
+from services.gateway.bootstrap import build
+from services.gateway.settings import GatewaySettings
+from tests.support.gateway_owner import Owner, OwnerSettings
+from tests.support.infrastructure import Infrastructure
+
+SIGNING_KEY = SecretStr("k" * 40)
+
+
+@dataclass
+class Replicas:
+    """``clients`` use the development company's key, one for each replica."""
+
+    services: list[Service]
+    clients: list[httpx.AsyncClient]
+    owner: Owner
+    database_url: str
+    secret: str
+
+
+async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
+    async with asyncio.timeout(seconds):
+        while not await check():
+            await asyncio.sleep(0.05)
+
+
+async def until_ready(service: Service) -> None:
+    async def ready() -> bool:
+        return all(outcome == "ok" for outcome in (await service.readiness.results()).values())
+
+    await eventually(ready, 60)
+
+
+def gateway_on(database_url: str, kafka: str, prefix: str, owner_url: str = "") -> Service:
+    return build(
+        GatewaySettings(
+            kafka_bootstrap_servers=kafka,
+            topic_prefix=prefix,
+            signing_key=SIGNING_KEY,
+            auto_migrate=True,
+            database_url=SecretStr(database_url),
+            port=choose_free(),
+            registry_url=owner_url,
+            runtime_url=owner_url,
+            shutdown_grace_seconds=1,
+        )
+    )
+
+
+def client_of(service: Service, secret: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        base_url=f"http://127.0.0.1:{service.settings.port}/api/v1", headers={"x-api-key": secret}, timeout=30
+    )
+
+
+@pytest.fixture
+async def replicas(
+    infrastructure: Infrastructure, kafka: str, topic_prefix: str, database_url: str
+) -> AsyncIterator[Replicas]:
+    await create_topics(kafka, topic_prefix)
+    owner_database = f"test_{secrets.token_hex(6)}"
+    owner = Owner(
+        OwnerSettings(
+            kafka_bootstrap_servers=kafka,
+            topic_prefix=topic_prefix,
+            signing_key=SIGNING_KEY,
+            auto_migrate=True,
+            database_url=SecretStr(await infrastructure.create_database(owner_database)),
+            port=choose_free(),
+            shutdown_grace_seconds=1,
+        )
+    )
+    url = f"http://127.0.0.1:{owner.service.settings.port}"
+    gateways = [gateway_on(database_url, kafka, topic_prefix, url) for _ in range(2)]
+    services = [owner.service, *gateways]
+    running = [asyncio.create_task(service.run()) for service in services]
+    for service in services:
+        await until_ready(service)
+    secret = await ensure_development_key(database_url)
+    clients = [client_of(service, secret) for service in gateways]
+    yield Replicas(gateways, clients, owner, database_url, secret)
+    for client in clients:
+        await client.aclose()
+    for service in services:
+        service.stop()
+    await asyncio.gather(*running)
+    await infrastructure.drop_database(owner_database)

@@ -1,0 +1,146 @@
+"""Writes through the real bus, repeated and followed on any replica."""
+
+import asyncio
+
+import httpx
+from psycopg import AsyncConnection
+
+from libs.contracts.identifiers import new_id
+from tests.integration.gateway.conftest import Replicas, eventually
+from tests.support.gateway import error_of
+from tests.support.gateway_owner import HELD, UNKNOWN_SESSION
+
+CONFIGURATION = "name: Support\nagent_type: llm_agent\n"
+EXECUTE = f"/runtime/{new_id()}/execute/"
+
+
+async def test_a_session_and_a_turn_from_end_to_end(replicas: Replicas) -> None:
+    client = replicas.clients[0]
+    created = await client.post("/sessions/", content=CONFIGURATION, headers={"Content-Type": "application/yaml"})
+    assert (created.status_code, created.json()["session_id"]) == (201, replicas.owner.sessions[0])
+    reply = await client.post(EXECUTE, json={"content": "hello", "correlation_id": "mine"})
+    assert reply.status_code == 200
+    assert reply.json()["response"]["content"] == "You said: hello"
+    assert reply.json()["correlation_id"] == "mine"
+    assert (await client.get("/sessions/")).json()["total"] == 1
+    refused = await client.delete(f"/sessions/{UNKNOWN_SESSION}/")
+    assert (refused.status_code, error_of(refused)["type"]) == (404, "not_found_error")
+
+
+async def test_plain_executes_leave_nothing_in_the_gateways_database(replicas: Replicas) -> None:
+    async with await AsyncConnection.connect(replicas.database_url) as connection:
+        statement = "SELECT (SELECT count(*) FROM idempotency_keys), (SELECT count(*) FROM outbox)"
+        before = await (await connection.execute(statement)).fetchone()
+        await connection.commit()
+        assert (await replicas.clients[0].post(EXECUTE, json={"content": "hello"})).status_code == 200
+        assert await (await connection.execute(statement)).fetchone() == before
+
+
+async def test_a_stream_and_a_repeat_on_the_other_replica_end_alike(replicas: Replicas) -> None:
+    headers = {"Idempotency-Key": "once", "X-Correlation-ID": "first"}
+    body = {"content": HELD}
+    names: list[str] = []
+
+    async def follow() -> None:
+        wanted = {**headers, "Accept": "text/event-stream"}
+        async with replicas.clients[0].stream("POST", EXECUTE, json=body, headers=wanted) as response:
+            async for line in response.aiter_lines():
+                if line.startswith("event: "):
+                    names.append(line.removeprefix("event: "))
+
+    async def taken() -> bool:
+        return names == ["turn.started"]
+
+    following = asyncio.create_task(follow())
+    await eventually(taken)
+    turn_id = replicas.owner.turns[0]
+    background = await replicas.clients[1].post(
+        EXECUTE, json=body, headers={**headers, "X-Correlation-ID": "second", "Prefer": "respond-async"}
+    )
+    assert (background.status_code, background.json()["turn_id"]) == (202, turn_id)
+    assert background.headers["x-correlation-id"] == "first"
+    waiting = asyncio.create_task(replicas.clients[1].post(EXECUTE, json=body, headers=headers))
+    await replicas.owner.finish(turn_id, "done")
+    assert (await waiting).json()["response"]["content"] == "done"
+    await following
+    assert names == ["turn.started", "turn.completed"]
+    late = await replicas.clients[0].post(EXECUTE, json=body, headers=headers)
+    assert late.json() == (await waiting).json()
+    assert replicas.owner.turns == [turn_id]
+
+
+async def test_many_repeats_at_once_are_one_turn(replicas: Replicas) -> None:
+    async def execute(client: httpx.AsyncClient) -> httpx.Response:
+        return await client.post(EXECUTE, json={"content": "hello"}, headers={"Idempotency-Key": "race"})
+
+    answers = await asyncio.gather(*(execute(replicas.clients[n % 2]) for n in range(20)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
+    assert len(replicas.owner.turns) == 1
+
+
+async def test_a_closed_connection_does_not_stop_the_turn(replicas: Replicas) -> None:
+    headers = {"Idempotency-Key": "left"}
+    calling = asyncio.create_task(replicas.clients[0].post(EXECUTE, json={"content": HELD}, headers=headers))
+
+    async def taken() -> bool:
+        return len(replicas.owner.turns) == 1
+
+    await eventually(taken)
+    calling.cancel()
+    await asyncio.gather(calling, return_exceptions=True)
+    await replicas.owner.finish(replicas.owner.turns[0], "finished all the same")
+    later = await replicas.clients[0].post(EXECUTE, json={"content": HELD}, headers=headers)
+    assert later.json()["response"]["content"] == "finished all the same"
+
+
+async def test_a_revocation_reaches_the_other_replica_before_its_cache_expires(replicas: Replicas) -> None:
+    made = (await replicas.clients[0].post("/api-keys/", json={"name": "short-lived"})).json()
+    headers = {"x-api-key": made["secret"]}
+    for client in replicas.clients:
+        assert (await client.get("/me/", headers=headers)).status_code == 200
+    assert (await replicas.clients[0].delete(f"/api-keys/{made['id']}/")).status_code == 204
+
+    async def refused() -> bool:
+        return (await replicas.clients[1].get("/me/", headers=headers)).status_code == 401
+
+    await eventually(refused, 15)
+
+
+async def test_two_rotations_at_once_make_one_successor(replicas: Replicas) -> None:
+    made = (await replicas.clients[0].post("/api-keys/", json={})).json()
+    path = f"/api-keys/{made['id']}/rotate/"
+    answers = await asyncio.gather(*(replicas.clients[n % 2].post(path) for n in range(6)))
+    assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409, 409, 409]
+    keys = (await replicas.clients[0].get("/api-keys/")).json()["api_keys"]
+    assert len(keys) == 3
+    assert next(key["successor_id"] for key in keys if key["id"] == made["id"]) in {key["id"] for key in keys}
+
+
+async def test_creations_of_a_key_with_one_idempotency_key_make_one(replicas: Replicas) -> None:
+    async def create(client: httpx.AsyncClient) -> httpx.Response:
+        return await client.post("/api-keys/", json={"name": "one"}, headers={"Idempotency-Key": "once"})
+
+    answers = await asyncio.gather(*(create(replicas.clients[n % 2]) for n in range(6)))
+    assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409, 409, 409]
+    assert (await replicas.clients[0].get("/api-keys/")).json()["total"] == 2
+
+
+async def test_a_body_that_is_too_large_is_refused_to_a_client_that_does_not_wait(replicas: Replicas) -> None:
+    port = replicas.services[0].settings.port
+    head = (
+        f"POST /api/v1/agent/ HTTP/1.1\r\nHost: x\r\nx-api-key: {replicas.secret}\r\nContent-Type: application/json\r\n"
+    )
+    piece = b"x" * 100_000
+    for framing in ("Content-Length: 10000000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write((head + framing).encode())
+        for _ in range(100):
+            writer.write(piece if "Length" in framing else b"%x\r\n%b\r\n" % (len(piece), piece))
+            await writer.drain()
+        if "chunked" in framing:
+            writer.write(b"0\r\n\r\n")
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert b"request_too_large" in answer
+        writer.close()

@@ -1,0 +1,83 @@
+"""One service in the place of registry and runtime: it does as little as they could, over the real bus."""
+
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from pydantic_settings import SettingsConfigDict
+
+from libs.contracts.api.sessions import Reply, Usage
+from libs.contracts.commands.runtime import CreateSession, DeleteSession, ExecuteTurn
+from libs.contracts.errors import NotFound
+from libs.contracts.events.runtime import SessionCreated, SessionDeleted, TurnCompleted, TurnStarted
+from libs.eventing import CommandContext, Origin, Transaction
+from libs.service_defaults import Service, ServiceSettings
+from tests.support import sample_owner
+
+HELD = "hold this turn"
+UNKNOWN_SESSION = "00000000-0000-0000-0000-000000000000"
+
+
+class OwnerSettings(ServiceSettings):
+    model_config = SettingsConfigDict(env_prefix="AES_OWNER_", extra="ignore", populate_by_name=True)
+
+
+class Owner:
+    """Completes a turn at once, unless its message is ``HELD``: then ``finish`` does. Counts what it carries out."""
+
+    def __init__(self, settings: OwnerSettings) -> None:
+        self.service = Service("runtime", settings, migrations=Path(sample_owner.__file__).parent / "migrations")
+        self.turns: list[str] = []
+        self.sessions: list[str] = []
+        self._origins: dict[str, Origin] = {}
+        self.service.commands.handle(ExecuteTurn, self._execute, ends_later=True)
+        self.service.commands.handle(CreateSession, self._create)
+        self.service.commands.handle(DeleteSession, self._delete)
+
+        @self.service.http.post("/internal/agents/normalize")
+        async def normalize(request: Request) -> dict[str, Any]:
+            return {"agent_config": await request.json(), "config_hash": "hash", "agent_id": None}
+
+        @self.service.http.get("/internal/sessions")
+        async def sessions(limit: int, offset: int) -> dict[str, Any]:
+            return {"sessions": [], "total": len(self.sessions), "has_more": False}
+
+    async def finish(self, turn_id: str, text: str) -> None:
+        """Complete a turn that was held."""
+        async with self.service.outbox.transaction(self._origins[turn_id]) as transaction:
+            transaction.emit(_completed(turn_id, text, self._origins[turn_id]), subject=turn_id)
+
+    async def _create(self, transaction: Transaction, command: CreateSession, _: CommandContext) -> None:
+        self.sessions.append(command.session_id)
+        event = SessionCreated(session_id=command.session_id, config_hash=command.config_hash)
+        transaction.emit(event, subject=command.session_id)
+
+    async def _delete(self, transaction: Transaction, command: DeleteSession, _: CommandContext) -> None:
+        if command.session_id == UNKNOWN_SESSION:
+            raise NotFound("there is no such session")
+        transaction.emit(SessionDeleted(session_id=command.session_id), subject=command.session_id)
+
+    async def _execute(self, transaction: Transaction, command: ExecuteTurn, context: CommandContext) -> None:
+        turn_id = context.command_id
+        self.turns.append(turn_id)
+        self._origins[turn_id] = context.origin
+        started = TurnStarted(session_id=SESSION, turn_id=turn_id, attempt=1, user_message_id="m1")
+        transaction.emit(started, subject=turn_id)
+        if command.content != HELD:
+            transaction.emit(_completed(turn_id, f"You said: {command.content}", context.origin), subject=turn_id)
+
+
+SESSION = "01890000-0000-7000-8000-000000000001"
+
+
+def _completed(turn_id: str, text: str, origin: Origin) -> TurnCompleted:
+    return TurnCompleted(
+        message_id="m2",
+        response=Reply(content=text),
+        correlation_id=origin.correlation_id,
+        session_id=SESSION,
+        turn_id=turn_id,
+        user_message_id="m1",
+        usage=Usage(),
+        config_hash="hash",
+    )
