@@ -53,6 +53,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         self._assignment = assignment
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._owner.renew_pause()
         await self._assignment.assigned(self._owner.places(assigned))
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
@@ -142,14 +143,16 @@ class KafkaConsumer(_Reader):
 
     def pause(self, paused: bool) -> None:
         self._paused = paused
+        self.renew_pause()
 
-    async def poll(self, timeout: float, limit: int) -> list[Record]:
-        # A rebalance forgets the pause flags, so they are set again before every fetch.
-        assigned = self._consumer.assignment()
+    def renew_pause(self) -> None:
+        """Set the flags of all partitions anew: a rebalance, which may happen during a fetch, forgets them."""
         if self._paused:
-            self._consumer.pause(*assigned)
+            self._consumer.pause(*self._consumer.assignment())
         elif self._consumer.paused():
             self._consumer.resume(*self._consumer.paused())
+
+    async def poll(self, timeout: float, limit: int) -> list[Record]:
         return await self._fetch(timeout, limit)
 
     async def commit(self, offsets: dict[Partition, int]) -> None:

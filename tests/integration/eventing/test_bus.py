@@ -1,0 +1,191 @@
+"""What a broker promises: one suite for Kafka's and for the one in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from libs.contracts.topics import MAX_MESSAGE_BYTES, events_topic
+from libs.eventing import Bus, KafkaBus, MemoryBus, MessageRefused, Producer, create_topics
+from tests.support.bus_members import Member, eventually
+
+THINGS = events_topic("things", 3, ())
+KEYS = [f"key-{number}" for number in range(20)]
+
+
+@pytest.fixture(params=["memory", "kafka"])
+async def bus(request: pytest.FixtureRequest, topic_prefix: str) -> Bus:
+    if request.param == "memory":
+        return MemoryBus(partitions=THINGS.partitions)
+    servers = request.getfixturevalue("kafka")
+    await create_topics(servers, topic_prefix, topics=(THINGS,))
+    return KafkaBus(servers, prefix=topic_prefix)
+
+
+@pytest.fixture
+async def producer(bus: Bus) -> AsyncIterator[Producer]:
+    producer = bus.producer()
+    await producer.start()
+    await eventually(lambda: producer.healthy)
+    yield producer
+    await producer.stop()
+
+
+@pytest.fixture
+async def members() -> AsyncIterator[list[Member]]:
+    members: list[Member] = []
+    yield members
+    for member in members:
+        await member.stop()
+
+
+@pytest.fixture
+def join(bus: Bus, members: list[Member]):
+    async def join(group: str = "readers", *, limit: int = 500) -> Member:
+        member = Member(bus, group, [THINGS.name], limit=limit)
+        members.append(member)
+        return await member.start()
+
+    return join
+
+
+async def send(producer: Producer, count: int, *, first: int = 0, keys: list[str] = KEYS) -> list[bytes]:
+    values = [str(number).encode() for number in range(first, first + count)]
+    sent = [
+        await producer.send(THINGS.name, keys[place % len(keys)], value, [("n", value)])
+        for place, value in enumerate(values)
+    ]
+    await asyncio.gather(*sent)
+    return values
+
+
+async def test_records_of_a_key_arrive_in_the_order_sent(producer: Producer, join) -> None:
+    values = await send(producer, 300)
+    member = await join()
+    await eventually(lambda: len(member.records) >= 300)
+
+    assert sorted(member.values) == sorted(values)
+    for key in KEYS:
+        numbers = [int(record.value) for record in member.records if record.key == key]
+        assert numbers == sorted(numbers)
+    assert {record.topic for record in member.records} == {THINGS.name}
+    assert all(list(record.headers) == [("n", record.value)] for record in member.records)
+
+
+async def test_a_new_group_starts_at_the_earliest_record(producer: Producer, join) -> None:
+    before = await send(producer, 5)
+    member = await join("first")
+    other = await join("second")
+    await eventually(lambda: len(member.records) == 5 and len(other.records) == 5)
+    assert sorted(member.values) == sorted(other.values) == sorted(before)
+
+
+async def test_a_group_goes_on_where_it_committed(producer: Producer, join) -> None:
+    await send(producer, 10)
+    first = await join()
+    await eventually(lambda: len(first.records) == 10)
+    await first.done()
+    await first.stop()
+    later = await send(producer, 4, first=10)
+    second = await join()
+    await eventually(lambda: len(second.records) >= 4)
+    assert sorted(second.values) == sorted(later)
+
+
+async def test_what_was_not_committed_is_read_again(producer: Producer, join) -> None:
+    values = await send(producer, 10)
+    first = await join()
+    await eventually(lambda: len(first.records) == 10)
+    await first.stop()
+    second = await join()
+    await eventually(lambda: len(second.records) >= 10)
+    assert sorted(second.values) == sorted(values)
+
+
+async def test_members_share_the_partitions_and_are_told(producer: Producer, join) -> None:
+    first = await join()
+    assert len(first.held) == 3
+    second = await join()
+    await eventually(lambda: len(first.held | second.held) == 3 and min(len(first.held), len(second.held)) > 0)
+    assert not first.held & second.held
+    assert any(len(revoked) == 3 for revoked in first.revocations)
+
+    await send(producer, 60)
+    await eventually(lambda: len(first.records) + len(second.records) >= 60)
+    for member in (first, second):
+        assert {record.place for record in member.records} <= member.held
+
+    await second.stop()
+    await eventually(lambda: len(first.held) == 3)
+
+
+async def test_a_pause_outlasts_a_rebalance(producer: Producer, join) -> None:
+    first = await join()
+    first.pause(True)
+    second = await join()
+    await eventually(lambda: second.held != frozenset())
+    await second.stop()
+    await eventually(lambda: len(first.held) == 3)
+    values = await send(producer, 20)
+    witness = await join("witness")
+    await eventually(lambda: len(witness.records) == 20)
+    await asyncio.sleep(1.0)
+    assert first.records == []
+
+    first.pause(False)
+    await eventually(lambda: len(first.records) == 20)
+    assert sorted(first.values) == sorted(values)
+
+
+async def test_a_poll_keeps_its_limit_and_nothing_is_lost_by_it(producer: Producer, join) -> None:
+    values = await send(producer, 200)
+    few = await join("few", limit=7)
+    many = await join("many", limit=100_000)
+    await eventually(lambda: len(few.records) == 200 and len(many.records) == 200)
+    assert few.largest_poll <= 7
+    assert sorted(few.values) == sorted(many.values) == sorted(values)
+
+
+async def test_a_tail_reads_what_is_sent_after_its_start_and_nothing_before(bus: Bus, producer: Producer) -> None:
+    await send(producer, 50)
+    tail = bus.tail([THINGS.name])
+    await tail.start()
+    later = await send(producer, 20, first=50)
+    read: list[bytes] = []
+    async with asyncio.timeout(60):
+        while len(read) < 20:
+            read += [record.value for record in await tail.poll(0.5)]
+    assert sorted(read) == sorted(later)
+    assert await tail.answering()
+    await tail.stop()
+
+
+async def test_two_tails_both_read_everything(bus: Bus, producer: Producer) -> None:
+    tails = [bus.tail([THINGS.name]) for _ in range(2)]
+    for tail in tails:
+        await tail.start()
+    values = await send(producer, 10)
+    for tail in tails:
+        read: list[bytes] = []
+        async with asyncio.timeout(60):
+            while len(read) < 10:
+                read += [record.value for record in await tail.poll(0.5)]
+        assert sorted(read) == sorted(values)
+        await tail.stop()
+
+
+async def test_a_message_that_is_too_large_is_refused_and_the_next_one_passes(producer: Producer, join) -> None:
+    with pytest.raises(MessageRefused):
+        await (await producer.send(THINGS.name, "key", b"x" * (MAX_MESSAGE_BYTES + 1), []))
+    values = await send(producer, 3, keys=["key"])
+    member = await join()
+    await eventually(lambda: len(member.records) == 3)
+    assert member.values == values
+
+
+async def test_a_large_message_arrives(producer: Producer, join) -> None:
+    large = b"x" * (MAX_MESSAGE_BYTES - 10_000)
+    await (await producer.send(THINGS.name, "key", large, []))
+    member = await join()
+    await eventually(lambda: len(member.records) == 1)
+    assert member.values == [large]

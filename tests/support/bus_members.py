@@ -1,0 +1,68 @@
+"""Members of a consumer group and waiting, for tests of what brokers promise."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from libs.eventing import Bus, Record
+from libs.eventing._bus import Partition
+
+PATIENCE = 60.0
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until the condition holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+class Member:
+    """Reads in a group and remembers all; ``done`` moves the group's position past what it has read."""
+
+    def __init__(self, bus: Bus, group: str, topics: Sequence[str], *, limit: int = 500) -> None:
+        self.records: list[Record] = []
+        self.held: frozenset[Partition] = frozenset()
+        self.assignments: list[frozenset[Partition]] = []
+        self.revocations: list[frozenset[Partition]] = []
+        self.largest_poll = 0
+        self._limit = limit
+        self._consumer = bus.consumer(group, topics, self)
+        self._running: asyncio.Task[None] | None = None
+
+    async def assigned(self, partitions: frozenset[Partition]) -> None:
+        self.assignments.append(partitions)
+        self.held = partitions
+
+    async def revoked(self, partitions: frozenset[Partition]) -> None:
+        self.revocations.append(partitions)
+        self.held = frozenset()
+
+    @property
+    def values(self) -> list[bytes]:
+        return [record.value for record in self.records]
+
+    def pause(self, paused: bool) -> None:
+        self._consumer.pause(paused)
+
+    async def start(self) -> "Member":
+        await self._consumer.start()
+        self._running = asyncio.create_task(self._poll())
+        await eventually(lambda: self.assignments != [])
+        return self
+
+    async def done(self) -> None:
+        await self._consumer.commit({record.place: record.offset + 1 for record in self.records})
+
+    async def stop(self) -> None:
+        if self._running is None:
+            return
+        self._running.cancel()
+        await asyncio.gather(self._running, return_exceptions=True)
+        self._running = None
+        await self._consumer.stop()
+
+    async def _poll(self) -> None:
+        while True:
+            records = await self._consumer.poll(0.2, self._limit)
+            self.largest_poll = max(self.largest_poll, len(records))
+            self.records += records
