@@ -1,16 +1,15 @@
 """The README's walk with curl, run as it stands there against a running stack."""
 
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.e2e.running_stack import RunningStack
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -20,39 +19,6 @@ PREAMBLE = 'set -euo pipefail\ncurl() { command curl -sS --fail-with-body "$@"; 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("curl") and shutil.which("bash")), reason="curl or bash is not installed"
 )
-
-
-@dataclass(frozen=True)
-class RunningStack:
-    base_url: str
-    home: Path
-    environment: dict[str, str]
-
-    def aes(self, *arguments: str) -> str:
-        command = [sys.executable, str(ROOT / "aes"), *arguments]
-        done = subprocess.run(
-            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=180, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    home = tmp_path_factory.mktemp("aes")
-    # PostgreSQL runs as another user when the tests run as root, and must get at its directory.
-    for directory in (home, home.parent, home.parent.parent):
-        directory.chmod(0o711)
-    cache = ROOT / ".aes" / "cache"
-    cache.mkdir(parents=True, exist_ok=True)
-    (home / "cache").symlink_to(cache)
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AES_")}
-    stack = RunningStack("", home, {**inherited, "AES_HOME": str(home), "AES_PYTHON": sys.executable})
-    try:
-        ready = json.loads(stack.aes("up", "--json").splitlines()[-1])
-        yield RunningStack(ready["base_url"], home, stack.environment)
-    finally:
-        stack.aes("down", "--json")
 
 
 def walk() -> str:
@@ -99,7 +65,7 @@ def test_the_walk_with_curl(stack: RunningStack) -> None:
 
 
 def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
-    result = json.loads(stack.aes("demo", "--json"))
+    result = stack.aes("demo")
 
     assert [report["valid"] for report in result["validation"]] == [False, True, True]
     conversation, tools = result["sessions"]
@@ -111,8 +77,13 @@ def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
 
 
 def test_the_demo_reads_well_without_a_terminal(stack: RunningStack) -> None:
-    lines = stack.aes("demo").splitlines()
+    environment = {name: value for name, value in stack.environment.items() if name != "COLUMNS"}
+    command = [sys.executable, str(ROOT / "aes"), "demo"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
-    assert not any("\x1b" in line for line in lines)
-    assert max(map(len, lines)) <= 80 or all("curl" in line or "$AES" in line for line in lines if len(line) > 80)
-    assert any(line.startswith("6  Go on by hand") for line in lines)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\x1b" not in done.stdout
+    told, by_hand = done.stdout.split("6  Go on by hand")
+    assert max(map(len, told.splitlines())) <= 80
+    assert stack.base_url in by_hand
+    assert stack.api_key not in done.stdout
