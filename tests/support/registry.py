@@ -5,9 +5,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from libs.contracts.api.agents import CreateAgentBody
+from libs.contracts.envelope import Envelope
 from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
+from libs.contracts.messages import Command
+from libs.contracts.timestamps import format_time
+from libs.eventing import IdentitySigner
 from services.registry.domain.agent import StoredAgent, StoredVersion, new_agent
 from services.registry.domain.ports import KnowledgeBaseCheck, Provider, RuntimeCatalogue
 
@@ -44,15 +48,27 @@ def stored_agent(owner: Identity | None = None, **changes: Any) -> StoredAgent:
     )
 
 
-class TickingClock:
-    """A clock that moves on by a second at each look."""
-
-    def __init__(self) -> None:
-        self.moment = datetime(2026, 5, 4, 8, 15, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.moment += timedelta(seconds=1)
-        return self.moment
+def command_envelope(
+    command: Command,
+    signer: IdentitySigner,
+    *,
+    command_id: str,
+    correlation_id: str = "test",
+    caller: Identity | None = None,
+) -> Envelope:
+    """The envelope that the gateway would send a command in; it expires in five minutes."""
+    caller, now = caller or identity(), datetime.now(UTC)
+    return Envelope(
+        id=command_id,
+        type=command.TYPE,
+        source="/tests",
+        subject=command_id,
+        time=format_time(now),
+        correlation_id=correlation_id,
+        company_id=caller.company_id,
+        expires_at=format_time(now + timedelta(minutes=5)),
+        identity=signer.sign(caller),
+    )
 
 
 class FixedCatalogues:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from time import time
 from typing import Any
 
@@ -11,17 +10,15 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.contracts.timestamps import format_time
 from libs.eventing import Record, RecordedEvent
 from libs.persistence import migrate
 from libs.service_defaults import Service
 from services.registry.bootstrap import MIGRATIONS, build
 from services.registry.settings import RegistrySettings
-from tests.support.registry import identity
+from tests.support.registry import command_envelope, identity
 
 SIGNING_KEY = "a key of tests, long enough to sign with"
 
@@ -35,18 +32,8 @@ class Registry:
         self, command: Command, caller: Identity | None = None, command_id: str | None = None
     ) -> RecordedEvent:
         """Deliver a command as the consumer does; returns the event that ended it."""
-        caller, command_id, now = caller or identity(), command_id or new_id(), datetime.now(UTC)
-        envelope = Envelope(
-            id=command_id,
-            type=command.TYPE,
-            source="/tests",
-            subject="subject",
-            time=format_time(now),
-            correlation_id="test",
-            company_id=caller.company_id,
-            expires_at=format_time(now + timedelta(minutes=1)),
-            identity=self.service.signer.sign(caller),
-        )
+        command_id = command_id or new_id()
+        envelope = command_envelope(command, self.service.signer, command_id=command_id, caller=caller)
         record = Record(command.TOPIC.name, 0, 0, "test", command.encode(), envelope.headers())
         await self.service.commands.deliver(record)
         outcome = await self.service.outbox.outcome(command_id)

@@ -6,20 +6,18 @@ import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 
 import httpx
 from aiokafka import AIOKafkaConsumer
 
 from deploy.local.ports import choose_free
 from libs.contracts.commands.registry import CreateAgent
-from libs.contracts.envelope import Envelope, envelope_from
+from libs.contracts.envelope import envelope_from
 from libs.contracts.events.registry import AgentCreated
 from libs.contracts.identifiers import new_id
-from libs.contracts.timestamps import format_time
 from libs.eventing import IdentitySigner, KafkaBus, create_topics
 from libs.persistence import Database
-from tests.support.registry import configuration, identity
+from tests.support.registry import command_envelope, configuration
 
 SIGNING_KEY = "a key of tests, long enough to sign with"
 COMMANDS = 60
@@ -57,21 +55,11 @@ async def send_creations(kafka: str, prefix: str) -> set[str]:
     await producer.start()
     while not producer.healthy:
         await asyncio.sleep(0.05)
-    signed, command_ids = IdentitySigner(SIGNING_KEY).sign(identity()), set()
+    signer, command_ids = IdentitySigner(SIGNING_KEY), set()
     for _ in range(COMMANDS):
-        command_id, now = new_id(), datetime.now(UTC)
+        command_id = new_id()
         command = CreateAgent(agent_id=command_id, agent=configuration())
-        envelope = Envelope(
-            id=command_id,
-            type=command.TYPE,
-            source="/tests",
-            subject=command_id,
-            time=format_time(now),
-            correlation_id=f"creation-{command_id}",
-            company_id=identity().company_id,
-            expires_at=format_time(now + timedelta(minutes=5)),
-            identity=signed,
-        )
+        envelope = command_envelope(command, signer, command_id=command_id, correlation_id=f"creation-{command_id}")
         await producer.send(command.TOPIC.name, envelope.correlation_id, command.encode(), envelope.headers())
         command_ids.add(command_id)
     await producer.stop()

@@ -4,22 +4,19 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
 from libs.contracts.commands.registry import CreateAgent, UpdateAgent
-from libs.contracts.envelope import Envelope
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command
-from libs.contracts.timestamps import format_time
 from libs.eventing import create_topics
 from libs.service_defaults import Service
 from services.registry.bootstrap import build
 from services.registry.settings import RegistrySettings
-from tests.support.registry import configuration, identity
+from tests.support.registry import command_envelope, configuration
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "consume_events.py"
 
@@ -31,18 +28,7 @@ class RunningRegistry:
     prefix: str
 
     async def send(self, command: Command, *, correlation_id: str, command_id: str) -> None:
-        now = datetime.now(UTC)
-        envelope = Envelope(
-            id=command_id,
-            type=command.TYPE,
-            source="/tests",
-            subject="subject",
-            time=format_time(now),
-            correlation_id=correlation_id,
-            company_id=identity().company_id,
-            expires_at=format_time(now + timedelta(minutes=1)),
-            identity=self.service.signer.sign(identity()),
-        )
+        envelope = command_envelope(command, self.service.signer, command_id=command_id, correlation_id=correlation_id)
         sent = await self.service.producer.send(
             command.TOPIC.name, correlation_id, command.encode(), envelope.headers()
         )
