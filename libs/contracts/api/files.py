@@ -1,0 +1,131 @@
+"""Files and collections as they stand on the wire."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from libs.contracts.api.agents import StrictModel
+from libs.contracts.errors import ErrorInfo
+from libs.contracts.timestamps import Timestamp
+
+FileStatus = Literal["active", "inactive"]
+CollectionStatus = Literal["pending", "running", "completed", "failed"]
+BulkOperation = Literal["delete", "update_tags", "change_status"]
+Id = Annotated[str, Field(min_length=1, max_length=200)]
+FileIds = Annotated[list[Id], Field(min_length=1, max_length=1000)]
+Tag = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class File(BaseModel):
+    """A stored document of a company. ``size`` in bytes; ``sha256`` names the bytes, stored once per company."""
+
+    id: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    status: FileStatus
+    tags: list[str]
+    collection_ids: list[str]
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class FilePage(BaseModel):
+    files: list[File]
+    total: int
+    has_more: bool
+
+
+class UploadedFiles(BaseModel):
+    """The reply to an upload of several files."""
+
+    success: bool
+    files: list[File]
+
+
+class BulkParameters(StrictModel):
+    """``tags`` for ``update_tags`` (they replace), ``status`` for ``change_status``."""
+
+    tags: list[Tag] | None = Field(default=None, max_length=100)
+    status: FileStatus | None = None
+
+
+class BulkBody(StrictModel):
+    operation: BulkOperation
+    file_ids: FileIds
+    parameters: BulkParameters = BulkParameters()
+
+
+class FileResult(BaseModel):
+    """What became of one file of a bulk request; ``error`` when ``status`` is ``failed``."""
+
+    file_id: str
+    status: str
+    error: ErrorInfo | None = None
+
+
+class BulkReply(BaseModel):
+    """``processed`` counts the successes; ``success`` is false only when there was none."""
+
+    success: bool
+    processed: int
+    failed: int
+    results: list[FileResult]
+
+
+class CreateCollectionBody(StrictModel):
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    description: str = Field(default="", max_length=10_000)
+
+
+class UpdateCollectionBody(StrictModel):
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    description: str | None = Field(default=None, max_length=10_000)
+
+
+class Collection(BaseModel):
+    """A group of files. ``status`` follows the parsing of its files; ``total_size`` in bytes."""
+
+    id: str
+    name: str
+    description: str
+    status: CollectionStatus
+    progress: int
+    data_source_count: int
+    total_size: int
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class CollectionPage(BaseModel):
+    collections: list[Collection]
+    total: int
+    has_more: bool
+
+
+class CollectionFilesBody(StrictModel):
+    file_ids: FileIds
+
+
+class CollectionFilesReply(BaseModel):
+    success: bool
+    added: int
+    failed: int
+    results: list[FileResult]
+
+
+class AvailableCollection(BaseModel):
+    id: str
+    name: str
+    description: str
+    created_at: Timestamp
+    datasource_count: int
+
+
+class AvailableCollections(BaseModel):
+    success: bool
+    collections: list[AvailableCollection]
+    count: int
+
+
