@@ -90,6 +90,7 @@ def has_orphans(home: Home) -> bool:
 
 def purge(home: Home) -> None:
     """Delete all state but the downloads and the Python environment. The stack must be down."""
+    home.create()
     socket_directory = postgres_of(home, Credentials.load_or_create(home.credentials_file)).socket_directory
     for directory in (socket_directory, home.postgres, home.kafka, home.objects, home.logs):
         shutil.rmtree(directory, ignore_errors=True)
