@@ -1,0 +1,47 @@
+"""What the documentation points to exists, and the code that it quotes is the code that runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SAMPLE = ROOT / "tests" / "support" / "sample_owner"
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{target} does not exist"
+        if anchor:
+            assert anchor in anchors(file), f"{target}: no such heading"
+
+
+def test_the_guide_quotes_the_sample_owner_as_it_is() -> None:
+    code = "\n".join(file.read_text() for file in sorted(SAMPLE.rglob("*.py")))
+    guide = (ROOT / "docs" / "add-a-service.md").read_text()
+    snippets = re.findall(r"^```python\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    quoted = [snippet for snippet in snippets if "__main__" not in snippet]
+
+    assert len(quoted) >= 5
+    for snippet in quoted:
+        assert snippet.strip() in code, f"not in the sample owner:\n{snippet}"
+
+
+def test_every_decision_has_its_parts() -> None:
+    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [int(decision.name[:4]) for decision in decisions] == list(range(1, len(decisions) + 1))
+    for decision in decisions:
+        parts = re.findall(r"^## (.+)$", decision.read_text(), re.MULTILINE)
+        assert parts == ["Context", "Decision", "Consequences", "Alternatives"], decision.name
+        assert len(decision.read_text().splitlines()) < 80, f"{decision.name} is longer than a page"
