@@ -21,6 +21,9 @@ class Scenario:
     def warm_up(self) -> int:
         return max(10, 2 * self.concurrency)
 
+    def shortened(self) -> "Scenario":
+        return replace(self, turns=max(20, self.turns // 8, 2 * self.concurrency))
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -50,7 +53,7 @@ FULL = Plan(
     rounds=3,
 )
 QUICK = Plan(
-    scenarios=tuple(replace(s, turns=max(20, s.turns // 8, 2 * s.concurrency)) for s in FULL.scenarios),
+    scenarios=tuple(scenario.shortened() for scenario in FULL.scenarios),
     rounds=1,
     seconds=10.0,
 )

@@ -93,19 +93,25 @@ async def run(plan: Plan, sides: tuple[Side, ...], say: Say) -> list[Window]:
     with _alone(home):
         await asyncio.to_thread(remove, home)
         home.create()
-        async with _bench(home, sides) as bench:
-            say("  ".join(f"{name} {process.pid}" for name, process in bench.processes.items()))
-            windows = [each async for each in _rounds(bench, plan, sides, say)]
-        # After a failure the logs stay until the next run.
-        await asyncio.to_thread(remove, home)
-        return windows
+        failed = False
+        try:
+            async with _bench(home, sides) as bench:
+                say("  ".join(f"{name} {process.pid}" for name, process in bench.processes.items()))
+                return [each async for each in _rounds(bench, plan, sides, say)]
+        except Exception:
+            failed = True
+            say(f"The logs stay in {home.logs} until the next run.")
+            raise
+        finally:
+            if not failed:
+                await asyncio.shield(asyncio.to_thread(remove, home))
 
 
 async def _rounds(bench: Bench, plan: Plan, sides: tuple[Side, ...], say: Say) -> AsyncIterator[Window]:
     say("warming up")
     for side in sides:
         for scenario in plan.scenarios:
-            await bench.measure(plan, scenario, side, 0)
+            await bench.measure(plan, scenario.shortened(), side, 0)
     for number in range(1, plan.rounds + 1):
         for scenario in plan.scenarios:
             for side in sides:

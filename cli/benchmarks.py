@@ -51,6 +51,9 @@ def turns(
             plan = plan.only(scenario) if scenario else plan
             plan = replace(plan, rounds=rounds) if rounds else plan
             windows = asyncio.run(run(plan, (only,) if only else SIDES, note))
+        except asyncio.CancelledError:
+            # Asked to end by SIGTERM; everything that was started has been ended.
+            raise typer.Exit(143) from None
         except (ValueError, LoadFailed, ProcessGone) as error:
             raise StackError(str(error)) from error
     if json_output:
