@@ -80,4 +80,8 @@ def explained(call: str, status: int, body: bytes) -> StackError:
         place = ".".join(map(str, detail.get("loc", [])))
         hint = f" ({detail['hint']})" if detail.get("hint") else ""
         lines.append(f"  {place}: {detail.get('message')}{hint}")
-    return StackError("\n".join(lines), _REMEDIES.get(status, "See: ./aes logs gateway"))
+    return StackError("\n".join(lines), remedy_of(status))
+
+
+def remedy_of(status: int) -> str:
+    return _REMEDIES.get(status, "See: ./aes logs gateway")

@@ -4,7 +4,7 @@ import json
 import time
 from typing import Any
 
-from cli.demo.api import explained
+from cli.demo.api import remedy_of
 from cli.demo.screen import Screen
 from cli.demo.sse import ServerEvent
 from cli.demo.typewriter import Typewriter
@@ -130,7 +130,9 @@ class TurnView:
 
 def _failure(event: ServerEvent) -> StackError:
     error = event.data.get("error") or {"type": event.name, "message": event.data.get("reason", "")}
-    return explained("The turn", _STATUSES.get(error["type"], 500), json.dumps({"error": error}).encode())
+    return StackError(
+        f"The turn failed with {error['type']}: {error['message']}", remedy_of(_STATUSES.get(error["type"], 500))
+    )
 
 
 def _shortened(text: str) -> str:
