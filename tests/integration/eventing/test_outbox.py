@@ -1,0 +1,285 @@
+"""State and events in one transaction, published in order, whatever happens in between."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from libs.contracts.errors import ErrorKind
+from libs.contracts.messages import CommandRejected
+from libs.eventing import EventDraft
+from tests.support.bus_members import eventually
+from tests.support.event_owner import COMMAND, PLAIN, EventOwner, event_owner
+from tests.support.sample_owner import NoteTaken, TakeNote
+
+UNPUBLISHED = "SELECT count(*) FROM outbox WHERE published_at IS NULL AND parked_at IS NULL"
+
+
+@pytest.fixture
+async def owner(database_url: str) -> AsyncIterator[EventOwner]:
+    async with event_owner(database_url) as owner:
+        yield owner
+
+
+@pytest.fixture
+async def other(database_url: str, owner: EventOwner) -> AsyncIterator[EventOwner]:
+    """Another process of the same owner."""
+    async with event_owner(database_url) as other:
+        yield other
+
+
+async def all_published(owner: EventOwner) -> None:
+    async with asyncio.timeout(60):
+        while await owner.rows(UNPUBLISHED) != [(0,)]:
+            await asyncio.sleep(0.05)
+
+
+async def test_state_and_events_come_together_and_are_published_at_once(owner: EventOwner) -> None:
+    owner.run()
+    async with owner.outbox.transaction(COMMAND) as transaction:
+        await transaction.connection.execute("INSERT INTO notes VALUES ('n', 'text')")
+        transaction.emit(NoteTaken(note_id="n"), subject="n")
+        assert owner.producer.delivered == []
+    await eventually(lambda: owner.names() == ["n"])
+    topic, key, _, envelope = owner.producer.delivered[0]
+    assert (topic, key, envelope.subject, envelope.sequence) == ("notes-events", "correlation-1", "n", 1)
+    assert (envelope.company_id, envelope.causation_id) == ("company-1", "command-1")
+    await all_published(owner)
+
+
+async def test_a_failing_transaction_leaves_neither_state_nor_events(owner: EventOwner) -> None:
+    owner.run()
+    with pytest.raises(RuntimeError):
+        async with owner.outbox.transaction(COMMAND) as transaction:
+            await transaction.connection.execute("INSERT INTO notes VALUES ('n', 'text')")
+            transaction.emit(NoteTaken(note_id="n"), subject="n")
+            raise RuntimeError
+    await owner.emit("m", "m")
+    await eventually(lambda: owner.names() == ["m"])
+    assert await owner.rows("SELECT id FROM notes") == []
+    assert await owner.rows("SELECT subject FROM outbox") == [("m",)]
+
+
+async def test_an_event_needs_an_origin(owner: EventOwner) -> None:
+    with pytest.raises(ValueError, match="origin"):
+        async with owner.outbox.transaction() as transaction:
+            transaction.emit(NoteTaken(note_id="n"), subject="n")
+
+
+async def test_the_sweeper_publishes_what_a_crash_left_in_order(owner: EventOwner, other: EventOwner) -> None:
+    for name in ("one", "two", "three", "four"):
+        await other.commit_without_publishing(f"subject-{name}", name)
+    await owner.sweep()
+    assert owner.names() == [], "what is only just committed belongs to its own process"
+    await owner.age_everything()
+    assert await owner.sweep() == 4
+    assert owner.names() == ["one", "two", "three", "four"]
+    assert await owner.rows(UNPUBLISHED) == [(0,)]
+
+
+async def test_what_another_process_left_of_a_subject_goes_first(owner: EventOwner, other: EventOwner) -> None:
+    await other.commit_without_publishing("s", "first", "second")
+    await other.commit_without_publishing("t", "elsewhere")
+    owner.run()
+    await owner.emit("s", "third")
+    await eventually(lambda: owner.names() == ["first", "second", "third"])
+    assert [envelope.sequence for envelope in owner.producer.envelopes] == [1, 2, 3]
+
+
+async def test_a_subject_whose_event_was_not_sent_waits_for_the_sweeper(owner: EventOwner) -> None:
+    owner.run(sweeping=True)
+    owner.producer.down = True
+    await owner.emit("s", "first")
+    await eventually(lambda: "s" in owner.publisher._held)
+    owner.producer.refuses = lambda envelope: envelope.subject == "s"
+    owner.producer.down = False
+    await owner.emit("s", "second")
+    await owner.emit("t", "other")
+    await eventually(lambda: owner.names() == ["other"])
+
+    owner.producer.refuses = lambda _: False
+    await eventually(lambda: owner.names() == ["other", "first", "second"])
+    await all_published(owner)
+    await eventually(lambda: not owner.publisher._held)
+    await owner.emit("s", "third")
+    await eventually(lambda: owner.names()[-1] == "third")
+
+
+async def test_a_worker_without_a_sweeper_lets_go_of_its_subjects(owner: EventOwner, other: EventOwner) -> None:
+    owner.run()
+    owner.producer.down = True
+    await owner.emit("s", "first")
+    await eventually(lambda: "s" in owner.publisher._held)
+    owner.producer.down = False
+    await other.age_everything()
+    other.run(sweeping=True)
+    await eventually(lambda: other.names() == ["first"])
+    await eventually(lambda: not owner.publisher._held)
+    await owner.emit("s", "second")
+    await eventually(lambda: owner.names() == ["second"])
+
+
+async def test_what_was_lost_on_the_way_is_sent_again_before_what_follows(owner: EventOwner) -> None:
+    owner.run(sweeping=True)
+    owner.producer.silent = True
+    await owner.emit("s", "first")
+    await eventually(lambda: owner.publisher._in_flight != set())
+    owner.producer.lose_what_is_silent()
+    await owner.emit("s", "second")
+    await eventually(lambda: owner.names() == ["first", "second"])
+
+
+async def test_a_commit_of_unknown_outcome_holds_its_subject(owner: EventOwner, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner.run(sweeping=True)
+    original = psycopg.AsyncTransaction.__aexit__
+
+    async def lose_the_answer(transaction, *problem):
+        await original(transaction, *problem)
+        raise psycopg.OperationalError("the connection broke after the commit")
+
+    monkeypatch.setattr(psycopg.AsyncTransaction, "__aexit__", lose_the_answer)
+    with pytest.raises(psycopg.OperationalError):
+        await owner.emit("s", "first")
+    monkeypatch.undo()
+    await owner.emit("s", "second")
+    await eventually(lambda: len(owner.names()) == 2)
+    assert owner.names() == ["first", "second"]
+
+
+async def test_marks_are_made_in_bulk(owner: EventOwner) -> None:
+    owner.run()
+    await asyncio.gather(*(owner.emit(f"s{number}", "n") for number in range(150)))
+    await eventually(lambda: len(owner.names()) == 150)
+    await all_published(owner)
+    times = await owner.rows("SELECT count(DISTINCT published_at) FROM outbox")
+    assert times[0][0] < 75
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["refused-at-once", "refused-by-the-broker"])
+async def test_a_row_refused_ten_times_is_parked_and_its_command_fails(owner: EventOwner, later: bool) -> None:
+    owner.producer.refuses = lambda envelope: envelope.type == NoteTaken.TYPE
+    owner.producer.refuses_later = later
+    await owner.commit_without_publishing("s", "poison", origin=COMMAND)
+    await owner.age_everything()
+    for _ in range(9):
+        assert await owner.sweep() == 0
+    assert owner.publisher.parked == 0
+    await owner.sweep()
+    assert owner.publisher.parked == 1
+
+    await owner.age_everything()
+    assert await owner.sweep() == 1
+    (envelope,) = owner.producer.envelopes
+    assert envelope.type == TakeNote.rejected_type()
+    assert (envelope.causation_id, envelope.subject, envelope.sequence) == ("command-1", "s", 1)
+    assert CommandRejected.decode(owner.producer.delivered[0][2]).error.type is ErrorKind.INTERNAL
+    outcome = await owner.outbox.outcome("command-1")
+    assert outcome is not None
+    assert outcome.event_id == envelope.id
+    parked = await owner.rows("SELECT attempts, last_error FROM outbox WHERE parked_at IS NOT NULL")
+    assert parked == [(10, "the fake broker does not like it")]
+    assert await owner.sweep() == 0
+
+
+async def test_nothing_overtakes_a_refused_row_of_its_subject(owner: EventOwner) -> None:
+    refused = [True]
+    owner.producer.refuses = lambda envelope: envelope.subject == "s" and envelope.sequence == 1 and refused[0]
+    await owner.commit_without_publishing("s", "first", "second")
+    await owner.commit_without_publishing("t", "other")
+    await owner.age_everything()
+    await owner.sweep()
+    assert owner.names() == ["other"]
+    refused[0] = False
+    await owner.sweep()
+    assert owner.names() == ["other", "first", "second"]
+
+
+async def test_only_one_process_sweeps_a_database(owner: EventOwner, other: EventOwner) -> None:
+    for number in range(300):
+        await owner.commit_without_publishing(f"s{number}", str(number))
+    await owner.age_everything()
+    owner.run(publishing=False, sweeping=True)
+    other.run(publishing=False, sweeping=True)
+    await all_published(owner)
+    assert len(owner.names()) + len(other.names()) == 300
+    assert sorted(owner.names() + other.names()) == sorted(str(number) for number in range(300))
+
+
+async def test_a_large_payload_travels_as_a_reference(owner: EventOwner) -> None:
+    owner.run()
+    name = "x" * (513 * 1024)
+    await owner.emit("s", name)
+    await eventually(lambda: owner.producer.delivered != [])
+    _, _, value, envelope = owner.producer.delivered[0]
+    assert value == b""
+    assert envelope.data_ref == f"/internal/events/{envelope.id}/payload"
+    payload = await owner.outbox.payload(envelope.id, "company-1")
+    assert payload == NoteTaken(note_id=name).encode()
+    assert envelope.data_hash == hashlib.sha256(payload).hexdigest()
+    assert await owner.outbox.payload(envelope.id, "company-2") is None
+
+
+async def test_concurrent_transactions_count_a_subject_without_gaps(owner: EventOwner, other: EventOwner) -> None:
+    owner.run()
+    await asyncio.gather(*(owner.emit("s", str(number)) for number in range(20)))
+    await eventually(lambda: len(owner.names()) >= 20)
+    assert [envelope.sequence for envelope in owner.producer.envelopes] == list(range(1, 21))
+
+
+async def test_two_processes_count_a_subject_without_gaps_and_publish_in_order(
+    owner: EventOwner, other: EventOwner
+) -> None:
+    other.producer = owner.producer
+    other.publisher._producer = owner.producer
+    owner.run()
+    other.run()
+    await asyncio.gather(
+        *(process.emit("s", str(number)) for number in range(20) for process in (owner, other)),
+    )
+    await eventually(lambda: len({envelope.id for envelope in owner.producer.envelopes}) == 40)
+    first_seen = list(dict.fromkeys(envelope.sequence for envelope in owner.producer.envelopes))
+    assert first_seen == list(range(1, 41))
+
+
+async def test_a_sequence_rolled_back_is_given_again(owner: EventOwner) -> None:
+    await owner.commit_without_publishing("s", "first")
+    with pytest.raises(RuntimeError):
+        async with owner.database.transaction() as connection:
+            await owner.outbox.append(connection, [EventDraft(NoteTaken(note_id="x"), subject="s", origin=PLAIN)])
+            raise RuntimeError
+    await owner.commit_without_publishing("s", "second")
+    assert await owner.rows("SELECT sequence FROM outbox ORDER BY id") == [(1,), (2,)]
+
+
+async def test_a_command_has_one_outcome(owner: EventOwner) -> None:
+    await owner.emit("s", "first", origin=COMMAND)
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await owner.emit("s", "second", origin=COMMAND)
+    assert await owner.rows("SELECT count(*) FROM outbox") == [(1,)]
+
+
+async def test_repeating_an_outcome_sends_first_what_waits_before_it(owner: EventOwner, other: EventOwner) -> None:
+    await other.commit_without_publishing("s", "before")
+    await other.commit_without_publishing("s", "outcome", origin=COMMAND)
+    outcome = await owner.outbox.outcome("command-1")
+    assert outcome is not None
+    await owner.outbox.republish(outcome)
+    assert owner.names() == ["before", "outcome"]
+    assert owner.producer.envelopes[1].id == outcome.event_id
+
+
+async def test_old_rows_are_forgotten_and_waiting_ones_kept(owner: EventOwner) -> None:
+    owner.run()
+    await owner.emit("s", "old")
+    await all_published(owner)
+    owner.producer.down = True
+    await owner.emit("t", "waiting")
+    async with owner.database.connection() as connection:
+        await connection.execute("INSERT INTO inbox VALUES ('c', 'old', now() - interval '9 days'), ('c', 'new', now())")
+        await connection.execute("UPDATE outbox SET created_at = created_at - interval '9 days'")
+        await owner.publisher._forget(connection)
+    assert await owner.rows("SELECT subject FROM outbox") == [("t",)]
+    assert await owner.rows("SELECT message_id FROM inbox") == [("new",)]
+    assert (await owner.outbox.waiting())[0] == 1
