@@ -1,0 +1,71 @@
+"""What a file becomes on its way into an index: parsed text with its pages and rows, then chunks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from libs.contracts.api.knowledge import ChunkingStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A page or a row of a document: the half-open range of characters it takes up in the text, numbered from 1.
+
+    A row of a workbook also has its sheet's number as the page.
+    """
+
+    text_start: int
+    text_end: int
+    page: int | None = None
+    row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocument:
+    """A file's text. Segments are in order and do not overlap; there are none where the format has no pages or rows."""
+
+    text: str
+    segments: tuple[Segment, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """The form in which parsed text is stored: one line of JSON, then the text in UTF-8."""
+        head = {
+            "segments": [(s.text_start, s.text_end, s.page, s.row) for s in self.segments],
+            "metadata": dict(self.metadata),
+        }
+        return orjson.dumps(head) + b"\n" + self.text.encode()
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> ParsedDocument:
+        end = stored.index(b"\n")
+        head = orjson.loads(stored[:end])
+        return cls(
+            str(memoryview(stored)[end + 1 :], "utf-8"), tuple(Segment(*s) for s in head["segments"]), head["metadata"]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A passage of a document. `start` and `end` are characters of the parsed text; `index` counts from 0.
+
+    `page` and `row` say where it begins.
+    """
+
+    id: str
+    index: int
+    text: str
+    start: int
+    end: int
+    page: int | None = None
+    row: int | None = None
+
+
+def settings_hash(strategy: ChunkingStrategy) -> str:
+    """Equal for equal settings."""
+    return sha256(orjson.dumps(strategy.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -1,0 +1,44 @@
+"""Reading documents: what the ingestion asks of a parser, and why a file cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+from libs.contracts.api.knowledge import ChunkingStrategy
+from services.ingestion.domain.documents import Chunk, ParsedDocument
+
+Reason = Literal[
+    "empty", "encrypted", "damaged", "unsupported", "too_large", "timeout", "memory", "crashed", "ocr_missing"
+]
+
+
+class Unparsable(Exception):
+    """A file without usable text. `message` tells the owner of the file what to do about it.
+
+    `retryable`: the same bytes may be readable another time (the machine was short of time or memory).
+    """
+
+    def __init__(self, code: Reason, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.retryable = retryable
+
+
+class Parser(Protocol):
+    """Calls may be made concurrently and cancelled. Safe to repeat: the same bytes and name give the same document."""
+
+    async def parse(self, path: Path, name: str, content_type: str) -> ParsedDocument:
+        """The text of the file at `path`; its kind is told by the extension of `name`, else by `content_type`.
+
+        Raises Unparsable.
+        """
+        ...
+
+    async def parse_and_chunk(
+        self, path: Path, name: str, content_type: str, strategy: ChunkingStrategy, source: str
+    ) -> tuple[ParsedDocument, Sequence[Chunk]]:
+        """Both in one step, which saves moving the text twice. Raises Unparsable."""
+        ...
