@@ -1,0 +1,56 @@
+"""Turning text into vectors; adapters implement it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Vectors = npt.NDArray[np.float32]
+"""One row for each text, each of length 1."""
+
+
+class EmbeddingRefused(Exception):
+    """This configuration or this text can never be embedded: trying again is pointless."""
+
+
+class EmbeddingUnavailable(Exception):
+    """The model did not answer; the same call may succeed later."""
+
+
+class DimensionsMismatch(EmbeddingRefused):
+    """The model's vectors are not as long as the configuration says or as the index holds."""
+
+
+class Embedder(Protocol):
+    """One model. Calls may run at the same time; none blocks the event loop."""
+
+    @property
+    def model(self) -> str:
+        """Provider and model, e.g. ``wordllama:l2_supercat``: vectors of equal names are comparable."""
+        ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Vectors in the order of ``texts``. Safe to repeat.
+
+        A text without any content is an ``EmbeddingRefused``, since no vector stands for it. Raises
+        ``EmbeddingUnavailable`` after the adapter's own retries and ``DimensionsMismatch``.
+        """
+        ...
+
+
+class Embedders(Protocol):
+    """The models that are configured here."""
+
+    async def embedder(self, provider: str, model: str, dimensions: int | None) -> Embedder:
+        """The model, asked for its dimensions when none are given.
+
+        An unknown provider or model, or dimensions that the model does not have, is an ``EmbeddingRefused``
+        whose message is meant for the caller.
+        """
+        ...
