@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from libs.contracts.errors import NotFound
+from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.eventing import Origin, Transaction
 from services.runtime.domain.conversation import JsonObject
@@ -83,6 +84,13 @@ class SessionWriter(Protocol):
 
 
 OpenWriter = Callable[[Transaction], SessionWriter]
+
+
+def existing(name: str, identifier: str) -> str:
+    """The id, if it has the form of one. Raises NotFound: a malformed one is simply unknown."""
+    if not is_id(identifier):
+        raise NotFound(f"there is no such {name}")
+    return identifier
 
 
 def writable(session: LockedSession | None, caller: Identity) -> LockedSession:

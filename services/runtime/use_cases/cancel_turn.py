@@ -9,7 +9,7 @@ from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import CancelTurnAccepted
 from libs.eventing import CommandContext, Transaction
 from services.runtime.domain import turn_events
-from services.runtime.domain.sessions import OpenWriter, writable
+from services.runtime.domain.sessions import OpenWriter, existing, writable
 
 EVENTS = 2
 
@@ -23,8 +23,8 @@ class CancelTurnHandler:
 
     async def __call__(self, transaction: Transaction, command: CancelTurn, context: CommandContext) -> None:
         writer = self._writer(transaction)
-        writable(await writer.lock(command.session_id), context.identity)
-        turn = await writer.turn(command.turn_id)
+        writable(await writer.lock(existing("session", command.session_id)), context.identity)
+        turn = await writer.turn(existing("turn", command.turn_id))
         if turn is None or turn.session_id != command.session_id:
             raise NotFound("there is no such turn")
         if turn.status not in ("queued", "running"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from libs.contracts.commands.runtime import CreateSession
 from libs.contracts.errors import Conflict, ValidationFailed
 from libs.contracts.events.runtime import SessionCreated
+from libs.contracts.identifiers import is_id
 from libs.eventing import CommandContext, Transaction
 from services.runtime.domain.agent_ports import AgentSpec
 from services.runtime.domain.sessions import NewSession, OpenWriter
@@ -15,6 +16,8 @@ class CreateSessionHandler:
         self._writer = writer
 
     async def __call__(self, transaction: Transaction, command: CreateSession, context: CommandContext) -> None:
+        if not is_id(command.session_id):
+            raise ValidationFailed("the session id is malformed")
         try:
             AgentSpec.from_config(command.agent_config)
         except (KeyError, TypeError, AttributeError) as problem:

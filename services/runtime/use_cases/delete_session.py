@@ -10,7 +10,7 @@ from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import SessionDeleted
 from libs.eventing import CommandContext, Origin, Transaction
 from services.runtime.domain import turn_events
-from services.runtime.domain.sessions import OpenWriter, SessionWriter, writable
+from services.runtime.domain.sessions import OpenWriter, SessionWriter, existing, writable
 
 Begin = Callable[[], AbstractAsyncContextManager[Transaction]]
 
@@ -24,7 +24,7 @@ class DeleteSessionHandler:
 
     async def __call__(self, transaction: Transaction, command: DeleteSession, context: CommandContext) -> None:
         writer = self._writer(transaction)
-        session = writable(await writer.lock(command.session_id), context.identity)
+        session = writable(await writer.lock(existing("session", command.session_id)), context.identity)
         if not session.active:
             raise NotFound("there is no such session")
         live = await writer.live_turns(session.id)

@@ -14,6 +14,7 @@ from services.runtime.domain.conversation import ImagePart, Part, TextPart, User
 from services.runtime.domain.conversation_json import part_to_json
 from services.runtime.domain.intake import IntakePolicy
 from services.runtime.domain.ports import TurnIntake
+from services.runtime.domain.sessions import existing
 from services.runtime.domain.turns import IntakeResult, Submission, TakenIn
 from services.runtime.use_cases.group_commit import GroupCommit
 from services.runtime.use_cases.turn_engine import TurnEngine
@@ -27,11 +28,11 @@ class TakeInTurn:
         self._intake = GroupCommit[Submission, IntakeResult](partial(self._take_in_batch, intake, policy))
 
     async def take_in(self, command: ExecuteTurn, command_id: str, caller: Identity, origin: Origin) -> IntakeResult:
-        """Raises ValidationFailed for content that no turn can be made of; other refusals are results."""
+        """Raises ValidationFailed for content that no turn can be made of; other refusals are recorded results."""
         question = question_of(command.content)
         submission = Submission(
             turn_id=command_id,
-            session_id=command.session_id,
+            session_id=existing("session", command.session_id),
             caller=caller,
             origin=origin,
             stream=command.stream,

@@ -186,7 +186,9 @@ async def test_deleting_against_executing_leaves_nothing_behind(node: Node, star
     assert await node.rows("SELECT 1 FROM messages") == []
 
 
-async def test_a_turn_id_from_nowhere_is_unknown(node: Node) -> None:
+@pytest.mark.parametrize("bad", [new_id(), "no id", "nul\x00"])
+async def test_ids_from_nowhere_are_unknown(node: Node, bad: str) -> None:
     session = await node.create_session()
-    _, payload = await node.outcome(await node.cancel(session, new_id()))
-    assert payload["error"]["type"] == "not_found_error"
+    for command in (node.cancel(session, bad), node.cancel(bad, new_id()), node.delete(bad)):
+        _, payload = await node.outcome(await command)
+        assert payload["error"]["type"] == "not_found_error"

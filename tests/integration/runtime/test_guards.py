@@ -103,6 +103,16 @@ async def test_a_turn_whose_command_was_given_up_ends_without_a_second_outcome(
     assert turn.id not in node.worker.engine.held
 
 
+async def test_a_session_with_a_running_turn_is_not_claimed(start_node, model: ObedientModel) -> None:
+    node = await start_node(watching=False)
+    turn = await running_turn(node, model)
+    queued = await node.execute(turn.session_id, "waiting")
+    assert await node.worker.watch._takeover.claim([turn.session_id], 5) == []
+    await node.cancel(turn.session_id, turn.id)
+    assert await node.worker.watch._takeover.claim([turn.session_id], 5) == [], "its execution has not stopped yet"
+    assert (await node.turn(queued))["status"] == "queued"
+
+
 async def test_the_database_itself_refuses_a_second_running_turn(node: Node, model: ObedientModel) -> None:
     turn = await running_turn(node, model)
     queued = await node.execute(turn.session_id, "waiting")

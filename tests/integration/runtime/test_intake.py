@@ -37,7 +37,7 @@ async def test_who_may_write_the_company_may_speak_in_its_sessions(node: Node) -
     assert (await node.names(turn_id))[-1] == "turn.completed"
 
 
-@pytest.mark.parametrize("session", [new_id(), "no id at all", "'; --"])
+@pytest.mark.parametrize("session", [new_id(), "no id at all", "'; --", "nul\x00"])
 async def test_an_unknown_session_is_not_found(node: Node, session: str) -> None:
     assert await refusal(node, await node.execute(session, "hello")) == "not_found_error"
 

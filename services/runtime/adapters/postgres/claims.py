@@ -22,8 +22,8 @@ _CLAIM: Final = f"""
         started_at = now(), deadline = now() + make_interval(secs => %(deadline)s),
         event_sequence = t.event_sequence + 1
     FROM (
-        SELECT DISTINCT ON (q.session_id) q.id FROM turns q JOIN sessions s ON s.id = q.session_id
-        WHERE q.session_id = ANY(%(sessions)s) AND q.status = 'queued' AND s.status = 'active'
+        SELECT DISTINCT ON (q.session_id) q.id FROM turns q
+        WHERE q.session_id = ANY(%(sessions)s) AND q.status = 'queued'
           AND NOT EXISTS (SELECT FROM turns r WHERE r.session_id = q.session_id
                           AND (r.status = 'running' OR r.worker_id IS NOT NULL))
         ORDER BY q.session_id, q.position

@@ -1,0 +1,140 @@
+"""The internal HTTP API: what callers may read, and in which shape."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from time import time
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.service_defaults import Service
+from services.runtime.bootstrap import build
+from services.runtime.settings import RuntimeSettings
+from tests.support.agent_fakes import answering, calling
+from tests.support.runtime_nodes import SIGNING_KEY, Node, ObedientModel, person
+
+
+class Api:
+    def __init__(self, service: Service, http: httpx.AsyncClient) -> None:
+        self._service = service
+        self._http = http
+
+    async def get(self, path: str, caller: Identity | None = None, status: int = 200, **params: Any) -> Any:
+        token = self._service.signer.sign(caller or person(), expires_at=time() + 60)
+        response = await self._http.get(path, params=params, headers={"Authorization": f"Bearer {token}"})
+        assert response.status_code == status, response.text
+        return response.json() if response.content else None
+
+
+@pytest.fixture
+async def api(node: Node, database_url: str) -> AsyncIterator[Api]:
+    settings = RuntimeSettings(signing_key=SecretStr(SIGNING_KEY), database_url=SecretStr(database_url))
+    service = build(settings)
+    await service.database.open()
+    transport = httpx.ASGITransport(app=service.http, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://runtime") as http:
+        yield Api(service, http)
+    for hook in service._on_stop:
+        await hook()
+    await service.database.close()
+
+
+async def test_a_session_is_shown_as_it_was_created(node: Node, api: Api) -> None:
+    session = await node.create_session(system_prompt="Be brief.", tools=["calculator"])
+    shown = await api.get(f"/internal/sessions/{session}")
+    assert shown.keys() == {"session_id", "config_hash", "created_at", "status", "agent_config", "agent_id"}
+    assert (shown["session_id"], shown["status"], shown["config_hash"]) == (session, "active", "hash")
+    assert shown["agent_config"]["system_prompt"] == "Be brief."
+    assert list(shown["agent_config"])[:2] == ["name", "agent_type"], "as it was given, in its order"
+    assert len(shown["created_at"]) == len("2026-01-01T00:00:00.000000Z")
+    datetime.fromisoformat(shown["created_at"])
+
+
+async def test_sessions_are_listed_newest_first_in_pages(node: Node, api: Api) -> None:
+    sessions = [await node.create_session() for _ in range(5)]
+    page = await api.get("/internal/sessions", limit=2, offset=1)
+    assert [item["session_id"] for item in page["sessions"]] == [sessions[3], sessions[2]]
+    assert (page["total"], page["has_more"]) == (5, True)
+    assert (await api.get("/internal/sessions", offset=4))["has_more"] is False
+    assert (await api.get("/internal/sessions", offset=100)) == {"sessions": [], "total": 5, "has_more": False}
+
+
+async def test_messages_are_listed_oldest_first_in_pages(node: Node, api: Api) -> None:
+    session = await node.create_session()
+    for text in ("a", "b"):
+        await node.ended(await node.execute(session, text))
+    page = await api.get(f"/internal/sessions/{session}/messages")
+    assert [message["content"] for message in page["messages"]] == ["a", "re: a", "b", "re: b"]
+    assert page["messages"][0].keys() == {"id", "role", "content", "timestamp", "content_blocks", "turn_id"}
+    assert page["messages"][0]["content_blocks"] == [{"type": "text", "text": "a"}]
+    assert (page["total"], page["has_more"]) == (4, False)
+    page = await api.get(f"/internal/sessions/{session}/messages", limit=1, offset=2)
+    assert ([message["content"] for message in page["messages"]], page["has_more"]) == (["b"], True)
+
+
+async def test_a_turn_shows_its_state_its_reply_and_its_error(node: Node, api: Api, model: ObedientModel) -> None:
+    session = await node.create_session(agent_type="react_agent", tools=["echo"])
+    model.scripts["work"] = [calling(("echo", {"text": "x"})), answering("done")]
+    turn_id = await node.execute(session, "work")
+    await node.ended(turn_id)
+    path = f"/internal/sessions/{session}/turns/{turn_id}"
+    turn = await api.get(path)
+    assert (turn["status"], turn["attempt"], turn["error"]) == ("completed", 1, None)
+    assert turn["reply"] == (await node.outcome(turn_id))[1]
+    assert turn["reply"]["response"]["tool_calls"][0]["output"] == "x"
+    assert turn["created_at"] <= turn["started_at"] <= turn["finished_at"]
+    model.scripts["boom"] = [KeyError("bug")]
+    failed = await node.execute(session, "boom")
+    await node.ended(failed)
+    turn = await api.get(f"/internal/sessions/{session}/turns/{failed}")
+    assert (turn["status"], turn["reply"], turn["error"]["type"]) == ("failed", None, "internal_error")
+    other = await node.create_session()
+    await api.get(f"/internal/sessions/{other}/turns/{turn_id}", status=404)
+
+
+async def test_what_belongs_to_others_does_not_exist(node: Node, api: Api) -> None:
+    session = await node.create_session()
+    turn_id = await node.execute(session, "hello")
+    await node.ended(turn_id)
+    paths = [f"/internal/sessions/{session}{rest}" for rest in ("", "/messages", f"/turns/{turn_id}")]
+    for stranger in (person("bob"), person("alice", "company-2")):
+        for path in paths:
+            body = await api.get(path, stranger, 404)
+            assert body["error"]["type"] == "not_found_error"
+        assert (await api.get("/internal/sessions", stranger))["total"] == 0
+    for path in paths:
+        await api.get(path, person("bob", "company-1", "company:read"))
+
+
+@pytest.mark.parametrize("bad", ["nonsense", "%00", "a" * 500, new_id()])
+async def test_unknown_and_malformed_ids_are_not_found(api: Api, bad: str) -> None:
+    for rest in ("", "/messages", f"/turns/{bad}"):
+        await api.get(f"/internal/sessions/{bad}{rest}", status=404)
+
+
+@pytest.mark.parametrize("params", [{"limit": 0}, {"limit": 201}, {"offset": -1}, {"limit": "x"}])
+async def test_pages_out_of_bounds_are_refused(api: Api, params: dict[str, Any]) -> None:
+    body = await api.get("/internal/sessions", status=422, **params)
+    assert body["error"]["type"] == "validation_error"
+
+
+async def test_the_catalogues_name_models_and_tools(api: Api) -> None:
+    models = await api.get("/internal/models")
+    assert "builtin:extractive" in [model["name"] for model in models["models"]]
+    assert {"provider", "configured", "any_name", "models"} <= models["providers"][0].keys()
+    tools = await api.get("/internal/tools")
+    assert {"calculator", "current_time", "http_get"} <= {tool["name"] for tool in tools["tools"]}
+
+
+async def test_a_look_up_tells_what_became_of_a_turn(node: Node, api: Api, model: ObedientModel) -> None:
+    session = await node.create_session()
+    model.shut("slow")
+    turn_id = await node.execute(session, "slow")
+    await api.get(f"/internal/commands/{turn_id}", status=202)
+    await api.get(f"/internal/commands/{new_id()}", status=404)
+    refused = await node.execute(new_id(), "hello")
+    assert await node.router.knows(refused)
