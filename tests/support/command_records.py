@@ -1,0 +1,43 @@
+"""Commands as they lie on the bus."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Command
+from libs.contracts.timestamps import format_time
+from libs.eventing import IdentitySigner, Record
+
+SIGNING_KEY = "k" * 40
+ALICE = Identity(company_id="company-1", user_id="alice", key_id="key-1", scopes=frozenset({"runtime:execute"}))
+MALLORY = Identity(company_id="company-2", user_id="mallory", key_id="key-2", scopes=frozenset())
+
+
+def command_record(
+    command: Command,
+    *,
+    command_id: str | None = None,
+    caller: Identity = ALICE,
+    expires_in: float = 60,
+    sent_ago: float = 0,
+    value: bytes | None = None,
+    offset: int = 0,
+    **changes: str | None,
+) -> Record:
+    """``changes`` replace fields of the envelope."""
+    now = datetime.now(UTC)
+    envelope = Envelope(
+        id=command_id or new_id(),
+        type=command.TYPE,
+        source="/aes/test",
+        subject="subject",
+        time=format_time(now - timedelta(seconds=sent_ago)),
+        correlation_id="correlation-1",
+        company_id=caller.company_id,
+        expires_at=format_time(now + timedelta(seconds=expires_in)),
+        identity=IdentitySigner(SIGNING_KEY).sign(caller),
+    )
+    headers = replace(envelope, **changes).headers()  # type: ignore[arg-type]
+    return Record(command.TOPIC.name, 0, offset, "correlation-1", command.encode() if value is None else value, headers)
