@@ -9,10 +9,9 @@ import pytest
 from pydantic import SecretStr
 
 from libs.contracts.identity import Identity
-from libs.eventing import CommandSender, IdentitySigner, KafkaBus, create_topics
+from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader, create_topics
 from libs.persistence import Database
 from libs.service_defaults import OwnerClient, Service
-from libs.eventing import PayloadReader
 from tests.support import sample_owner
 
 SIGNING_KEY = "k" * 40

@@ -131,7 +131,9 @@ async def test_what_was_lost_on_the_way_is_sent_again_before_what_follows(owner:
     await eventually(lambda: owner.names() == ["first", "second"])
 
 
-async def test_a_commit_of_unknown_outcome_holds_its_subject(owner: EventOwner, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_of_unknown_outcome_holds_its_subject(
+    owner: EventOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner.run(sweeping=True)
     original = psycopg.AsyncTransaction.__aexit__
 
@@ -277,7 +279,9 @@ async def test_old_rows_are_forgotten_and_waiting_ones_kept(owner: EventOwner) -
     owner.producer.down = True
     await owner.emit("t", "waiting")
     async with owner.database.connection() as connection:
-        await connection.execute("INSERT INTO inbox VALUES ('c', 'old', now() - interval '9 days'), ('c', 'new', now())")
+        await connection.execute(
+            "INSERT INTO inbox VALUES ('c', 'old', now() - interval '9 days'), ('c', 'new', now())"
+        )
         await connection.execute("UPDATE outbox SET created_at = created_at - interval '9 days'")
         await owner.publisher._forget(connection)
     assert await owner.rows("SELECT subject FROM outbox") == [("t",)]

@@ -1,0 +1,278 @@
+"""Waiting for what a command causes, on the broker in memory."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from libs.contracts.envelope import Envelope, envelope_from
+from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.identity import Identity
+from libs.contracts.timestamps import now_text, parse_time
+from libs.eventing import CommandSender, CommandState, IdentitySigner, MemoryBus, PayloadReader, Received
+from tests.support.bus_members import eventually
+from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY
+from tests.support.sample_owner import TOPICS, NoteTaken, TakeNote
+
+STEP = "aes.notes.note.begun.v1"
+
+
+@dataclass
+class Owner:
+    """The look-up of the owner of notes."""
+
+    state: CommandState = CommandState(known=False)
+    down: bool = False
+    payload: bytes | None = None
+    asked: list[tuple[str, str, Identity]] = field(default_factory=list)
+
+    async def ask(self, owner: str, command_id: str, identity: Identity) -> CommandState:
+        self.asked.append((owner, command_id, identity))
+        if self.down:
+            raise ServiceUnavailable("down")
+        return self.state
+
+    async def fetch(self, owner: str, path: str, company_id: str) -> bytes:
+        if self.payload is None:
+            raise ServiceUnavailable("down")
+        return self.payload
+
+
+def event(
+    command_id: str | None, event_type: str = NoteTaken.TYPE, company: str = "company-1", **extra: str
+) -> Envelope:
+    return Envelope(
+        id="event",
+        type=event_type,
+        source="/aes/notes",
+        subject="n",
+        time=now_text(),
+        correlation_id="label",
+        company_id=company,
+        causation_id=command_id,
+        **extra,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture(autouse=True)
+def short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("libs.eventing._request_reply._SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr("libs.eventing._request_reply._SEND_SECONDS", 0.2)
+    monkeypatch.setattr("libs.eventing._tail._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("libs.eventing._tail._RECONNECT_SECONDS", 0.02)
+    monkeypatch.setattr("libs.eventing._tail._PROBE_SECONDS", 0.02)
+    monkeypatch.setattr("libs.eventing._tail._FRESH_SECONDS", 0.2)
+
+
+@pytest.fixture
+def bus() -> MemoryBus:
+    return MemoryBus()
+
+
+@pytest.fixture
+def owner() -> Owner:
+    return Owner()
+
+
+@pytest.fixture
+async def sender(bus: MemoryBus, owner: Owner) -> AsyncIterator[CommandSender]:
+    sender = CommandSender(
+        bus,
+        bus.producer(),
+        IdentitySigner(SIGNING_KEY),
+        owner.ask,
+        PayloadReader(owner.fetch),
+        source="/aes/test",
+        topics=TOPICS,
+    )
+    reading = [asyncio.create_task(reader.run()) for reader in sender.readers]
+    await eventually(sender.positioned)
+    yield sender
+    for task in reading:
+        task.cancel()
+    await asyncio.gather(*reading, return_exceptions=True)
+
+
+async def publish(bus: MemoryBus, envelope: Envelope, value: bytes = b"{}") -> None:
+    await bus.producer().send(TOPICS[1].name, envelope.correlation_id, value, envelope.headers())
+
+
+async def take_note(sender: CommandSender, *, expires_in: float = 30, identity: Identity = ALICE) -> None:
+    await sender.send(
+        TakeNote(note_id="n", text="t"),
+        subject="n",
+        command_id="command",
+        correlation_id="label",
+        identity=identity,
+        expires_in=expires_in,
+    )
+
+
+async def test_a_command_carries_who_asked_and_when_it_expires(sender: CommandSender, bus: MemoryBus) -> None:
+    await take_note(sender, expires_in=30)
+    (record,) = bus.records(TakeNote.TOPIC.name)
+    envelope = envelope_from(record.headers)
+    assert (record.key, envelope.id, envelope.type, envelope.subject) == ("label", "command", TakeNote.TYPE, "n")
+    assert IdentitySigner(SIGNING_KEY).verify_command(envelope.identity or "") == ALICE
+    lifetime = parse_time(envelope.expires_at or "") - parse_time(envelope.time)
+    assert lifetime.total_seconds() == pytest.approx(30)
+
+
+async def test_a_waiter_hears_its_command_and_its_company_only(sender: CommandSender, bus: MemoryBus) -> None:
+    async with sender.replies("command", TakeNote, ALICE) as replies:
+        await publish(bus, event("another command"))
+        await publish(bus, event(None))
+        await publish(bus, event("command", company="company-2"))
+        await publish(bus, event("command", STEP), b"step")
+        await publish(bus, event("command"), b"end")
+        first = await replies.next(30)
+        second = await replies.next(30)
+    assert first is not None
+    assert second is not None
+    assert (first.payload, second.payload) == (b"step", b"end")
+    assert (replies.ends(first), replies.ends(second)) == (False, True)
+    assert replies.state == "taken"
+
+
+async def test_another_company_waits_in_vain(sender: CommandSender, bus: MemoryBus) -> None:
+    async with sender.replies("command", TakeNote, MALLORY) as replies:
+        await publish(bus, event("command"))
+        assert await replies.outcome(0.3) is None
+    assert replies.state == "unknown"
+
+
+async def test_two_waiters_of_a_command_both_get_its_outcome(sender: CommandSender, bus: MemoryBus) -> None:
+    async with (
+        sender.replies("command", TakeNote, ALICE) as one,
+        sender.replies("command", TakeNote, ALICE) as two,
+    ):
+        await publish(bus, event("command", STEP))
+        await publish(bus, event("command"), b"end")
+        outcomes = await asyncio.gather(one.outcome(30), two.outcome(30))
+    assert [outcome and outcome.payload for outcome in outcomes] == [b"end", b"end"]
+
+
+async def test_waiters_leave_nothing_behind(sender: CommandSender, bus: MemoryBus) -> None:
+    async with sender.replies("command", TakeNote, ALICE) as one:
+        async with sender.replies("command", TakeNote, ALICE):
+            pass
+        await publish(bus, event("command"), b"end")
+        assert await one.outcome(30) is not None
+    with pytest.raises(RuntimeError):
+        async with sender.replies("command", TakeNote, ALICE):
+            raise RuntimeError
+    assert sender._waiters == {}
+
+
+async def test_an_outcome_that_was_missed_is_found_by_asking_the_owner(sender: CommandSender, owner: Owner) -> None:
+    recorded = Received(event("command"), b"recorded")
+    async with sender.replies("command", TakeNote, ALICE) as replies:
+        owner.state = CommandState(known=True)
+        waiting = asyncio.create_task(replies.outcome(30))
+        await eventually(lambda: len(owner.asked) >= 2)
+        assert replies.state == "taken"
+        owner.state = CommandState(known=True, outcome=recorded)
+        assert await waiting == recorded
+    assert owner.asked[0] == ("notes", "command", ALICE)
+
+
+async def test_the_owner_is_asked_once_more_before_giving_up(sender: CommandSender, owner: Owner) -> None:
+    owner.state = CommandState(known=True, outcome=Received(event("command"), b"recorded"))
+    async with sender.replies("command", TakeNote, ALICE) as replies:
+        outcome = await replies.outcome(0)
+    assert outcome is not None
+    assert outcome.payload == b"recorded"
+
+
+async def test_an_owner_that_is_down_leaves_the_state_unknown(sender: CommandSender, owner: Owner) -> None:
+    owner.down = True
+    async with sender.replies("command", TakeNote, ALICE) as replies:
+        assert await replies.outcome(0.2) is None
+    assert replies.state == "unknown"
+    assert len(owner.asked) >= 2
+
+
+async def test_a_large_outcome_is_fetched_and_one_that_cannot_be_is_looked_up(
+    sender: CommandSender, bus: MemoryBus, owner: Owner
+) -> None:
+    owner.payload = b"large"
+    reference = {"data_ref": "/internal/events/event/payload", "data_hash": hashlib.sha256(b"large").hexdigest()}
+    async with sender.replies("command", TakeNote, ALICE) as replies:
+        await publish(bus, event("command", **reference), b"")
+        outcome = await replies.outcome(30)
+        assert outcome is not None
+        assert outcome.payload == b"large"
+
+        owner.payload = b"something else"
+        owner.state = CommandState(known=True, outcome=Received(event("command"), b"recorded"))
+        await publish(bus, event("command", **reference), b"")
+        outcome = await replies.outcome(30)
+        assert outcome is not None
+        assert outcome.payload == b"recorded"
+
+
+async def test_without_a_bus_a_command_is_refused_at_once(sender: CommandSender, bus: MemoryBus) -> None:
+    bus.down = True
+    with pytest.raises(ServiceUnavailable, match="nothing was done"):
+        await take_note(sender)
+    bus.down = False
+    await eventually(sender.positioned)
+    await take_note(sender)
+
+
+async def test_nothing_is_sent_before_the_readers_are_in_position(bus: MemoryBus, owner: Owner) -> None:
+    sender = CommandSender(
+        bus,
+        bus.producer(),
+        IdentitySigner(SIGNING_KEY),
+        owner.ask,
+        PayloadReader(owner.fetch),
+        source="s",
+        topics=TOPICS,
+    )
+    with pytest.raises(ServiceUnavailable):
+        await take_note(sender)
+    assert bus.records(TakeNote.TOPIC.name) == []
+
+
+async def test_a_broker_that_does_not_confirm_may_still_have_the_command(sender: CommandSender) -> None:
+    class Silent:
+        healthy = True
+
+        async def send(self, *_: object) -> "asyncio.Future[None]":
+            return asyncio.get_running_loop().create_future()
+
+    sender._producer = Silent()  # type: ignore[assignment]
+    with pytest.raises(ServiceUnavailable, match="may still be carried out"):
+        await take_note(sender)
+
+
+async def test_freshness_goes_with_the_bus_and_comes_back(sender: CommandSender, bus: MemoryBus) -> None:
+    await eventually(sender.fresh)
+    bus.down = True
+    await eventually(lambda: not sender.fresh())
+    assert not sender.positioned()
+    bus.down = False
+    await eventually(lambda: sender.fresh() and sender.positioned())
+
+
+async def test_callbacks_hear_every_company_and_one_that_fails_disturbs_nobody(
+    sender: CommandSender, bus: MemoryBus
+) -> None:
+    heard: list[tuple[str, bytes]] = []
+
+    def fail(envelope: Envelope, payload: bytes) -> None:
+        raise RuntimeError
+
+    sender.on_event(NoteTaken.TYPE, fail)
+    sender.on_event(NoteTaken.TYPE, lambda envelope, payload: heard.append((envelope.company_id, payload)))
+    await publish(bus, event("a", company="company-1"), b"1")
+    await bus.producer().send(TOPICS[1].name, "label", b"", [("ce_id", b"no envelope")])
+    await publish(bus, event("b", company="company-2"), b"2")
+    await publish(bus, event("c", STEP))
+    async with sender.replies("d", TakeNote, ALICE) as replies:
+        await publish(bus, event("d"), b"3")
+        assert await replies.outcome(30) is not None
+    assert heard == [("company-1", b"1"), ("company-2", b"2"), ("company-1", b"3")]
