@@ -122,6 +122,7 @@ def build(settings: GatewaySettings) -> Service:
     sender.on_event(ApiKeyRevoked.TYPE, lambda _, payload: api.revoked(ApiKeyRevoked.decode(payload).key_id))
     service.ready_check("events", _positioned(sender))
     service.http.add_middleware(_Outermost, application=api.application)
+    service.on_stop(lambda: api.application.drain(settings.shutdown_grace_seconds / 2))
     service.background("idempotency.clean", lambda: _clean(idempotency))
     return service
 

@@ -145,6 +145,7 @@ class Sent:
     command_id: str
     correlation_id: str
     identity: Identity
+    traceparent: str | None
 
 
 @dataclass
@@ -188,10 +189,11 @@ class FakeBus:
         correlation_id: str,
         identity: Identity,
         expires_in: float,
+        traceparent: str | None = None,
     ) -> None:
         if self.down:
             raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
-        sent = Sent(command, command_id, correlation_id, identity)
+        sent = Sent(command, command_id, correlation_id, identity, traceparent)
         self.sent.append(sent)
         for event in self.owner(sent):
             self.publish(sent, event)

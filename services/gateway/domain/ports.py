@@ -133,6 +133,7 @@ class CommandBus(Protocol):
         correlation_id: str,
         identity: Identity,
         expires_in: float,
+        traceparent: str | None = None,
     ) -> None:
         """Raises ``ServiceUnavailable`` within 4 s."""
 

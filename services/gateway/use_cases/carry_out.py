@@ -16,7 +16,7 @@ from services.gateway.domain.ports import CommandBus, IdempotencyStore, Replies
 
 _TAKEN_UP_SECONDS: Final = 10.0
 _DONE_SECONDS: Final = 30.0
-_EXPIRES_SECONDS: Final = 60.0
+_EXPIRES_SECONDS: Final = 120.0
 NOT_TAKEN_UP: Final = (
     "The request was not taken up in time. It may still be carried out; repeating it with the same Idempotency-Key"
     " is safe."
@@ -37,6 +37,7 @@ class Write:
     identity: Identity
     correlation_id: str
     request: IdempotentRequest | None = None
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class CarryOut:
                     correlation_id=dispatch.correlation_id,
                     identity=write.identity,
                     expires_in=_EXPIRES_SECONDS,
+                    traceparent=write.traceparent,
                 )
             yield Handover(dispatch.command_id, replies, known)
 

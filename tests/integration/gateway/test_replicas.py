@@ -94,6 +94,23 @@ async def test_a_closed_connection_does_not_stop_the_turn(replicas: Replicas) ->
     assert later.json()["response"]["content"] == "finished all the same"
 
 
+async def test_those_who_wait_when_a_replica_stops_are_told_how_to_go_on(replicas: Replicas) -> None:
+    headers = {"Idempotency-Key": "restart"}
+    waiting = asyncio.create_task(replicas.clients[0].post(EXECUTE, json={"content": HELD}, headers=headers))
+
+    async def taken() -> bool:
+        return len(replicas.owner.turns) == 1
+
+    await eventually(taken)
+    replicas.services[0].stop()
+    told = await waiting
+    assert (told.status_code, error_of(told)["type"]) == (503, "service_unavailable")
+    assert "may still be carried out" in error_of(told)["message"]
+    going_on = asyncio.create_task(replicas.clients[1].post(EXECUTE, json={"content": HELD}, headers=headers))
+    await replicas.owner.finish(replicas.owner.turns[0], "done")
+    assert (await going_on).json()["response"]["content"] == "done"
+
+
 async def test_a_revocation_reaches_the_other_replica_before_its_cache_expires(replicas: Replicas) -> None:
     made = (await replicas.clients[0].post("/api-keys/", json={"name": "short-lived"})).json()
     headers = {"x-api-key": made["secret"]}

@@ -70,6 +70,16 @@ async def test_an_agent_is_created_by_a_command_with_the_callers_identity(public
     assert sent.correlation_id == response.headers["x-correlation-id"] == "mine"
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(f"00-{'a' * 32}-{'b' * 16}-01", True), ("00-nonsense", False), (f"00-{'A' * 32}-{'b' * 16}-01", False)],
+)
+async def test_the_callers_trace_goes_on_unless_it_is_malformed(public: Gateway, given: str, kept: bool) -> None:
+    public.bus.owner = owner
+    await public.client.delete(f"/agent/{new_id()}/", headers={"traceparent": given})
+    assert public.bus.sent[0].traceparent == (given if kept else None)
+
+
 async def test_yaml_makes_the_same_agent(public: Gateway) -> None:
     public.bus.owner = owner
     body = "name: Support\nagent_type: llm_agent\n"

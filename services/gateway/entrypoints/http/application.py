@@ -1,7 +1,8 @@
 """The public API as an ASGI application: finds the operation, checks the caller, answers in one shape."""
 
 import asyncio
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import structlog
@@ -46,6 +47,7 @@ class Application:
         self._authentication = authentication
         self._streams = streams
         self._page = page
+        self._busy: set[asyncio.Task[object]] = set()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         measurement = Measurement()
@@ -88,12 +90,29 @@ class Application:
         await self._admit(request, operation)
         if operation.body is not None:
             await _take_body(request, operation, receive)
-        with leaving:
+        with leaving, self._being_answered():
             answer = await operation.handler(request)
             if isinstance(answer, Reply):
                 await exchange.reply(answer)
             else:
                 await exchange.stream(answer, self._streams)
+
+    async def drain(self, seconds: float) -> None:
+        """Give requests under way that long to end by themselves, then tell their callers how to go on."""
+        if self._busy:
+            await asyncio.wait(self._busy, timeout=seconds)
+        for task in self._busy:
+            task.cancel()
+
+    @contextmanager
+    def _being_answered(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._busy.add(task)
+        try:
+            yield
+        finally:
+            self._busy.discard(task)
 
     async def _admit(self, request: Request, operation: Operation) -> None:
         request.principal = await self._authentication.authenticate(request.headers)

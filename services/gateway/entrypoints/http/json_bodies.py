@@ -13,13 +13,7 @@ _MAX_INTEGER: Final = 2**63 - 1
 def parse_json(text: str) -> Any:
     """Raises ``InvalidRequest`` for what is not JSON, ``ValidationFailed`` for numbers out of range."""
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_constant=_refuse_constant,
-            parse_int=parse_integer,
-            parse_float=parse_number,
-        )
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError) as problem:
         raise InvalidRequest(f"The body is not valid JSON: {_reason(problem)}.") from None
     if "\\u" in text or text.count("[") + text.count("{") > MAX_DEPTH:
@@ -97,3 +91,11 @@ def _reason(problem: Exception) -> str:
     if isinstance(problem, json.JSONDecodeError):
         return f"{problem.msg} at line {problem.lineno} column {problem.colno}"
     return str(problem)
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_constant=_refuse_constant,
+    parse_int=parse_integer,
+    parse_float=parse_number,
+)

@@ -1,5 +1,6 @@
 """How many requests are answered, how, and how fast."""
 
+from functools import cache
 from time import perf_counter
 from typing import Final
 
@@ -23,5 +24,11 @@ class Measurement:
         self._began = perf_counter()
 
     def end(self, operation: str, status: int) -> None:
-        _REQUESTS.labels(operation, str(status)).inc()
-        _SECONDS.labels(operation).observe(perf_counter() - self._began)
+        count, seconds = _series(operation, status)
+        count.inc()
+        seconds.observe(perf_counter() - self._began)
+
+
+@cache
+def _series(operation: str, status: int) -> tuple[Counter, Histogram]:
+    return _REQUESTS.labels(operation, str(status)), _SECONDS.labels(operation)

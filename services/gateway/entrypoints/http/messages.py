@@ -1,9 +1,10 @@
 """A request on its way through the gateway, and the two kinds of answer."""
 
 import hashlib
+import re
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -14,6 +15,7 @@ from services.gateway.domain.idempotency import IdempotentRequest
 from services.gateway.use_cases.carry_out import Write
 
 Headers = list[tuple[bytes, bytes]]
+_TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class Request:
             identity=self.principal.identity,
             correlation_id=self.correlation_id,
             request=self.idempotent_request(),
+            traceparent=_trace(self.headers.get(b"traceparent")),
         )
         return self._write
 
@@ -82,6 +85,11 @@ class Stream:
     """A reply that is sent while it comes about; closing the generator ends what it stands for."""
 
     chunks: AsyncGenerator[bytes, None]
+
+
+def _trace(raw: bytes | None) -> str | None:
+    """The caller's W3C trace context; one that is malformed is ignored, as the recommendation says."""
+    return raw.decode("ascii") if raw is not None and _TRACEPARENT.fullmatch(raw) else None
 
 
 def correlation_from(raw: bytes | None, default: str) -> str:

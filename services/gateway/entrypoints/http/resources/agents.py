@@ -1,7 +1,7 @@
 """``/agent/…``: stored agents and the validation of configurations."""
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import orjson
 from pydantic import TypeAdapter
@@ -25,6 +25,8 @@ from services.gateway.use_cases.change_agents import ChangeAgents
 
 _VERSION: Final = re.compile(r"\d{1,9}(\.\d{1,9}){0,4}", re.ASCII)
 _TAG: Final = "Agents"
+_DRAFT: Final[TypeAdapter[Any]] = TypeAdapter(AgentConfiguration | dict[str, Any])
+"""Validation is there for configurations that are not right yet."""
 
 
 class Agents:
@@ -80,7 +82,7 @@ class Agents:
                 tag=_TAG,
                 handler=self.validate,
                 scope=Scope.AGENTS_READ,
-                body=Body(schema=AgentConfiguration, examples=examples.CONFIGURATIONS),
+                body=Body(schema=_DRAFT, examples=examples.CONFIGURATIONS),
                 answers={200: Answer(description="What was found.", model=ValidationReport)},
                 errors=(400, 413, 415, 422),
             ),
