@@ -1,15 +1,19 @@
 """The benchmark's yardstick does what it is compared for: real turns, a model behind it, a history that lasts."""
 
+import secrets
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from benchmarks.children import Children, LoadFailed, LoadGenerator
 from benchmarks.load.job import Job
+from tests.support.infrastructure import Infrastructure
 from tests.support.model_stub import TEXT
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 JOB = Job(
     side="reference",
@@ -27,27 +31,32 @@ JOB = Job(
 )
 
 
-@pytest.fixture
-def children(tmp_path: Path) -> Children:
-    return Children(f"{tmp_path}:benchmark", tmp_path / "benchmark.log")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def children(tmp_path_factory: pytest.TempPathFactory) -> Children:
+    directory = tmp_path_factory.mktemp("benchmark")
+    return Children(f"{directory}:benchmark", directory / "benchmark.log")
 
 
-@pytest.fixture
-async def port(children: Children, database_url: str) -> AsyncIterator[int]:
-    async with children.model_stub() as (_, model_url), children.reference_app(database_url, model_url) as (_, port):
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def port(children: Children, infrastructure: Infrastructure) -> AsyncIterator[int]:
+    """Where one reference app answers, started once because that takes longer than the tests."""
+    name = f"test_{secrets.token_hex(6)}"
+    url = await infrastructure.create_database(name)
+    async with children.model_stub() as (_, model_url), children.reference_app(url, model_url) as (_, port):
         yield port
+    await infrastructure.drop_database(name)
 
 
-@pytest.fixture
-async def client(port: int) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-        yield client
-
-
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def load(children: Children) -> AsyncIterator[LoadGenerator]:
     async with children.load_generator() as load:
         yield load
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(port: int) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        yield client
 
 
 async def new_session(client: httpx.AsyncClient, **settings: str) -> str:
