@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from libs.contracts.api.agents import StrictModel
 from libs.contracts.errors import ErrorInfo
@@ -55,6 +55,17 @@ class BulkBody(StrictModel):
     operation: BulkOperation
     file_ids: FileIds
     parameters: BulkParameters = BulkParameters()
+
+    @model_validator(mode="after")
+    def _parameters_fit(self) -> "BulkBody":
+        needed = {"update_tags": "tags", "change_status": "status"}.get(self.operation)
+        given = self.parameters.model_dump(exclude_none=True)
+        if needed and needed not in given:
+            raise ValueError(f"{self.operation} needs parameters.{needed}")
+        unused = sorted(given.keys() - {needed})
+        if unused:
+            raise ValueError(f"{self.operation} takes no parameters.{unused[0]}")
+        return self
 
 
 class FileResult(BaseModel):
@@ -127,5 +138,3 @@ class AvailableCollections(BaseModel):
     success: bool
     collections: list[AvailableCollection]
     count: int
-
-

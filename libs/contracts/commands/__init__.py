@@ -1,5 +1,5 @@
 """Commands, by the service that carries them out."""
 
-from libs.contracts.commands import registry, runtime
+from libs.contracts.commands import ingestion, registry, runtime
 
-__all__ = ["registry", "runtime"]
+__all__ = ["ingestion", "registry", "runtime"]

@@ -1,5 +1,5 @@
 """Events, by the service that publishes them."""
 
-from libs.contracts.events import gateway, registry, runtime
+from libs.contracts.events import gateway, ingestion, registry, runtime
 
-__all__ = ["gateway", "registry", "runtime"]
+__all__ = ["gateway", "ingestion", "registry", "runtime"]
