@@ -1,0 +1,166 @@
+"""Calls of the public API, as tests make them."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import orjson
+
+from tests.e2e.waiting import PATIENCE, eventually
+
+MODEL = "openai:stub"
+_REFUSALS_TO_REPEAT = (503, 504)
+
+
+def unique(prefix: str = "e2e") -> str:
+    return f"{prefix}-{uuid.uuid4().hex[:12]}"
+
+
+def configuration(model: str = MODEL, **fields: Any) -> dict[str, Any]:
+    """A valid agent configuration; a react agent when it has tools."""
+    kind = "react_agent" if fields.get("tools") else "llm_agent"
+    return {"name": "Tester", "agent_type": kind, "llm_config": {"model": model}, **fields}
+
+
+def new_client(base_url: str, key: str | None) -> httpx.AsyncClient:
+    """A client whose paths are relative to ``/api/v1``."""
+    return httpx.AsyncClient(
+        base_url=f"{base_url}/api/v1",
+        headers={"x-api-key": key} if key else {},
+        timeout=httpx.Timeout(150, connect=30, pool=None),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
+        trust_env=False,
+    )
+
+
+@dataclass(frozen=True)
+class StreamedEvent:
+    name: str
+    data: dict[str, Any]
+
+
+@dataclass
+class Api:
+    """The public API for one key."""
+
+    http: httpx.AsyncClient
+    problems: list[str] = field(default_factory=list)
+
+    async def session(self, model: str = MODEL, **fields: Any) -> str:
+        """A new session's id."""
+        reply = await self.http.post("/sessions/", json=configuration(model, **fields))
+        assert reply.status_code == 201, reply.text
+        return str(reply.json()["session_id"])
+
+    async def session_persistently(self, model: str = MODEL) -> str:
+        """A new session, however long it takes until one can be made."""
+        headers = {"idempotency-key": unique()}
+        reply = await self.persistently("POST", "/sessions/", json=configuration(model), headers=headers)
+        assert reply.status_code == 201, reply.text
+        return str(reply.json()["session_id"])
+
+    async def sessions(self, count: int, model: str = MODEL, **fields: Any) -> list[str]:
+        return list(await asyncio.gather(*(self.session(model, **fields) for _ in range(count))))
+
+    async def execute(self, session_id: str, content: Any, **headers: str) -> httpx.Response:
+        """Header names with underscores: ``prefer``, ``idempotency_key``, ``x_correlation_id``."""
+        return await self.http.post(
+            f"/runtime/{session_id}/execute/", json={"content": content}, headers=_dashed(headers)
+        )
+
+    async def messages(self, session_id: str) -> list[dict[str, Any]]:
+        reply = await self.http.get(f"/runtime/{session_id}/messages/", params={"limit": 200})
+        assert reply.status_code == 200, reply.text
+        found: list[dict[str, Any]] = reply.json()["messages"]
+        return found
+
+    async def turn(self, session_id: str, turn_id: str) -> dict[str, Any]:
+        reply = await self.http.get(f"/runtime/{session_id}/turns/{turn_id}/")
+        assert reply.status_code == 200, reply.text
+        found: dict[str, Any] = reply.json()
+        return found
+
+    async def turn_ended(self, session_id: str, turn_id: str) -> dict[str, Any]:
+        """The turn once nothing more happens to it."""
+
+        async def look() -> dict[str, Any] | None:
+            turn = await self.turn(session_id, turn_id)
+            return turn if turn["status"] in ("completed", "failed", "cancelled") else None
+
+        return await eventually(look)
+
+    async def in_background(self, session_id: str, content: Any, **headers: str) -> dict[str, Any]:
+        """Execute without waiting for the end; returns the body of the 202."""
+        reply = await self.execute(session_id, content, prefer="respond-async", **headers)
+        assert reply.status_code == 202, reply.text
+        found: dict[str, Any] = reply.json()
+        return found
+
+    async def events(self, session_id: str, content: Any, **headers: str) -> AsyncIterator[StreamedEvent]:
+        """Execute, streamed."""
+        request = self.http.stream(
+            "POST",
+            f"/runtime/{session_id}/execute/",
+            json={"content": content},
+            headers={"accept": "text/event-stream", **_dashed(headers)},
+        )
+        async with request as reply:
+            assert reply.status_code == 200, (await reply.aread()).decode()
+            assert reply.headers["content-type"].startswith("text/event-stream")
+            async for event in _parsed(reply):
+                yield event
+
+    async def persistently(self, method: str, path: str, **how: Any) -> httpx.Response:
+        """The answer to a request that is repeated, as a careful client does, while there is none.
+
+        What came instead of an answer is kept in ``problems``.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                reply = await self.http.request(method, path, **how)
+            except httpx.TransportError as problem:
+                self.problems.append(repr(problem))
+            else:
+                if reply.status_code not in _REFUSALS_TO_REPEAT:
+                    return reply
+                self.problems.append(reply.text)
+            assert time.monotonic() < deadline, f"no answer to {method} {path}: {self.problems[-3:]}"
+            await asyncio.sleep(0.3)
+
+
+def check_error(reply: httpx.Response, status: int, kind: str) -> dict[str, Any]:
+    """The error of a reply, which must have the documented form; returns what stands under ``error``."""
+    assert reply.status_code == status, reply.text
+    assert reply.headers["content-type"].split(";")[0] == "application/json"
+    document = reply.json()
+    assert set(document) == {"error"}
+    error: dict[str, Any] = document["error"]
+    assert {"type", "message"} <= set(error) <= {"type", "message", "details", "correlation_id"}
+    assert error["type"] == kind
+    assert error["message"]
+    assert error["correlation_id"] == reply.headers["x-correlation-id"]
+    for detail in error.get("details", []):
+        assert set(detail) == {"loc", "type", "message", "hint"}
+    return error
+
+
+async def _parsed(reply: httpx.Response) -> AsyncIterator[StreamedEvent]:
+    # Not by httpx's lines: those also end at characters that mean nothing to the format.
+    rest = b""
+    async for piece in reply.aiter_bytes():
+        *blocks, rest = (rest + piece).split(b"\n\n")
+        for block in blocks:
+            fields = [line.split(b": ", 1) for line in block.split(b"\n") if not line.startswith(b":")]
+            if fields:
+                assert [name for name, _ in fields] == [b"event", b"data"], block
+                yield StreamedEvent(fields[0][1].decode(), orjson.loads(fields[1][1]))
+    assert not rest
+
+
+def _dashed(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}

@@ -1,0 +1,86 @@
+"""What is on Kafka, read from the beginning by its headers, as an outside consumer may."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError
+from aiokafka.structs import ConsumerRecord
+
+from libs.contracts.messages import public_name
+from libs.contracts.topics import EVENT_TOPICS
+from tests.e2e.waiting import eventually
+
+_TOPICS = tuple(topic.name for topic in EVENT_TOPICS)
+ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
+
+
+@dataclass(frozen=True)
+class BusEvent:
+    id: str
+    name: str
+    subject: str
+    sequence: int
+    correlation_id: str
+    key: str
+    payload: Any
+
+
+class EventLog:
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+
+    async def read(self, correlation_ids: Iterable[str], topics: Iterable[str] = _TOPICS) -> list[BusEvent]:
+        """The messages of those correlation ids published so far; each once, though Kafka may hold it twice."""
+        wanted = set(correlation_ids)
+        consumer = AIOKafkaConsumer(
+            *topics,
+            bootstrap_servers=self._servers,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        try:
+            await consumer.start()
+            found: dict[str, BusEvent] = {}
+            partitions = consumer.assignment()
+            await consumer.seek_to_beginning(*partitions)
+            ends = await consumer.end_offsets(list(partitions))
+            while any([await consumer.position(place) < end for place, end in ends.items()]):
+                for batch in (await consumer.getmany(timeout_ms=500)).values():
+                    found |= {event.id: event for event in map(_event, batch) if event.correlation_id in wanted}
+        finally:
+            await consumer.stop()
+        return sorted(found.values(), key=lambda event: (event.subject, event.sequence))
+
+    async def ended(self, correlation_ids: Iterable[str]) -> list[BusEvent]:
+        """The events, once a turn of each correlation id has ended. A broker that is away is waited for."""
+        wanted = set(correlation_ids)
+
+        async def look() -> list[BusEvent] | None:
+            try:
+                events = await self.read(wanted)
+            except KafkaError:
+                return None
+            return events if {event.correlation_id for event in events if event.name in ENDS} == wanted else None
+
+        return await eventually(look, pause=1)
+
+
+def count_by_subject(events: Iterable[BusEvent], *names: str) -> Counter[str]:
+    return Counter(event.subject for event in events if event.name in names)
+
+
+def _event(record: "ConsumerRecord[bytes, bytes]") -> BusEvent:
+    headers = {name: value.decode() for name, value in record.headers}
+    return BusEvent(
+        id=headers["ce_id"],
+        name=public_name(headers["ce_type"]),
+        subject=headers["ce_subject"],
+        sequence=int(headers.get("ce_sequence", "0")),
+        correlation_id=headers["ce_correlationid"],
+        key=(record.key or b"").decode(),
+        payload=orjson.loads(record.value or b"null"),
+    )

@@ -1,0 +1,168 @@
+"""The embedded stack, started and asked the way a user does: by the `aes` command."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+
+from deploy.local.home import Home
+from deploy.local.ports import choose_free
+from deploy.local.processes import Identity
+from tests.e2e.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("gateway", "registry", "runtime", "kafka", "postgres")
+_PREFIX = "aes-e2e-"
+_START_SECONDS, _COMMAND_SECONDS = 600, 120
+
+
+@dataclass
+class RunningStack:
+    home: Path
+    environment: dict[str, str]
+    base_url: str = ""
+    api_key: str = ""
+
+    def up(self) -> None:
+        document = self.aes("up", limit=_START_SECONDS)
+        self.base_url, self.api_key = document["base_url"], document["api_key"]
+
+    def down(self) -> None:
+        self.aes("down", "--purge", "--yes")
+
+    def aes(self, *arguments: str, limit: float = _COMMAND_SECONDS) -> dict[str, Any]:
+        """Run a command; returns what it prints with ``--json``."""
+        command = [sys.executable, str(ROOT / "aes"), *arguments, "--json"]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=limit)
+        assert done.returncode == 0, f"aes {' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}"
+        document: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return document
+
+    def services(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = self.aes("status")["services"]
+        return found
+
+    def pid(self, part: str) -> int:
+        """Of the process that does the part's work."""
+        return int(wait_until(lambda: self.services()[part]["pid"]))
+
+    @property
+    def kafka(self) -> str:
+        """Bootstrap servers."""
+        return f"127.0.0.1:{self.services()['kafka']['port']}"
+
+    def kill(self, part: str, how: signal.Signals = signal.SIGKILL) -> int:
+        """Send a signal to a part; returns the pid that it had."""
+        pid = self.pid(part)
+        os.kill(pid, how)
+        return pid
+
+    @contextmanager
+    def stopped(self, *parts: str) -> Iterator[None]:
+        """With processes that exist and do nothing."""
+        pids = [self.pid(part) for part in parts]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+    @contextmanager
+    def nobody_restarts(self) -> Iterator[None]:
+        """While the supervisor does nothing, what is killed stays dead."""
+        supervisor = psutil.Process(self.pid("gateway")).parent()
+        assert supervisor is not None
+        supervisor.suspend()
+        try:
+            yield
+        finally:
+            supervisor.resume()
+
+    def wait_ready(self) -> None:
+        """Until every part works."""
+
+        def ready() -> bool:
+            parts = self.services()
+            return all(parts[part]["state"] == "ready" for part in PARTS)
+
+        wait_until(ready, limit=120, pause=0.3)
+
+    def wait_replaced(self, part: str, pid: int) -> None:
+        """Until another process than that one does the part's work."""
+        wait_until(lambda: self.services()[part]["pid"] not in (None, pid))
+        self.wait_ready()
+
+
+@contextmanager
+def temporary_home() -> Iterator[Path]:
+    """A state directory that is gone afterwards; AES_E2E_HOME names one to be used and left running instead."""
+    given = os.environ.get("AES_E2E_HOME")
+    if given:
+        Path(given).mkdir(parents=True, exist_ok=True)
+        yield Path(given).resolve()
+        return
+    _sweep()
+    # A short path: names of Unix sockets are limited.
+    home = Path(tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp" if os.path.isdir("/tmp") else None)).resolve()
+    # PostgreSQL runs as another user when the tests run as root.
+    home.chmod(0o711)
+    owner = Identity.of(os.getpid())
+    assert owner is not None
+    (home / "owner.json").write_text(json.dumps([owner.pid, owner.started]))
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def environment_of(home: Path, model_url: str) -> dict[str, str]:
+    """The caller's environment without settings of the service, and with the model of the tests."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("AES_", "PG", "OPENAI_"))}
+    shared_cache = Home.from_environment()
+    shared_cache.create()
+    with suppress(FileExistsError):
+        (home / "cache").symlink_to(shared_cache.cache)
+    return {
+        **own,
+        "AES_PYTHON": sys.executable,
+        "AES_HOME": str(home),
+        "OPENAI_BASE_URL": model_url,
+        "OPENAI_API_KEY": "sk-of-the-tests",
+        # This machine, which the tool must refuse all the same.
+        "AES_RUNTIME_HTTP_GET_HOSTS": f"localhost:{urlsplit(model_url).port},127.0.0.1:{urlsplit(model_url).port}",
+    }
+
+
+def remembered_port(home: Path) -> int:
+    """The model's port: the same again for a stack that is left running."""
+    file = home / "model-port"
+    if not file.exists():
+        file.write_text(str(choose_free()))
+    return int(file.read_text())
+
+
+def _sweep() -> None:
+    """End the stacks of test runs that were killed."""
+    for note in Path("/tmp").glob(f"{_PREFIX}*/owner.json"):
+        try:
+            pid, started = json.loads(note.read_text())
+        except (OSError, ValueError):
+            continue
+        if Identity(pid, started).process() is None:
+            environment: Mapping[str, str] = environment_of(note.parent, "http://127.0.0.1:9/v1")
+            RunningStack(note.parent, dict(environment)).down()
+            shutil.rmtree(note.parent, ignore_errors=True)

@@ -1,0 +1,105 @@
+"""Stored agents, their versions and who sees them."""
+
+import asyncio
+
+from tests.e2e.api import Api, check_error, configuration, unique
+from tests.e2e.test_sessions import TIMESTAMP
+
+FIELDS = {
+    "id", "agent_key", "name", "architecture", "entry_point", "is_public", "is_shared", "origin_url", "owner",
+    "company", "system_config", "version_number", "config_hash", "created_at", "updated_at",
+}  # fmt: skip
+
+
+async def test_an_agent_from_its_creation_to_its_end(api: Api) -> None:
+    name = f"Head of {unique('Office')}"
+    reply = await api.http.post("/agent/", json={**configuration(), "name": name, "entry_point": "greeting"})
+    assert reply.status_code == 201
+    agent = reply.json()
+    assert FIELDS <= set(agent)
+    path = f"/agent/{agent['id']}/"
+    assert reply.headers["location"] == f"/api/v1{path}"
+    assert agent["agent_key"] == name.lower().replace(" ", "-")
+    assert (agent["name"], agent["architecture"], agent["entry_point"]) == (name, "llm_agent", "greeting")
+    assert (agent["is_public"], agent["is_shared"], agent["origin_url"]) == (False, False, None)
+    me = (await api.http.get("/me/")).json()
+    assert (agent["owner"], agent["company"]) == (me["user_id"], me["company_id"])
+    assert TIMESTAMP.fullmatch(agent["created_at"])
+    assert (await api.http.get(path)).json() == agent
+    assert agent in (await api.http.get("/agent/")).json()
+    assert (await api.http.delete(path)).status_code == 204
+    check_error(await api.http.get(path), 404, "not_found_error")
+    check_error(await api.http.patch(path, json={"name": "x"}), 404, "not_found_error")
+
+
+async def test_a_version_for_every_changed_configuration(api: Api) -> None:
+    agent = (await api.http.post("/agent/", json=configuration())).json()
+    path = f"/agent/{agent['id']}/"
+    renamed = (await api.http.patch(path, json={"is_shared": True})).json()
+    assert (renamed["is_shared"], renamed["version_number"]) == (True, agent["version_number"])
+    assert renamed["config_hash"] == agent["config_hash"]
+    changed = (await api.http.patch(path, json={"system_prompt": "Be brief."})).json()
+    assert changed["config_hash"] != agent["config_hash"]
+    assert changed["version_number"] != agent["version_number"]
+    assert changed["updated_at"] > agent["updated_at"]
+    versions = (await api.http.get(f"{path}versions/")).json()
+    assert (versions["total"], versions["has_more"]) == (2, False)
+    assert [version["version_number"] for version in versions["versions"]] == [
+        changed["version_number"],
+        agent["version_number"],
+    ]
+    first = (await api.http.get(f"{path}versions/{agent['version_number']}/")).json()
+    assert first["system_config"] == agent["system_config"]
+    for missing in ("9.9.9", "latest", "1..0", "1.0.0.0.0.0"):
+        check_error(await api.http.get(f"{path}versions/{missing}/"), 404, "not_found_error")
+
+
+async def test_changes_at_once_are_all_kept(api: Api) -> None:
+    agent = (await api.http.post("/agent/", json=configuration())).json()
+    path = f"/agent/{agent['id']}/"
+    prompts = [f"Prompt {number}." for number in range(6)]
+    replies = await asyncio.gather(*(api.http.patch(path, json={"system_prompt": prompt}) for prompt in prompts))
+    assert {reply.status_code for reply in replies} == {200}
+    assert len({reply.json()["version_number"] for reply in replies}) == 6
+    versions = (await api.http.get(f"{path}versions/")).json()["versions"]
+    assert {version["system_config"]["system_prompt"] for version in versions[:-1]} == set(prompts)
+
+
+async def test_agents_of_one_name_have_different_keys(api: Api) -> None:
+    name = unique("twin")
+    replies = await asyncio.gather(*(api.http.post("/agent/", json={**configuration(), "name": name}) for _ in range(5)))
+    assert {reply.status_code for reply in replies} == {201}
+    assert len({reply.json()["agent_key"] for reply in replies}) == 5
+
+
+async def test_a_change_that_is_not_valid_changes_nothing(api: Api) -> None:
+    agent = (await api.http.post("/agent/", json=configuration())).json()
+    path = f"/agent/{agent['id']}/"
+    for change in ({"agent_type": "wizard"}, {"llm_config": {"model": "nobody:x"}}, {"nmae": "x"}, {"name": ""}, []):
+        check_error(await api.http.patch(path, json=change), 422, "validation_error")
+    assert (await api.http.get(path)).json() == agent
+
+
+async def test_who_sees_whose_agents(as_alice: Api, as_bob: Api, as_mallory: Api) -> None:
+    agents = {}
+    for name, settings in {"private": {}, "shared": {"is_shared": True}, "public": {"is_public": True}}.items():
+        reply = await as_alice.http.post("/agent/", json={**configuration(), **settings})
+        assert reply.status_code == 201, reply.text
+        agents[name] = reply.json()
+
+    async def seen(api: Api) -> set[str]:
+        listed = {agent["id"] for agent in (await api.http.get("/agent/")).json()}
+        single = [
+            name for name, agent in agents.items() if (await api.http.get(f"/agent/{agent['id']}/")).status_code == 200
+        ]
+        assert {name for name, agent in agents.items() if agent["id"] in listed} <= set(single)
+        return set(single)
+
+    assert await seen(as_alice) == {"private", "shared", "public"}
+    assert await seen(as_bob) == {"shared", "public"}
+    assert "private" not in await seen(as_mallory)
+    assert "shared" not in await seen(as_mallory)
+    shared = f"/agent/{agents['shared']['id']}/"
+    check_error(await as_bob.http.patch(shared, json={"name": "mine"}), 403, "permission_error")
+    check_error(await as_mallory.http.patch(shared, json={"name": "mine"}), 404, "not_found_error")
+    assert (await as_alice.http.get(shared)).json() == agents["shared"]

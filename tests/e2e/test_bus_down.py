@@ -1,0 +1,107 @@
+"""Kafka is away: what can be read is read, what cannot be written is refused soon, and all comes back by itself."""
+
+import asyncio
+import time
+
+import httpx
+import pytest
+from tests.e2e.api import Api, check_error, configuration, unique
+from tests.e2e.held_model import HeldModel
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.waiting import eventually
+
+# Five are promised; the rest is for a busy machine.
+LIMIT_SECONDS = 10.0
+
+
+async def check_refused_soon(api: Api, session: str, agent_path: str) -> None:
+    async def write(method: str, path: str, body: object, **headers: str) -> None:
+        began = time.monotonic()
+        reply = await api.http.request(method, path, json=body, headers=headers)
+        check_error(reply, 503, "service_unavailable")
+        assert int(reply.headers["retry-after"]) >= 1
+        assert time.monotonic() - began < LIMIT_SECONDS
+
+    execute = f"/runtime/{session}/execute/"
+    await asyncio.gather(
+        write("POST", execute, {"content": "lost"}),
+        write("POST", execute, {"content": "lost"}, accept="text/event-stream"),
+        write("POST", execute, {"content": "lost"}, prefer="respond-async"),
+        write("POST", "/sessions/", configuration()),
+        write("DELETE", f"/sessions/{session}/", None),
+        write("POST", "/agent/", configuration()),
+        write("PATCH", agent_path, {"name": "lost"}),
+    )
+
+
+async def check_reads(api: Api, session: str, agent_path: str) -> None:
+    for path in ("/me/", "/agent/", agent_path, "/sessions/", f"/sessions/{session}/", "/tools/", "/api-keys/"):
+        assert (await api.http.get(path)).status_code == 200
+    assert [message["content"] for message in await api.messages(session)] == ["before", "You said: before"]
+    assert (await api.http.post("/agent/validate/", json=configuration())).json()["valid"] is True
+
+
+@pytest.mark.parametrize("how", ["frozen", "dead"])
+async def test_kafka_is_away(breakable: RunningStack, api: Api, how: str) -> None:
+    session = await api.session("openai:stub-echo")
+    assert (await api.execute(session, "before")).status_code == 200
+    agent = (await api.http.post("/agent/", json=configuration())).json()
+    path = f"/agent/{agent['id']}/"
+    if how == "frozen":
+        with breakable.stopped("kafka"):
+            await check_refused_soon(api, session, path)
+            await check_reads(api, session, path)
+            await check_refused_soon(api, session, path)
+    else:
+        with breakable.nobody_restarts():
+            breakable.kill("kafka")
+            await check_refused_soon(api, session, path)
+            await check_reads(api, session, path)
+            await check_refused_soon(api, session, path)
+    text = unique("after")
+    headers = {"idempotency-key": text}
+    other = await api.session_persistently("openai:stub-echo")
+    reply = await api.persistently("POST", f"/runtime/{other}/execute/", json={"content": text}, headers=headers)
+    assert reply.json()["response"]["content"] == f"You said: {text}"
+    assert len(await api.messages(other)) == 2
+
+
+async def test_a_turn_that_runs_meanwhile_is_answered_when_kafka_is_back(
+    breakable: RunningStack, api: Api, model: HeldModel
+) -> None:
+    session, text = await api.session("openai:stub-hold-echo"), unique("meanwhile")
+    with model.held():
+        caller = asyncio.create_task(api.execute(session, text))
+        await eventually(lambda: _asked(model, text))
+        with breakable.stopped("kafka"):
+            model.release()
+            # The database has the reply; only the news of it cannot leave.
+            await eventually(lambda: _answered(api, session))
+    reply = await caller
+    assert reply.status_code == 200
+    assert reply.json()["response"]["content"] == f"You said: {text}"
+    assert len(model.asked(text)) == 1
+
+
+async def test_keys_are_checked_while_kafka_is_away(
+    breakable: RunningStack, api: Api, anonymous: httpx.AsyncClient
+) -> None:
+    """A revocation that the bus cannot carry takes effect all the same."""
+    made = await api.http.post("/api-keys/", json={"name": "short"})
+    used = {"x-api-key": made.json()["secret"]}
+    assert (await anonymous.get("/me/", headers=used)).status_code == 200
+    with breakable.stopped("kafka"):
+        breakable.aes("keys", "revoke", made.json()["id"])
+
+        async def refused() -> bool:
+            return (await anonymous.get("/me/", headers=used)).status_code == 401
+
+        await eventually(refused, limit=40)
+
+
+async def _asked(model: HeldModel, text: str) -> bool:
+    return bool(model.asked(text))
+
+
+async def _answered(api: Api, session: str) -> bool:
+    return len(await api.messages(session)) == 2

@@ -1,0 +1,218 @@
+"""Processes killed with -9 in the middle of their work: nothing is lost, nothing happens twice."""
+
+import asyncio
+from collections.abc import Sequence
+
+import httpx
+from tests.e2e.api import Api, configuration, unique
+from tests.e2e.event_log import ENDS, BusEvent, EventLog, count_by_subject
+from tests.e2e.held_model import HeldModel, tool_results
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.waiting import eventually
+
+PLAIN, WITH_TOOL = "openai:stub-hold", "openai:stub-hold-tool"
+
+
+class Load:
+    """Turns whose model holds its final answers back, so that whatever is killed is killed in their middle."""
+
+    def __init__(self, api: Api, model: HeldModel) -> None:
+        self.api, self.model = api, model
+        self.texts: list[str] = []
+        self.sessions: list[str] = []
+        self.callers: list[asyncio.Task[httpx.Response]] = []
+
+    async def start(self, plain: int, with_tool: int = 0, *, careful: bool = False) -> None:
+        """Returns when the model has been asked for every final answer; ``careful`` callers repeat with a key."""
+        self.sessions = await self.api.sessions(plain, PLAIN)
+        self.sessions += await self.api.sessions(with_tool, WITH_TOOL, tools=["calculator"])
+        self.texts = [unique("turn") for _ in self.sessions]
+        execute = self._careful if careful else self._trusting
+        self.callers = [asyncio.create_task(execute(*turn)) for turn in zip(self.sessions, self.texts, strict=True)]
+        await self._until_held(plain)
+
+    async def _until_held(self, plain: int) -> None:
+        async def look() -> bool:
+            asked = [self.model.asked(text) for text in self.texts]
+            return all(asked[:plain]) and all(any(map(tool_results, bodies)) for bodies in asked[plain:])
+
+        await eventually(look)
+
+    async def _trusting(self, session_id: str, text: str) -> httpx.Response:
+        return await self.api.execute(session_id, text, x_correlation_id=text)
+
+    async def _careful(self, session_id: str, text: str) -> httpx.Response:
+        headers = {"idempotency-key": text, "x-correlation-id": text}
+        path = f"/runtime/{session_id}/execute/"
+        return await self.api.persistently("POST", path, json={"content": text}, headers=headers)
+
+    async def check(self, log: EventLog) -> list[BusEvent]:
+        """Every caller got an answer, every history holds it once, every turn ended once. Returns the events."""
+        replies = await asyncio.gather(*self.callers)
+        assert [reply.status_code for reply in replies] == [200] * len(replies), [r.text for r in replies]
+        histories = await asyncio.gather(*map(self.api.messages, self.sessions))
+        for reply, text, history in zip(replies, self.texts, histories, strict=True):
+            assert [(message["role"], message["content"]) for message in history] == [
+                ("user", text),
+                ("assistant", reply.json()["response"]["content"]),
+            ]
+            assert history[1]["id"] == reply.json()["message_id"]
+        events = await log.ended(self.texts)
+        turns = [reply.json()["turn_id"] for reply in replies]
+        assert count_by_subject(events, *ENDS) == dict.fromkeys(turns, 1)
+        assert count_by_subject(events, "turn.completed") == dict.fromkeys(turns, 1)
+        return events
+
+
+def check_sequences(events: Sequence[BusEvent]) -> None:
+    """The events of a turn are numbered without gaps, and keyed by their correlation id."""
+    for subject in {event.subject for event in events}:
+        numbers = [event.sequence for event in events if event.subject == subject]
+        assert numbers == list(range(1, len(numbers) + 1))
+    assert all(event.key == event.correlation_id for event in events)
+
+
+async def test_runtime_killed_in_the_middle_of_20_turns(
+    breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
+) -> None:
+    load = Load(api, model)
+    with model.held():
+        await load.start(plain=12, with_tool=8)
+        killed = breakable.kill("runtime")
+        await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)
+        # A turn that was taken over asks the model again.
+        await eventually(lambda: _all_asked_again(load))
+    events = await load.check(event_log)
+    check_sequences(events)
+    restarted = count_by_subject(events, "turn.restarted")
+    assert len(restarted) == 20
+    assert set(restarted.values()) == {1}
+    for text in load.texts[12:]:
+        own = [event for event in events if event.correlation_id == text]
+        for name in ("turn.tool_call.started", "turn.tool_call.completed"):
+            assert [event.name for event in own].count(name) == 1
+        # The answer that called the tool was recorded: the model is not asked for it again.
+        assert [tool_results(body) for body in model.asked(text)] == [0, 1, 1]
+    replies = [(await caller).json() for caller in load.callers]
+    assert [len(reply["response"]["tool_calls"]) for reply in replies] == [0] * 12 + [1] * 8
+    assert {reply["response"]["tool_calls"][0]["output"] for reply in replies[12:]} == {"6*7 = 42"}
+
+
+async def _all_asked_again(load: Load) -> bool:
+    return all(sum(map(tool_results, load.model.asked(text))) >= 2 for text in load.texts[12:]) and all(
+        len(load.model.asked(text)) >= 2 for text in load.texts[:12]
+    )
+
+
+async def test_runtime_killed_twice_while_turns_wait_in_line(
+    breakable: RunningStack, api: Api, event_log: EventLog
+) -> None:
+    session = await api.session("openai:stub-slow-400")
+    texts = [unique("line") for _ in range(6)]
+    turns = [(await api.in_background(session, text, x_correlation_id=text))["turn_id"] for text in texts]
+    for _ in range(2):
+        await asyncio.to_thread(breakable.wait_replaced, "runtime", breakable.kill("runtime"))
+    ended = [await api.turn_ended(session, turn) for turn in turns]
+    assert {turn["status"] for turn in ended} == {"completed"}
+    history = await api.messages(session)
+    assert [message["content"] for message in history if message["role"] == "user"] == texts
+    assert [message["role"] for message in history] == ["user", "assistant"] * 6
+    assert count_by_subject(await event_log.ended(texts), *ENDS) == dict.fromkeys(turns, 1)
+
+
+async def test_registry_killed_with_agents_being_created(
+    breakable: RunningStack, api: Api, event_log: EventLog
+) -> None:
+    names = [unique("agent") for _ in range(8)]
+
+    async def create(name: str) -> httpx.Response:
+        body, headers = {**configuration(), "name": name}, {"idempotency-key": name, "x-correlation-id": name}
+        return await api.persistently("POST", "/agent/", json=body, headers=headers)
+
+    with breakable.stopped("registry"):
+        callers = [asyncio.create_task(create(name)) for name in names]
+        await eventually(lambda: _all_on_the_bus(event_log, names))
+        killed = breakable.kill("registry")
+    await asyncio.to_thread(breakable.wait_replaced, "registry", killed)
+    replies = await asyncio.gather(*callers)
+    assert {reply.status_code for reply in replies} == {201}
+    repeated = await asyncio.gather(*map(create, names))
+    assert [reply.content for reply in repeated] == [reply.content for reply in replies]
+    stored = [agent for agent in (await api.http.get("/agent/")).json() if agent["name"] in names]
+    assert sorted(agent["id"] for agent in stored) == sorted(reply.json()["id"] for reply in replies)
+    created = count_by_subject(await event_log.read(names), "agent.created")
+    assert created == {reply.json()["id"]: 1 for reply in replies}
+
+
+async def _all_on_the_bus(log: EventLog, correlation_ids: Sequence[str]) -> bool:
+    commands = await log.read(correlation_ids, ["registry-commands"])
+    return {command.correlation_id for command in commands} == set(correlation_ids)
+
+
+async def test_gateway_killed_and_callers_repeat_their_requests(
+    breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
+) -> None:
+    load = Load(api, model)
+    names = [unique("opened") for _ in range(4)]
+
+    async def open_session(name: str) -> httpx.Response:
+        body = {**configuration(), "name": name}
+        return await api.persistently("POST", "/sessions/", json=body, headers={"idempotency-key": name})
+
+    with model.held():
+        await load.start(plain=8, with_tool=2, careful=True)
+        opening = [asyncio.create_task(open_session(name)) for name in names]
+        await asyncio.sleep(0)
+        killed = breakable.kill("gateway")
+        await asyncio.to_thread(breakable.wait_replaced, "gateway", killed)
+        opened = await asyncio.gather(*opening)
+    await load.check(event_log)
+    assert api.problems, "no caller noticed that the gateway was gone"
+    first = [await caller for caller in load.callers]
+    again = [await load._careful(*turn) for turn in zip(load.sessions, load.texts, strict=True)]
+    assert [reply.content for reply in again] == [reply.content for reply in first]
+    assert all(len(model.asked(text)) == 1 for text in load.texts[:8])
+    assert {reply.status_code for reply in opened} == {201}
+    listed = (await api.http.get("/sessions/", params={"limit": 200})).json()["sessions"]
+    assert sorted(session["agent_config"]["name"] for session in listed if session["agent_config"]["name"] in names) == (
+        sorted(names)
+    )
+
+
+async def test_kafka_killed_while_turns_run(
+    breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
+) -> None:
+    load = Load(api, model)
+    with model.held():
+        await load.start(plain=8, with_tool=2)
+        killed = breakable.kill("kafka")
+    # The answers come while there is no broker to tell of them.
+    await load.check(event_log)
+    await asyncio.to_thread(breakable.wait_replaced, "kafka", killed)
+    assert all(len(model.asked(text)) == 1 for text in load.texts[:8])
+    session = load.sessions[0]
+    headers = {"idempotency-key": unique()}
+    reply = await api.persistently(
+        "POST", f"/runtime/{session}/execute/", json={"content": "still there?"}, headers=headers
+    )
+    assert reply.status_code == 200
+    assert [message["role"] for message in await api.messages(session)] == ["user", "assistant"] * 2
+
+
+async def test_postgres_killed_while_turns_run(
+    breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
+) -> None:
+    load = Load(api, model)
+    with model.held():
+        await load.start(plain=8, with_tool=2)
+        killed = breakable.kill("postgres")
+    # The answers come while there is no database to keep them.
+    await load.check(event_log)
+    await asyncio.to_thread(breakable.wait_replaced, "postgres", killed)
+    session = load.sessions[0]
+    headers = {"idempotency-key": unique()}
+    reply = await api.persistently(
+        "POST", f"/runtime/{session}/execute/", json={"content": "still there?"}, headers=headers
+    )
+    assert reply.status_code == 200
+    assert [message["role"] for message in await api.messages(session)] == ["user", "assistant"] * 2

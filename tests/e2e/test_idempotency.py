@@ -1,0 +1,166 @@
+"""The same write, sent again with the same `Idempotency-Key`: one effect, one outcome."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from tests.e2e.api import Api, check_error, configuration, unique
+from tests.e2e.event_log import EventLog, count_by_subject
+from tests.e2e.held_model import HeldModel
+from tests.e2e.waiting import eventually
+
+FORMS: dict[str, dict[str, str]] = {
+    "blocking": {},
+    "background": {"prefer": "respond-async"},
+    "streamed": {"accept": "text/event-stream"},
+}
+
+
+async def execute(api: Api, session: str, text: str, key: str, form: str) -> str:
+    """The turn's id, however the reply looks."""
+    if form == "streamed":
+        events = [event async for event in api.events(session, text, idempotency_key=key)]
+        assert events[-1].name == "turn.completed"
+        return str(events[-1].data["turn_id"])
+    reply = await api.execute(session, text, idempotency_key=key, **FORMS[form])
+    assert reply.status_code == (202 if form == "background" else 200), reply.text
+    return str(reply.json()["turn_id"])
+
+
+@pytest.mark.parametrize("again", FORMS)
+@pytest.mark.parametrize("first", FORMS)
+async def test_a_repeated_execute_is_the_same_turn(api: Api, model: HeldModel, first: str, again: str) -> None:
+    session = await api.session("openai:stub-echo")
+    text, key = unique("once"), unique("key")
+    turn = await execute(api, session, text, key, first)
+    assert await execute(api, session, text, key, again) == turn
+    assert (await api.turn_ended(session, turn))["status"] == "completed"
+    assert await execute(api, session, text, key, again) == turn
+    assert [message["content"] for message in await api.messages(session)] == [text, f"You said: {text}"]
+    assert len(model.asked(text)) == 1
+
+
+async def test_a_blocking_repeat_gets_the_same_bytes(api: Api) -> None:
+    session, key, label = await api.session(), unique("key"), unique("label")
+    first = await api.execute(session, "once", idempotency_key=key, x_correlation_id=label)
+    again = await api.execute(session, "once", idempotency_key=key, x_correlation_id=unique("another"))
+    assert again.content == first.content
+    # A repeat is part of the first request's story.
+    assert again.headers["x-correlation-id"] == label
+
+
+async def test_repeats_while_the_turn_runs_wait_for_the_same_end(api: Api, model: HeldModel) -> None:
+    session = await api.session("openai:stub-hold")
+    text, key = unique("together"), unique("key")
+    with model.held():
+        callers = [asyncio.create_task(api.execute(session, text, idempotency_key=key)) for _ in range(6)]
+        callers.append(asyncio.create_task(_last_event(api, session, text, key)))
+        await eventually(lambda: _asked(model, text))
+    replies = await asyncio.gather(*callers)
+    assert {reply.content for reply in replies[:-1]} == {replies[0].content}
+    assert replies[-1] == replies[0].json()
+    assert len(model.asked(text)) == 1
+    assert len(await api.messages(session)) == 2
+
+
+async def _last_event(api: Api, session: str, text: str, key: str) -> Any:
+    return [event async for event in api.events(session, text, idempotency_key=key)][-1].data
+
+
+async def _asked(model: HeldModel, text: str) -> bool:
+    return bool(model.asked(text))
+
+
+async def test_a_failed_turn_stays_failed(api: Api, model: HeldModel) -> None:
+    session = await api.session("openai:stub-error-400")
+    text, key = unique("failing"), unique("key")
+    for _ in range(2):
+        check_error(await api.execute(session, text, idempotency_key=key), 502, "model_error")
+    assert len(model.asked(text)) == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_the_key_with_another_body_is_refused(api: Api, form: str) -> None:
+    session, key = await api.session(), unique("key")
+    assert (await api.execute(session, "this", idempotency_key=key)).status_code == 200
+    reply = await api.execute(session, "that", idempotency_key=key, **FORMS[form])
+    check_error(reply, 422, "validation_error")
+    assert len(await api.messages(session)) == 2
+
+
+async def test_the_key_counts_per_path_and_per_caller(api: Api, as_alice: Api) -> None:
+    key = unique("key")
+    mine, other = await api.sessions(2)
+    hers = await as_alice.session()
+    replies = [
+        await api.execute(mine, "hello", idempotency_key=key),
+        await api.execute(other, "hello", idempotency_key=key),
+        await as_alice.execute(hers, "hello", idempotency_key=key),
+    ]
+    assert len({reply.json()["turn_id"] for reply in replies}) == 3
+
+
+async def test_json_and_yaml_of_the_same_meaning_are_the_same_body(api: Api) -> None:
+    session, key = await api.session(), unique("key")
+    first = await api.execute(session, "hello", idempotency_key=key)
+    headers = {"content-type": "application/yaml", "idempotency-key": key}
+    again = await api.http.post(f"/runtime/{session}/execute/", content="content:   hello\n", headers=headers)
+    assert again.content == first.content
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_repeated_creations_make_one(api: Api, event_log: EventLog, at_once: bool) -> None:
+    name = unique("made")
+    body, headers = {**configuration(), "name": name}, {"idempotency-key": name, "x-correlation-id": name}
+    for path, event in (("/sessions/", "session.created"), ("/agent/", "agent.created")):
+
+        async def create(path: str = path) -> httpx.Response:
+            return await api.http.post(path, json=body, headers=headers)
+
+        if at_once:
+            replies = await asyncio.gather(*(create() for _ in range(5)))
+        else:
+            replies = [await create() for _ in range(3)]
+        assert {reply.status_code for reply in replies} == {201}
+        assert len({reply.content for reply in replies}) == 1
+        created = count_by_subject(await event_log.read([name]), event)
+        assert list(created.values()) == [1]
+
+
+async def test_repeated_changes_and_deletions_have_one_outcome(api: Api) -> None:
+    agent = (await api.http.post("/agent/", json=configuration())).json()
+    path, headers = f"/agent/{agent['id']}/", {"idempotency-key": unique("key")}
+    change = {"system_prompt": "Be brief."}
+    first, again = [await api.http.patch(path, json=change, headers=headers) for _ in range(2)]
+    assert first.status_code == 200
+    assert again.content == first.content
+    assert (await api.http.get(f"{path}versions/")).json()["total"] == 2
+    assert [(await api.http.delete(path, headers=headers)).status_code for _ in range(2)] == [204, 204]
+    check_error(await api.http.delete(path), 404, "not_found_error")
+    session = await api.session()
+    headers = {"idempotency-key": unique("key")}
+    assert [(await api.http.delete(f"/sessions/{session}/", headers=headers)).status_code for _ in range(2)] == [
+        204,
+        204,
+    ]
+
+
+async def test_a_repeated_key_creation_never_shows_a_secret_again(api: Api) -> None:
+    headers, body = {"idempotency-key": unique("key")}, {"name": unique("key"), "scopes": ["agents:read"]}
+    first = await api.http.post("/api-keys/", json=body, headers=headers)
+    assert first.status_code == 201
+    again = await api.http.post("/api-keys/", json=body, headers=headers)
+    error = check_error(again, 409, "conflict_error")
+    assert first.json()["id"] in error["message"]
+    assert first.json()["secret"] not in again.text
+    check_error(await api.http.post("/api-keys/", json={"name": "x"}, headers=headers), 422, "validation_error")
+
+
+@pytest.mark.parametrize("key", ["", "k" * 201, "umläut".encode()])
+async def test_a_malformed_key_is_refused(api: Api, key: str | bytes) -> None:
+    session = await api.session()
+    headers = {"idempotency-key": key}
+    reply = await api.http.post(f"/runtime/{session}/execute/", json={"content": "hi"}, headers=headers)
+    check_error(reply, 400, "invalid_request_error")
+    assert await api.messages(session) == []

@@ -1,0 +1,190 @@
+"""API keys: who is let in, for how long and for what."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from tests.e2e.api import Api, check_error, configuration, new_client, unique
+from tests.e2e.conftest import Caller, make_caller
+from tests.e2e.held_model import HeldModel
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.waiting import eventually
+
+READS = ("/me/", "/agent/", "/sessions/", "/models/", "/tools/", "/api-keys/")
+
+
+async def make_key(api: Api, **fields: Any) -> dict[str, Any]:
+    reply = await api.http.post("/api-keys/", json={"name": unique("key"), **fields})
+    assert reply.status_code == 201, reply.text
+    key: dict[str, Any] = reply.json()
+    return key
+
+
+async def refused(client: httpx.AsyncClient, key: str) -> httpx.Response | None:
+    reply = await client.get("/me/", headers={"x-api-key": key})
+    return reply if reply.status_code == 401 else None
+
+
+@pytest.mark.parametrize("path", READS)
+async def test_no_key(anonymous: httpx.AsyncClient, path: str) -> None:
+    check_error(await anonymous.get(path), 401, "authentication_error")
+
+
+@pytest.mark.parametrize("key", ["", "x", "aes_" + "A" * 43, "'; --", "a" * 5000, "schlüssel".encode()])
+async def test_an_unknown_key(anonymous: httpx.AsyncClient, key: str | bytes) -> None:
+    for method, path in (("GET", "/me/"), ("POST", "/sessions/"), ("DELETE", "/sessions/x/")):
+        reply = await anonymous.request(method, path, headers={"x-api-key": key})
+        check_error(reply, 401, "authentication_error")
+
+
+async def test_a_key_in_another_place_counts_for_nothing(anonymous: httpx.AsyncClient, stack: RunningStack) -> None:
+    bearer = await anonymous.get("/me/", headers={"authorization": f"Bearer {stack.api_key}"})
+    check_error(bearer, 401, "authentication_error")
+    check_error(await anonymous.get("/me/", params={"x-api-key": stack.api_key}), 401, "authentication_error")
+
+
+async def test_a_key_from_its_creation_to_its_revocation(api: Api, anonymous: httpx.AsyncClient) -> None:
+    key = await make_key(api, scopes=["agents:read"])
+    assert key["secret"].startswith(key["prefix"])
+    listed = (await api.http.get("/api-keys/", params={"limit": 200})).text
+    assert key["id"] in listed
+    assert key["secret"] not in listed
+    used = {"x-api-key": key["secret"]}
+    assert (await anonymous.get("/me/", headers=used)).json()["scopes"] == ["agents:read"]
+    assert (await api.http.delete(f"/api-keys/{key['id']}/")).status_code == 204
+    reply = await eventually(lambda: refused(anonymous, key["secret"]), limit=10)
+    error = check_error(reply, 401, "authentication_error")
+    assert "revoked" in error["message"]
+    assert (await api.http.delete(f"/api-keys/{key['id']}/")).status_code == 204
+
+
+async def test_a_key_revoked_by_an_operator_stops_within_seconds(
+    stack: RunningStack, api: Api, anonymous: httpx.AsyncClient
+) -> None:
+    key = await make_key(api)
+    # It is in use, so the gateway remembers it.
+    assert (await anonymous.get("/me/", headers={"x-api-key": key["secret"]})).status_code == 200
+    stack.aes("keys", "revoke", key["id"])
+    await eventually(lambda: refused(anonymous, key["secret"]), limit=15)
+
+
+async def test_revocation_ends_open_streams(stack: RunningStack, api: Api, model: HeldModel) -> None:
+    key = await make_key(api)
+    session = await api.session("openai:stub-hold")
+    async with new_client(stack.base_url, key["secret"]) as client:
+        with model.held():
+            names = []
+            async for event in Api(client).events(session, "hello"):
+                names.append(event.name)
+                if event.name == "turn.started":
+                    assert (await api.http.delete(f"/api-keys/{key['id']}/")).status_code == 204
+    assert "turn.completed" not in names
+    # The turn itself goes on.
+    await eventually(lambda: _answered(api, session))
+
+
+async def _answered(api: Api, session: str) -> bool:
+    return len(await api.messages(session)) == 2
+
+
+async def test_an_expired_key(api: Api, anonymous: httpx.AsyncClient) -> None:
+    soon = (datetime.now(UTC) + timedelta(seconds=4)).isoformat()
+    key = await make_key(api, expires_at=soon)
+    assert (await anonymous.get("/me/", headers={"x-api-key": key["secret"]})).status_code == 200
+    reply = await eventually(lambda: refused(anonymous, key["secret"]), limit=20)
+    error = check_error(reply, 401, "authentication_error")
+    assert "expired" in error["message"]
+    check_error(await api.http.post(f"/api-keys/{key['id']}/rotate/", json={}), 409, "conflict_error")
+
+
+async def test_rotation_keeps_the_old_key_for_a_while(api: Api, anonymous: httpx.AsyncClient) -> None:
+    old = await make_key(api, scopes=["agents:read", "sessions:read"])
+    reply = await api.http.post(f"/api-keys/{old['id']}/rotate/", json={"grace_seconds": 60})
+    assert reply.status_code in (200, 201), reply.text
+    new = reply.json()
+    assert new["scopes"] == old["scopes"]
+    for secret in (old["secret"], new["secret"]):
+        assert (await anonymous.get("/me/", headers={"x-api-key": secret})).status_code == 200
+    check_error(await api.http.post(f"/api-keys/{old['id']}/rotate/", json={}), 409, "conflict_error")
+
+
+async def test_every_scope_opens_its_own_doors_only(stack: RunningStack, api: Api) -> None:
+    session = await api.session()
+    doors = {
+        "agents:read": ("GET", "/agent/", None, 200),
+        "agents:write": ("POST", "/agent/", configuration(), 201),
+        "sessions:read": ("GET", f"/runtime/{session}/messages/", None, 200),
+        "sessions:write": ("POST", "/sessions/", configuration(), 201),
+        "runtime:execute": ("POST", f"/runtime/{session}/execute/", {"content": "hi"}, 200),
+        "keys:read": ("GET", "/api-keys/", None, 200),
+    }
+    for held in doors:
+        key = await make_key(api, scopes=[held])
+        async with new_client(stack.base_url, key["secret"]) as client:
+            for needed, (method, path, body, status) in doors.items():
+                reply = await client.request(method, path, json=body)
+                if needed == held:
+                    assert reply.status_code == status, (held, reply.text)
+                else:
+                    error = check_error(reply, 403, "permission_error")
+                    assert needed in error["message"]
+
+
+async def test_a_key_gives_no_more_than_it_has(as_alice: Api) -> None:
+    for scopes in (["company:read"], ["agents:read", "files:write"]):
+        reply = await as_alice.http.post("/api-keys/", json={"name": "more", "scopes": scopes})
+        check_error(reply, 403, "permission_error")
+    made = await make_key(as_alice, scopes=["agents:read"])
+    assert made["scopes"] == ["agents:read"]
+
+
+async def test_keys_of_others(as_alice: Api, bob: Caller, mallory: Caller, as_bob: Api, as_mallory: Api) -> None:
+    for other, api in ((bob, as_bob), (mallory, as_mallory)):
+        assert other.key_id not in (await as_alice.http.get("/api-keys/", params={"limit": 200})).text
+        check_error(await as_alice.http.delete(f"/api-keys/{other.key_id}/"), 404, "not_found_error")
+        reply = await as_alice.http.post(f"/api-keys/{other.key_id}/rotate/", json={})
+        check_error(reply, 404, "not_found_error")
+        assert (await api.http.get("/me/")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"scopes": ["everything"]},
+        {"scopes": []},
+        {"expires_at": "2001-01-01T00:00:00Z"},
+        {"expires_at": "9999-12-31T23:59:59Z"},
+        {"expires_at": "soon"},
+        {"rate_limit": 0},
+        {"rate_limit": "many"},
+        {"name": "n" * 201},
+        {"admin": True},
+    ],
+)
+async def test_a_key_that_cannot_be(api: Api, fields: dict[str, Any]) -> None:
+    before = (await api.http.get("/api-keys/")).json()["total"]
+    check_error(await api.http.post("/api-keys/", json=fields), 422, "validation_error")
+    assert (await api.http.get("/api-keys/")).json()["total"] == before
+
+
+async def test_a_key_has_a_rate(stack: RunningStack, own_company: str) -> None:
+    made = stack.aes("users", "create", unique("carol"), "--company", own_company)
+    key = stack.aes("keys", "create", "--company", own_company, "--user", made["id"], "--rate-limit", "5")
+    async with new_client(stack.base_url, key["secret"]) as client:
+        replies = [await client.get("/me/") for _ in range(12)]
+    assert replies[0].status_code == 200
+    check_error(replies[-1], 429, "rate_limit_error")
+    assert int(replies[-1].headers["retry-after"]) >= 1
+
+
+def test_the_command_line_knows_companies_users_and_keys(stack: RunningStack) -> None:
+    company = stack.aes("companies", "create", unique("cli"))
+    caller = make_caller(stack, company["name"], "dora", "agents:read")
+    assert caller.company_id == company["id"]
+    assert company["id"] in {found["id"] for found in stack.aes("companies", "list")["companies"]}
+    assert [user["id"] for user in stack.aes("users", "list", "--company", company["id"])["users"]] == [caller.user_id]
+    new = stack.aes("keys", "rotate", caller.key_id, "--grace", "60")
+    listed = stack.aes("keys", "list", "--company", company["name"])["api_keys"]
+    assert {key["id"] for key in listed} == {caller.key_id, new["id"]}
+    assert not any("secret" in key for key in listed)

@@ -1,0 +1,176 @@
+"""Sessions, their history, correlation ids, and bodies in YAML."""
+
+import re
+
+import httpx
+import pytest
+from tests.e2e.api import Api, check_error, configuration, unique
+from tests.e2e.event_log import EventLog
+from tests.e2e.held_model import HeldModel
+
+TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+async def test_a_session_from_its_creation_to_its_end(api: Api, event_log: EventLog) -> None:
+    label = unique("session")
+    wanted = configuration(name="Teacher", system_prompt="Explain.", llm_config={"model": "openai:stub"})
+    reply = await api.http.post("/sessions/", json=wanted, headers={"x-correlation-id": label})
+    created = reply.json()
+    assert set(created) == {"success", "session_id", "config_hash"}
+    assert created["success"] is True
+    session_id = created["session_id"]
+    assert reply.headers["location"] == f"/api/v1/sessions/{session_id}/"
+    session = (await api.http.get(f"/sessions/{session_id}/")).json()
+    assert (session["session_id"], session["status"]) == (session_id, "active")
+    assert session["config_hash"] == created["config_hash"]
+    assert TIMESTAMP.fullmatch(session["created_at"])
+    assert session["agent_config"]["name"] == "Teacher"
+    listed = (await api.http.get("/sessions/", params={"limit": 200})).json()
+    assert session in listed["sessions"]
+    assert (await api.http.delete(f"/sessions/{session_id}/", headers={"x-correlation-id": label})).status_code == 204
+    check_error(await api.http.get(f"/sessions/{session_id}/"), 404, "not_found_error")
+    events = await event_log.read([label])
+    assert [(event.name, event.subject) for event in events] == [
+        ("session.created", session_id),
+        ("session.deleted", session_id),
+    ]
+
+
+async def test_the_same_configuration_has_the_same_hash_however_it_is_written(api: Api) -> None:
+    document = """
+name: Tester
+llm_config: {model: "openai:stub", temperature: 0}
+agent_type: llm_agent
+"""
+    hashes = set()
+    for media_type in ("application/yaml", "application/x-yaml", "text/yaml; charset=utf-8", "application/agent+yaml"):
+        reply = await api.http.post("/sessions/", content=document, headers={"content-type": media_type})
+        assert reply.status_code == 201, reply.text
+        hashes.add(reply.json()["config_hash"])
+    as_json = {"agent_type": "llm_agent", "llm_config": {"temperature": 0.0, "model": "openai:stub"}, "name": "Tester"}
+    hashes.add((await api.http.post("/sessions/", json=as_json)).json()["config_hash"])
+    report = (await api.http.post("/agent/validate/", json=as_json)).json()
+    assert report["valid"] is True
+    assert hashes == {report["config_hash"]}
+    other = await api.http.post("/sessions/", json={**as_json, "system_prompt": "x"})
+    assert other.json()["config_hash"] not in hashes
+
+
+async def test_a_session_that_cannot_be_is_not_made(api: Api) -> None:
+    before = (await api.http.get("/sessions/")).json()["total"]
+    for fields in ({"agent_type": "wizard"}, {"llm_config": {"model": "nobody:x"}}, {"tools": ["no_such_tool"]}):
+        reply = await api.http.post("/sessions/", json={**configuration(), **fields})
+        error = check_error(reply, 422, "validation_error")
+        assert error["details"]
+    assert (await api.http.get("/sessions/")).json()["total"] == before
+
+
+async def test_sessions_of_stored_agents(api: Api) -> None:
+    agent = (await api.http.post("/agent/", json={**configuration(), "name": unique("agent")})).json()
+    for reference in ({"agent_id": agent["id"]}, {"agent_key": agent["agent_key"]}):
+        reply = await api.http.post("/sessions/", json=reference)
+        assert reply.status_code == 201, reply.text
+        assert reply.json()["config_hash"] == agent["config_hash"]
+        session_id = reply.json()["session_id"]
+        session = (await api.http.get(f"/sessions/{session_id}/")).json()
+        assert session["agent_id"] == agent["id"]
+        assert session["agent_config"] == agent["system_config"]
+    # A session keeps its configuration when the agent goes.
+    assert (await api.http.delete(f"/agent/{agent['id']}/")).status_code == 204
+    assert (await api.execute(session_id, "hello")).status_code == 200
+    for reference in ({"agent_id": agent["id"]}, {"agent_key": agent["agent_key"]}, {"agent_id": "no id"}):
+        check_error(await api.http.post("/sessions/", json=reference), 404, "not_found_error")
+    both = {"agent_id": agent["id"], "agent_key": agent["agent_key"]}
+    check_error(await api.http.post("/sessions/", json=both), 422, "validation_error")
+
+
+async def test_the_history_in_pages(api: Api) -> None:
+    session = await api.session("openai:stub-echo")
+    for number in range(3):
+        await api.execute(session, f"message {number}")
+    path = f"/runtime/{session}/messages/"
+    whole = (await api.http.get(path)).json()
+    assert set(whole) == {"messages", "total", "has_more"}
+    assert (whole["total"], whole["has_more"]) == (6, False)
+    contents = [message["content"] for message in whole["messages"]]
+    assert contents == [text for n in range(3) for text in (f"message {n}", f"You said: message {n}")]
+    stamps = [message["timestamp"] for message in whole["messages"]]
+    assert all(map(TIMESTAMP.fullmatch, stamps))
+    assert stamps == sorted(stamps)
+    page = (await api.http.get(path, params={"limit": 4, "offset": 1})).json()
+    assert (page["messages"], page["total"], page["has_more"]) == (whole["messages"][1:5], 6, True)
+    last = (await api.http.get(path, params={"limit": 4, "offset": 2})).json()
+    assert (last["messages"], last["has_more"]) == (whole["messages"][2:], False)
+    beyond = (await api.http.get(path, params={"offset": 600})).json()
+    assert beyond == {"messages": [], "total": 6, "has_more": False}
+
+
+async def test_blocks_of_text_and_images(api: Api) -> None:
+    session = await api.session("openai:stub-echo")
+    blocks = [
+        {"type": "text", "text": "one"},
+        {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+        {"type": "text", "text": "two"},
+    ]
+    assert (await api.execute(session, blocks)).status_code == 200
+    question = (await api.messages(session))[0]
+    assert question["content"].split() == ["one", "two"]
+    assert question["content_blocks"] == blocks
+
+
+@pytest.mark.parametrize("place", ["body", "header", "both", "none"])
+async def test_the_correlation_id_comes_back(api: Api, event_log: EventLog, place: str) -> None:
+    session = await api.session()
+    in_body, in_header = unique("Body_1.2:3"), unique("header")
+    body, headers = {"content": "hello"}, {}
+    if place in ("body", "both"):
+        body["correlation_id"] = in_body
+    if place in ("header", "both"):
+        headers["x-correlation-id"] = in_header
+    reply = await api.http.post(f"/runtime/{session}/execute/", json=body, headers=headers)
+    label = reply.json()["correlation_id"]
+    expected = {"body": in_body, "both": in_body, "header": in_header, "none": label}[place]
+    assert label == reply.headers["x-correlation-id"] == expected
+    events = await event_log.ended([label])
+    assert {event.subject for event in events} == {reply.json()["turn_id"]}
+
+
+async def test_one_correlation_id_may_be_used_many_times(api: Api) -> None:
+    label = unique("shared")
+    sessions = await api.sessions(3, "openai:stub-echo")
+    replies = [await api.execute(session, f"to {session}", x_correlation_id=label) for session in sessions]
+    assert [reply.json()["response"]["content"] for reply in replies] == [f"You said: to {s}" for s in sessions]
+
+
+async def test_what_agents_can_be_built_from(api: Api) -> None:
+    tools = (await api.http.get("/tools/")).json()["tools"]
+    assert {"calculator", "current_time", "http_get"} <= {tool["name"] for tool in tools}
+    models = await api.http.get("/models/")
+    assert models.status_code == 200
+    assert "builtin:extractive" in models.text
+    assert "sk-of-the-tests" not in models.text
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+async def test_http_get_does_not_reach_this_machine(api: Api, model: HeldModel, host: str) -> None:
+    """Also when the operator allows the name: what is behind it is no public address."""
+    session = await api.session("openai:stub-fetch", tools=["http_get"])
+    address = model.base_url.replace("127.0.0.1", host)
+    reply = await api.execute(session, address)
+    (call,) = reply.json()["response"]["tool_calls"]
+    assert (call["name"], call["arguments"], call["status"]) == ("http_get", {"url": address}, "failed")
+    assert "not public" in call["output"]
+    assert model.visits == 0
+
+
+async def test_public_pages_need_no_key(anonymous: httpx.AsyncClient) -> None:
+    for path, media_type in {
+        "/docs/": "text/html",
+        "/openapi.json": "application/json",
+        "/asyncapi.json": "application/json",
+    }.items():
+        reply = await anonymous.get(path)
+        assert reply.status_code == 200
+        assert reply.headers["content-type"].startswith(media_type)
+        if media_type == "text/html":
+            assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", reply.text)
