@@ -156,11 +156,11 @@ class Node:
         self.database.down = True
         for task in self._tasks:
             task.cancel()
-        for turn_id in self.worker.engine.held:
-            self.worker.engine.stop(turn_id)
+        self.worker.engine.abandon()
 
     async def close(self) -> None:
-        for task in [*self._tasks, *self.worker.engine._tasks()]:
+        self.worker.engine.abandon()
+        for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.database.close()

@@ -60,6 +60,7 @@ class TurnEngine:
         self.on_release: Callable[[], None] = _nothing
         self._running: dict[str, _Running] = {}
         self._draining = False
+        self._abandoned = False
 
     @property
     def held(self) -> dict[str, int]:
@@ -102,8 +103,15 @@ class TurnEngine:
             self.stop(turn_id, EndingKind.HANDED_BACK)
         if tasks := self._tasks():
             await asyncio.wait(tasks, timeout=grace)
+        self.abandon()
         if left:
             _log.info("turns.handed_back", turns=len(left))
+
+    def abandon(self) -> None:
+        """Stop everything where it is and say nothing, as a crash does: the leases run out."""
+        self._draining = self._abandoned = True
+        for task in self._tasks():
+            task.cancel()
 
     def _tasks(self) -> list[asyncio.Task[None]]:
         return [running.task for running in self._running.values() if running.task is not None]
@@ -136,6 +144,8 @@ class TurnEngine:
         try:
             ending = await self._execute.run(running.turn, running.question)
         except asyncio.CancelledError:
+            if self._abandoned:
+                raise
             return Ending(running.turn, running.stop)
         return ending or Ending(running.turn, EndingKind.RELEASED)
 
