@@ -21,14 +21,11 @@ from services.runtime.adapters.postgres.session_reads import PostgresSessionRead
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.adapters.postgres.steps import PostgresSteps
 from services.runtime.adapters.postgres.takeover import PostgresTakeover
-from services.runtime.adapters.tools.calculator import Calculator
-from services.runtime.adapters.tools.current_time import CurrentTime
-from services.runtime.adapters.tools.http_get import HttpGet
+from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.domain.agent_ports import AgentLoop
 from services.runtime.domain.intake import Backlog, IntakePolicy
 from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.ports import DeltaSink
-from services.runtime.domain.tools import Toolbox
 from services.runtime.entrypoints.commands import RuntimeCommands
 from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.sessions import sessions_router
@@ -129,7 +126,7 @@ def build(settings: RuntimeSettings) -> Service:
     service = Service("runtime", settings, migrations=MIGRATIONS)
     http = new_session()
     models = model_providers(os.environ, http, builtin_delay=settings.builtin_model_delay_seconds)
-    toolbox = Toolbox(Calculator(), CurrentTime(), HttpGet(settings.http_get_hosts.split(",")))
+    toolbox = builtin_tools(settings.http_get_hosts.split(","))
     deltas = BusDeltas(service.producer, source=service.source)
     worker = build_worker(settings, service.database, service.outbox, RunAgent(models, toolbox), models, deltas)
     reads = PostgresSessionReads(service.database)
