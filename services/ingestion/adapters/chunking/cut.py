@@ -1,0 +1,132 @@
+"""Cuts parsed documents into chunks by each of the strategies."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from libs.contracts.api.knowledge import ChunkingStrategy
+from services.ingestion.adapters.chunking.markdown import markdown_spans
+from services.ingestion.adapters.chunking.spans import Cutter, Span
+from services.ingestion.adapters.chunking.units import PASSAGE_GAP, SENTENCE_GAP, Units
+from services.ingestion.domain.chunking import ChunkIds
+from services.ingestion.domain.documents import Chunk, ParsedDocument, Segment
+
+# No index or model takes passages of any length, whatever a sentence or page without an end makes of them.
+LONGEST_PASSAGE = 200_000
+_LINE_END = re.compile("\n")
+_NOWHERE = re.compile(r"(?!)")
+_WITHIN_PARAGRAPH = ("\n", ". ", " ")
+_WITHIN_SENTENCE = (" ",)
+
+
+def cut(document: ParsedDocument, strategy: ChunkingStrategy, source: str) -> list[Chunk]:
+    """See the Chunker port."""
+    text = document.text
+    ids = ChunkIds(source, strategy)
+    places = _Places(document.segments)
+    chunks: list[Chunk] = []
+    last = (-1, -1)
+    for start, end in _bounded(_trimmed(text, _spans(document, strategy)), text):
+        # A passage within the one before is what an overlap leaves of blank text.
+        if start >= end or (start >= last[0] and end <= last[1]):
+            continue
+        last = (start, end)
+        page, row = places.of(start)
+        index = len(chunks)
+        chunks.append(Chunk(ids.of(index), index, text[start:end], start, end, page, row))
+    return chunks
+
+
+def _spans(document: ParsedDocument, settings: ChunkingStrategy) -> Iterator[Span]:
+    text = document.text
+    whole = (0, len(text))
+    if settings.strategy == "markdown":
+        return markdown_spans(document, settings)
+    cutter = Cutter(text, Units(document, settings.split_by), settings.chunk_size, settings.chunk_overlap)
+    separators = settings.recursive_separators
+    match settings.strategy:
+        case "fixed_size":
+            return cutter.windows(whole)
+        case "sentence":
+            return cutter.packed(_within(cutter, _after(SENTENCE_GAP, text), _WITHIN_SENTENCE))
+        case "paragraph":
+            return cutter.packed(_within(cutter, _after(PASSAGE_GAP, text), _WITHIN_PARAGRAPH))
+        case "page":
+            return _each(cutter, _parts(document, "page"), separators)
+        case "row":
+            return _each(cutter, _parts(document, "row"), separators)
+        case _:
+            return cutter.packed(cutter.pieces(whole, separators))
+
+
+def _within(cutter: Cutter, spans: Iterable[Span], separators: tuple[str, ...]) -> Iterator[Span]:
+    for span in spans:
+        yield from cutter.pieces(span, separators)
+
+
+def _each(cutter: Cutter, parts: Iterable[Span], separators: list[str]) -> Iterator[Span]:
+    for part in parts:
+        yield from cutter.packed(cutter.pieces(part, separators))
+
+
+def _after(gaps: re.Pattern[str], text: str) -> Iterator[Span]:
+    """The spans that end with each of the gaps; together they are the whole text."""
+    start = 0
+    for gap in gaps.finditer(text):
+        if gap.end() > start:
+            yield start, gap.end()
+            start = gap.end()
+    if start < len(text):
+        yield start, len(text)
+
+
+def _parts(document: ParsedDocument, kind: str) -> Iterator[Span]:
+    """Pages or rows. A document without them is one page, and each of its lines a row."""
+    numbered = [s for s in document.segments if (s.page if kind == "page" else s.row) is not None]
+    if not numbered:
+        yield from _after(_LINE_END if kind == "row" else _NOWHERE, document.text)
+        return
+    start = numbered[0].text_start
+    for segment, following in zip(numbered, [*numbered[1:], None], strict=True):
+        if kind == "row" or following is None or following.page != segment.page:
+            yield start, segment.text_end
+            start = following.text_start if following else start
+
+
+def _trimmed(text: str, spans: Iterable[Span]) -> Iterator[Span]:
+    for start, end in spans:
+        while start < end and text[start].isspace():
+            start += 1
+        while end > start and text[end - 1].isspace():
+            end -= 1
+        if start < end:
+            yield start, end
+
+
+def _bounded(spans: Iterable[Span], text: str) -> Iterator[Span]:
+    for start, end in spans:
+        while end - start > LONGEST_PASSAGE:
+            gap = text.rfind(" ", start + LONGEST_PASSAGE // 2, start + LONGEST_PASSAGE)
+            stop = gap if gap > 0 else start + LONGEST_PASSAGE
+            yield start, stop
+            start = stop
+        yield start, end
+
+
+class _Places:
+    """Finds the page and row in which a character lies."""
+
+    def __init__(self, segments: tuple[Segment, ...]) -> None:
+        self._segments = segments
+        self._starts = [segment.text_start for segment in segments]
+
+    def of(self, position: int) -> tuple[int | None, int | None]:
+        if not self._segments:
+            return None, None
+        index = bisect_right(self._starts, position) - 1
+        # Text before the first segment, and titles between segments, belong to what follows them.
+        if index < 0 or (position >= self._segments[index].text_end and index + 1 < len(self._segments)):
+            index += 1
+        return self._segments[index].page, self._segments[index].row

@@ -1,0 +1,42 @@
+"""Reads JSON: arrays of objects as tables, anything else as indented text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing.tables import TableText
+from services.ingestion.domain.documents import ParsedDocument
+from services.ingestion.domain.parsing import Unparsable
+
+
+def from_json(text: str, limits: Limits) -> ParsedDocument:
+    value = _value(text)
+    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        table = TableText(limits)
+        for number, item in enumerate(value, 1):
+            table.row(", ".join(f"{key}: {_cell(cell)}" for key, cell in item.items() if cell is not None), number)
+        return table.document()
+    return ParsedDocument(
+        orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() if value not in (None, {}, []) else ""
+    )
+
+
+def _value(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        lines = [line for line in text.splitlines() if line.strip()]
+        try:
+            if len(lines) > 1:
+                return [orjson.loads(line) for line in lines]
+        except orjson.JSONDecodeError:
+            pass
+        raise Unparsable("damaged", f"The file is not valid JSON: {error}.") from None
+
+
+def _cell(value: Any) -> str:
+    return " ".join(value.split()) if isinstance(value, str) else orjson.dumps(value).decode()

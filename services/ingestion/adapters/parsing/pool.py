@@ -1,0 +1,136 @@
+"""Parses and chunks in processes of their own, so that a poisonous file costs one process and not the service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from libs.contracts.api.knowledge import ChunkingStrategy
+from libs.contracts.errors import ServiceUnavailable
+from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing.process import ParsingProcess, ProcessDied
+from services.ingestion.domain.documents import Chunk, ParsedDocument
+from services.ingestion.domain.parsing import Unparsable
+
+_log = structlog.get_logger(__name__)
+_JOBS_PER_PROCESS = 1000
+_ATTEMPTS = 2
+_FULL = 0.5
+
+
+class ParsingPool:
+    """A Parser and a Chunker. At most `size` jobs run at once, the others wait; processes start when first needed.
+
+    Cancelling a call ends the process that works on it.
+    """
+
+    def __init__(self, size: int, limits: Limits) -> None:
+        self._limits = limits
+        self._places: asyncio.Queue[ParsingProcess | None] = asyncio.Queue()
+        for _ in range(size):
+            self._places.put_nowait(None)
+        self._processes: set[ParsingProcess] = set()
+        self._closed = False
+
+    async def parse(self, path: Path, name: str, content_type: str) -> ParsedDocument:
+        _, stored = await self._run(_job(path, name, content_type))
+        return ParsedDocument.from_bytes(stored)
+
+    async def chunk(self, document: ParsedDocument, strategy: ChunkingStrategy, source: str) -> Sequence[Chunk]:
+        head, _ = await self._run(_job(strategy=strategy, source=source), document.to_bytes())
+        return _chunks(document, head)
+
+    async def parse_and_chunk(
+        self, path: Path, name: str, content_type: str, strategy: ChunkingStrategy, source: str
+    ) -> tuple[ParsedDocument, Sequence[Chunk]]:
+        head, stored = await self._run(_job(path, name, content_type, strategy, source))
+        document = ParsedDocument.from_bytes(stored)
+        return document, _chunks(document, head)
+
+    async def close(self) -> None:
+        """Ends all processes; calls under way raise ServiceUnavailable."""
+        self._closed = True
+        await asyncio.gather(*(process.kill() for process in tuple(self._processes)))
+        self._processes.clear()
+
+    async def _run(self, job: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                head, stored = await self._attempt(job, body)
+            except ProcessDied as died:
+                if self._closed:
+                    raise _closed() from None
+                _log.warning("parsing_process.died", attempt=attempt, reason=str(died))
+                continue
+            if "code" in head:
+                raise Unparsable(head["code"], head["message"], retryable=head["retryable"])
+            return head, stored
+        raise Unparsable("crashed", "The file makes the parser crash.")
+
+    async def _attempt(self, job: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+        process = await self._places.get()
+        try:
+            if process is None or not process.alive:
+                process = await self._replace(process)
+            head, stored = await process.call(job, body)
+            if head.get("code") == "memory":
+                raise process.out_of_memory()
+        except BaseException:
+            await self._discard(process)
+            self._places.put_nowait(None)
+            raise
+        if process.jobs >= _JOBS_PER_PROCESS or process.memory() > _FULL * self._limits.memory_bytes:
+            await self._discard(process)
+            process = None
+        self._places.put_nowait(process)
+        return head, stored
+
+    async def _replace(self, old: ParsingProcess | None) -> ParsingProcess:
+        if self._closed:
+            raise _closed()
+        await self._discard(old)
+        process = await ParsingProcess.start(self._limits)
+        self._processes.add(process)
+        return process
+
+    async def _discard(self, process: ParsingProcess | None) -> None:
+        if process is not None and process in self._processes:
+            self._processes.remove(process)
+            await process.kill()
+
+
+def parsing_pool(size: int, timeout_seconds: float, memory_bytes: int) -> ParsingPool:
+    """`timeout_seconds` of wall time and `memory_bytes` for each file."""
+    return ParsingPool(size, Limits(timeout_seconds=timeout_seconds, memory_bytes=memory_bytes))
+
+
+def _closed() -> ServiceUnavailable:
+    return ServiceUnavailable("Documents are no longer parsed here, the service is stopping.")
+
+
+def _job(
+    path: Path | None = None,
+    name: str = "",
+    content_type: str = "",
+    strategy: ChunkingStrategy | None = None,
+    source: str = "",
+) -> dict[str, Any]:
+    return {
+        "path": str(path.absolute()) if path else None,
+        "name": name,
+        "content_type": content_type,
+        "strategy": strategy.model_dump() if strategy else None,
+        "source": source,
+    }
+
+
+def _chunks(document: ParsedDocument, head: dict[str, Any]) -> list[Chunk]:
+    text = document.text
+    return [
+        Chunk(chunk_id, index, text[start:end], start, end, page, row)
+        for index, (chunk_id, start, end, page, row) in enumerate(head["chunks"])
+    ]

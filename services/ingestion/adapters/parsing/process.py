@@ -1,0 +1,147 @@
+"""One parsing process as its parent sees it: started, given jobs, watched, killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+from dataclasses import asdict
+from typing import IO, Any
+
+import psutil
+
+from libs.contracts.errors import ServiceUnavailable
+from services.ingestion.adapters.parsing import frames
+from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.domain.parsing import Unparsable
+
+_WATCH_SECONDS = 0.1
+_START_SECONDS = 60.0
+_BUFFER = 1024**2
+_MODULE = "services.ingestion.adapters.parsing.worker"
+# Nothing else of the environment: a process that opens strangers' documents gets no keys and no addresses.
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TESSDATA_PREFIX", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+_SINGLE_THREADED = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1", "MALLOC_ARENA_MAX": "2"}
+
+
+class ProcessDied(Exception):
+    """The process ended in the middle of a job, for another reason than its limits."""
+
+
+class ParsingProcess:
+    def __init__(self, process: asyncio.subprocess.Process, errors: IO[bytes], limits: Limits) -> None:
+        self._process = process
+        self._errors = errors
+        self._limits = limits
+        self._usage = psutil.Process(process.pid)
+        self._outgrown = False
+        self.jobs = 0
+
+    @classmethod
+    async def start(cls, limits: Limits) -> ParsingProcess:
+        """Raises ServiceUnavailable when it does not come up, which is no fault of any file."""
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            _MODULE,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+            limit=_BUFFER,
+            env=_environment(),
+            # A group of its own: an interrupt at the terminal is for the service, which ends its processes itself.
+            start_new_session=True,
+        )
+        started = cls(process, errors, limits)
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await started._exchange(asdict(limits), b"")
+        except (TimeoutError, EOFError, OSError):
+            reason = started._last_words()
+            await started.kill()
+            raise ServiceUnavailable(f"A parsing process did not start: {reason}") from None
+        except BaseException:
+            await started.kill()
+            raise
+        return started
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    def memory(self) -> int:
+        """Bytes it occupies; 0 when it has ended."""
+        try:
+            return int(self._usage.memory_info().rss)
+        except psutil.Error:
+            return 0
+
+    async def call(self, job: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+        """Raises Unparsable when the limits are exceeded, and ProcessDied; the process is of no use afterwards, nor
+        after a cancellation."""
+        self.jobs += 1
+        watch = asyncio.create_task(self._watch())
+        try:
+            async with asyncio.timeout(self._limits.timeout_seconds):
+                return await self._exchange(job, body)
+        except TimeoutError:
+            seconds = f"{self._limits.timeout_seconds:g}"
+            raise Unparsable(
+                "timeout", f"Reading the file takes more than {seconds} seconds.", retryable=True
+            ) from None
+        except (EOFError, OSError):
+            await self._process.wait()
+            if self._outgrown or "memory allocation" in self._last_words():
+                raise self.out_of_memory() from None
+            raise ProcessDied(f"a parsing process ended with {self._process.returncode}") from None
+        finally:
+            watch.cancel()
+
+    def out_of_memory(self) -> Unparsable:
+        return Unparsable(
+            "memory", f"Reading the file takes more than {self._limits.memory_bytes // 1024**2:,} MB of memory."
+        )
+
+    async def kill(self) -> None:
+        """It and what it started; returns when it is gone."""
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        await self._process.wait()
+        if self._process.stdin:
+            self._process.stdin.close()
+        self._errors.close()
+
+    async def _exchange(self, head: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.writelines(frames.pack(head, body))
+        await stdin.drain()
+        return await frames.receive(stdout)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            if self.memory() > self._limits.memory_bytes:
+                self._outgrown = True
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.kill()
+                return
+
+    def _last_words(self) -> str:
+        self._errors.seek(max(self._errors.seek(0, os.SEEK_END) - 2000, 0))
+        return self._errors.read().decode(errors="replace")
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return kept | _SINGLE_THREADED | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -1,0 +1,107 @@
+"""Reads one file into a document: decides how, and refuses what has no text or too much of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from services.ingestion.adapters.parsing import extraction
+from services.ingestion.adapters.parsing.containers import check_package
+from services.ingestion.adapters.parsing.encodings import decode
+from services.ingestion.adapters.parsing.json_text import from_json
+from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing.tables import from_csv, too_much_text
+from services.ingestion.domain.documents import ParsedDocument, Segment
+from services.ingestion.domain.parsing import Unparsable
+
+_MIME_TYPES: Final = {
+    ".pdf": "application/pdf",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".doc": "application/msword",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".xls": "application/vnd.ms-excel",
+    ".txt": "text/plain",
+    ".md": "text/markdown",
+    ".html": "text/html",
+    ".csv": "text/csv",
+    ".json": "application/json",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".webp": "image/webp",
+    ".gif": "image/gif",
+    ".bmp": "image/bmp",
+}
+_ALIASES: Final = {".htm": ".html", ".markdown": ".md", ".text": ".txt"}
+_EXTENSIONS: Final = {mime_type: extension for extension, mime_type in _MIME_TYPES.items()}
+
+
+def read_file(path: Path, name: str, content_type: str, limits: Limits) -> ParsedDocument:
+    """Raises Unparsable."""
+    if path.stat().st_size == 0:
+        raise Unparsable("empty", "The file is empty.")
+    document = _read(path, _extension(name, content_type), limits)
+    if len(document.text) > limits.text_characters:
+        raise too_much_text(limits)
+    if not document.text.strip():
+        raise Unparsable("empty", "The file holds no text.")
+    return document
+
+
+def _extension(name: str, content_type: str) -> str:
+    extension = Path(name).suffix.lower()
+    extension = _ALIASES.get(extension, extension)
+    if extension in _MIME_TYPES:
+        return extension
+    by_type = _EXTENSIONS.get(content_type.partition(";")[0].strip().lower())
+    if by_type is None:
+        raise Unparsable("unsupported", f"Files of the type {extension or content_type!r} cannot be read.")
+    return by_type
+
+
+def _read(path: Path, extension: str, limits: Limits) -> ParsedDocument:
+    mime_type = _MIME_TYPES[extension]
+    match extension:
+        case ".pdf":
+            return extraction.pdf(path)
+        case ".docx":
+            check_package(path, limits)
+            return extraction.word(path, mime_type)
+        case ".doc":
+            return extraction.office(path, mime_type)
+        case ".xlsx":
+            check_package(path, limits)
+            return extraction.workbook(path, mime_type, limits)
+        case ".xls":
+            return extraction.workbook(path, mime_type, limits)
+        case ".txt" | ".md" | ".html" | ".csv" | ".json":
+            return _text(decode(path.read_bytes(), declares=extension == ".html"), extension, limits)
+        case _:
+            return extraction.image(path, mime_type)
+
+
+def _text(text: str, extension: str, limits: Limits) -> ParsedDocument:
+    if len(text) > limits.text_characters:
+        raise too_much_text(limits)
+    if not text.strip():
+        raise Unparsable("empty", "The file holds no text.")
+    match extension:
+        case ".html":
+            return extraction.html(text)
+        case ".csv":
+            return from_csv(text, limits)
+        case ".json":
+            return from_json(text, limits)
+        case _:
+            return ParsedDocument(text, _printed_pages(text))
+
+
+def _printed_pages(text: str) -> tuple[Segment, ...]:
+    """Plain text made for printers separates its pages by form feeds."""
+    if "\f" not in text:
+        return ()
+    segments, start = [], 0
+    for page, content in enumerate(text.split("\f"), 1):
+        segments.append(Segment(start, start + len(content), page))
+        start += len(content) + 1
+    return tuple(segments)

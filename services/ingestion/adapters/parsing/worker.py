@@ -1,0 +1,85 @@
+"""The parsing process: takes jobs from its standard input, answers on its standard output, ends with its parent."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from libs.contracts.api.knowledge import ChunkingStrategy
+from services.ingestion.adapters.chunking.cut import cut
+from services.ingestion.adapters.parsing import frames
+from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing.reader import read_file
+from services.ingestion.domain.documents import ParsedDocument
+from services.ingestion.domain.parsing import Unparsable
+
+# Above what the parent tolerates, for what grows too fast for its watch; code and stacks are counted in here too.
+_MEMORY_SLACK = 512 * 1024**2
+_GRACE_SECONDS = 5
+
+
+def main() -> None:
+    requests, answers = sys.stdin.buffer, _own_output()
+    limits = Limits(**frames.expect(requests))
+    import kreuzberg  # noqa: F401 - loaded before the first job, whose time is limited
+
+    _confine(limits)
+    frames.write(answers, {"ready": True})
+    while (frame := frames.read(requests)) is not None:
+        # Also ends a process stuck in a file whose parent is gone: nobody else would.
+        signal.alarm(int(limits.timeout_seconds) + _GRACE_SECONDS)
+        _answer(answers, *frame, limits)
+        signal.alarm(0)
+
+
+def _own_output() -> BinaryIO:
+    """Whatever a library prints goes to the standard error and not between the answers."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return answers
+
+
+def _confine(limits: Limits) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        data = limits.memory_bytes + _MEMORY_SLACK
+        resource.setrlimit(resource.RLIMIT_DATA, (data, data))
+
+
+def _answer(answers: BinaryIO, job: dict[str, Any], body: bytes, limits: Limits) -> None:
+    try:
+        head, document = _work(job, body, limits)
+    except Unparsable as error:
+        head, document = {"code": error.code, "message": error.message, "retryable": error.retryable}, b""
+    except MemoryError:
+        head, document = {"code": "memory", "message": "", "retryable": True}, b""
+    except BaseException as error:
+        # A panic of the extension is no Exception; it must cost this file only.
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            raise
+        message = f"The file made the parser fail ({type(error).__name__}: {error})."[:500]
+        head, document = {"code": "damaged", "message": message, "retryable": False}, b""
+    frames.write(answers, head, document)
+
+
+def _work(job: dict[str, Any], body: bytes, limits: Limits) -> tuple[dict[str, Any], bytes]:
+    path = job.get("path")
+    if path is None:
+        document, stored = ParsedDocument.from_bytes(body), b""
+    else:
+        document = read_file(Path(path), job["name"], job["content_type"], limits)
+        stored = document.to_bytes()
+    if job["strategy"] is None:
+        return {"chunks": []}, stored
+    chunks = cut(document, ChunkingStrategy(**job["strategy"]), job["source"])
+    return {"chunks": [(c.id, c.start, c.end, c.page, c.row) for c in chunks]}, stored
+
+
+if __name__ == "__main__":
+    main()

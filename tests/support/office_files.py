@@ -1,0 +1,208 @@
+"""Makes small PDF, Word and Excel files from text, without any library: what a parser reads, and no more."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+from collections.abc import Iterable, Sequence
+from xml.sax.saxutils import escape
+
+_XML = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+
+
+def pdf(pages: Sequence[str], *, encrypted: bool = False) -> bytes:
+    """Lines of Latin-1 text. An encrypted one cannot be opened without a password that nobody knows."""
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
+    kids = []
+    for page in pages:
+        lines = b" ".join(b"(" + _literal(line) + b") Tj T*" for line in page.split("\n"))
+        stream = b"BT /F1 12 Tf 50 750 Td 14 TL " + lines + b" ET"
+        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
+        objects.append(
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R"
+            b" /Resources << /Font << /F1 3 0 R >> >> >>" % len(objects)
+        )
+        kids.append(b"%d 0 R" % len(objects))
+    objects[1] = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(kids), b" ".join(kids))
+    trailer = b""
+    if encrypted:
+        objects.append(b"<< /Filter /Standard /V 1 /R 2 /O <%s> /U <%s> /P -4 >>" % (b"41" * 32, b"42" * 32))
+        trailer = b" /Encrypt %d 0 R /ID [<%s> <%s>]" % (len(objects), b"0f" * 16, b"0f" * 16)
+    return _numbered(objects, trailer)
+
+
+def _literal(line: str) -> bytes:
+    return line.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)").encode("latin-1")
+
+
+def _numbered(objects: Sequence[bytes], trailer: bytes) -> bytes:
+    out = bytearray(b"%PDF-1.4\n")
+    offsets = []
+    for number, content in enumerate(objects, 1):
+        offsets.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    table = len(out)
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    out += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    out += b"trailer << /Size %d /Root 1 0 R%s >>\n" % (len(objects) + 1, trailer)
+    return bytes(out + b"startxref\n%d\n%%%%EOF\n" % table)
+
+
+def docx(paragraphs: Sequence[str], *, bomb_bytes: int = 0) -> bytes:
+    """A paragraph that begins with "# " is a heading. A bomb unpacks to that many bytes more."""
+    body = "".join(_paragraph(text) for text in paragraphs)
+    document = f'{_XML}<w:document xmlns:w="{_WORD}"><w:body>{body}'
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as package:
+        main = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+        _frame(package, "word/document.xml", {"/word/document.xml": main})
+        with package.open("word/document.xml", "w") as part:
+            part.write(document.encode())
+            block = b"<w:p/>" * 100_000
+            for _ in range(bomb_bytes // len(block)):
+                part.write(block)
+            part.write(b"</w:body></w:document>")
+    return packed.getvalue()
+
+
+def _paragraph(text: str) -> str:
+    heading = '<w:pPr><w:pStyle w:val="Heading1"/></w:pPr>' if text.startswith("# ") else ""
+    return f"<w:p>{heading}<w:r><w:t>{escape(text.removeprefix('# '))}</w:t></w:r></w:p>"
+
+
+def xlsx(sheets: dict[str, Iterable[Sequence[str | float]]]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as package:
+        kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+        types = {"/xl/workbook.xml": f"{kind}.sheet.main+xml"}
+        types |= {f"/xl/worksheets/sheet{number}.xml": f"{kind}.worksheet+xml" for number in range(1, len(sheets) + 1)}
+        _frame(package, "xl/workbook.xml", types)
+        names, links = "", ""
+        for number, (name, rows) in enumerate(sheets.items(), 1):
+            names += f'<sheet name="{escape(name)}" sheetId="{number}" r:id="rId{number}"/>'
+            links += (
+                f'<Relationship Id="rId{number}" Type="{_OFFICE}/worksheet" Target="worksheets/sheet{number}.xml"/>'
+            )
+            with package.open(f"xl/worksheets/sheet{number}.xml", "w") as part:
+                part.write(f'{_XML}<worksheet xmlns="{_SHEET}"><sheetData>'.encode())
+                for row_number, cells in enumerate(rows, 1):
+                    part.write(f'<row r="{row_number}">{"".join(map(_cell, cells))}</row>'.encode())
+                part.write(b"</sheetData></worksheet>")
+        workbook = f'{_XML}<workbook xmlns="{_SHEET}" xmlns:r="{_OFFICE}"><sheets>{names}</sheets></workbook>'
+        package.writestr("xl/workbook.xml", workbook)
+        package.writestr(
+            "xl/_rels/workbook.xml.rels",
+            f'{_XML}<Relationships xmlns="{_PACKAGE}/relationships">{links}</Relationships>',
+        )
+    return packed.getvalue()
+
+
+def _cell(value: str | float) -> str:
+    if isinstance(value, str):
+        return f'<c t="inlineStr"><is><t>{escape(value)}</t></is></c>'
+    return f"<c><v>{value}</v></c>"
+
+
+def _frame(package: zipfile.ZipFile, main: str, types: dict[str, str]) -> None:
+    overrides = "".join(f'<Override PartName="{part}" ContentType="{kind}"/>' for part, kind in types.items())
+    relations = "application/vnd.openxmlformats-package.relationships+xml"
+    package.writestr(
+        "[Content_Types].xml",
+        f'{_XML}<Types xmlns="{_PACKAGE}/content-types"><Default Extension="rels" ContentType="{relations}"/>'
+        f'<Default Extension="xml" ContentType="application/xml"/>{overrides}</Types>',
+    )
+    package.writestr(
+        "_rels/.rels",
+        f'{_XML}<Relationships xmlns="{_PACKAGE}/relationships">'
+        f'<Relationship Id="rId1" Type="{_OFFICE}/officeDocument" Target="{main}"/></Relationships>',
+    )
+
+
+def doc(text: str) -> bytes:
+    """Word 97."""
+    body = text.replace("\n", "\r").encode("cp1252")
+    start = 2048
+    pieces = struct.pack("<II", 0, len(body)) + struct.pack("<HIH", 0, start * 2 | 1 << 30, 0)
+    table = b"\x02" + struct.pack("<I", len(pieces)) + pieces
+    information = bytearray(start)
+    struct.pack_into("<HHHHHH", information, 0, 0xA5EC, 0x00C1, 0, 0x0409, 0, 0x0200)
+    struct.pack_into("<HH", information, 0x1C, 0, 0)
+    struct.pack_into("<H", information, 0x20, 0x000E)
+    struct.pack_into("<H", information, 0x3E, 0x0016)
+    struct.pack_into("<I", information, 0x4C, len(body))
+    struct.pack_into("<H", information, 0x98, 0x005D)
+    struct.pack_into("<II", information, 0x01A2, 0, len(table))
+    return _compound({"WordDocument": bytes(information) + body, "1Table": table})
+
+
+def xls(rows: Sequence[Sequence[str | float]]) -> bytes:
+    """Excel 97, one sheet."""
+
+    def record(kind: int, content: bytes) -> bytes:
+        return struct.pack("<HH", kind, len(content)) + content
+
+    def begin(kind: int) -> bytes:
+        return record(0x0809, struct.pack("<HHHHII", 0x0600, kind, 0x0DBB, 0x07CC, 0, 6))
+
+    end = record(0x000A, b"")
+    name = b"Sheet1"
+    sheet = b""
+    for row, cells in enumerate(rows):
+        for column, value in enumerate(cells):
+            place = struct.pack("<HHH", row, column, 0)
+            if isinstance(value, str):
+                sheet += record(0x0204, place + struct.pack("<HB", len(value), 1) + value.encode("utf-16-le"))
+            else:
+                sheet += record(0x0203, place + struct.pack("<d", value))
+
+    def bound(offset: int) -> bytes:
+        return record(0x0085, struct.pack("<IBBBB", offset, 0, 0, len(name), 0) + name)
+
+    globals_size = len(begin(5)) + len(bound(0)) + len(end)
+    return _compound({"Workbook": begin(5) + bound(globals_size) + end + begin(0x10) + sheet + end})
+
+
+def _compound(streams: dict[str, bytes]) -> bytes:
+    """An OLE container; streams are padded beyond 4 KiB, where they need no second kind of table."""
+    free, last = 0xFFFFFFFF, 0xFFFFFFFE
+    sectors: list[bytes] = []
+    chain: list[int] = []
+
+    def store(content: bytes) -> int:
+        count = -(-len(content) // 512)
+        first = len(sectors)
+        sectors.extend(content[i * 512 : (i + 1) * 512].ljust(512, b"\0") for i in range(count))
+        chain.extend([*range(first + 1, first + count), last])
+        return first
+
+    ordered = sorted(streams.items(), key=lambda stream: (len(stream[0]), stream[0]))
+    placed = {name: (store(content.ljust(4096, b"\0")), max(len(content), 4096)) for name, content in ordered}
+    entries = _entry("Root Entry", 5, last, 0, child=1)
+    for number, (name, (first, size)) in enumerate(placed.items(), 1):
+        entries += _entry(name, 2, first, size, right=number + 1 if number < len(placed) else free)
+    directory = store(entries)
+    tables = 1
+    while tables * 128 < len(sectors) + tables:
+        tables += 1
+    table_start = len(sectors)
+    chain.extend([0xFFFFFFFD] * tables)
+    table = b"".join(struct.pack("<I", link) for link in chain).ljust(tables * 512, b"\xff")
+    header = struct.pack(
+        "<8s16sHHHHH6sIIIIIIIII",
+        bytes.fromhex("d0cf11e0a1b11ae1"), b"", 0x3E, 3, 0xFFFE, 9, 6, b"", 0, tables, directory, 0, 4096,
+        last, 0, last, 0,
+    )  # fmt: skip
+    header += b"".join(struct.pack("<I", table_start + i if i < tables else free) for i in range(109))
+    return header + b"".join(sectors) + table
+
+
+def _entry(name: str, kind: int, first: int, size: int, *, right: int = 0xFFFFFFFF, child: int = 0xFFFFFFFF) -> bytes:
+    label = name.encode("utf-16-le") + b"\0\0"
+    return struct.pack(
+        "<64sHBBIII16sIQQIQ", label, len(label), kind, 1, 0xFFFFFFFF, right, child, b"", 0, 0, 0, first, size
+    )
