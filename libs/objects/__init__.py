@@ -1,0 +1,23 @@
+"""Bytes under keys: streamed in and out, in a directory or on any S3 server."""
+
+from libs.objects._address import open_store
+from libs.objects._local import LocalObjects
+from libs.objects._s3 import S3Objects, S3Settings
+from libs.objects._store import Entry, InvalidKey, ObjectMissing, ObjectStore, Pieces, StoreUnavailable, Written
+from libs.objects._whole import one_piece, read_all
+
+__all__ = [
+    "Entry",
+    "InvalidKey",
+    "LocalObjects",
+    "ObjectMissing",
+    "ObjectStore",
+    "Pieces",
+    "S3Objects",
+    "S3Settings",
+    "StoreUnavailable",
+    "Written",
+    "one_piece",
+    "open_store",
+    "read_all",
+]

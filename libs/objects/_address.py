@@ -1,0 +1,37 @@
+"""Where objects are kept, as one URL."""
+
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from libs.objects._local import LocalObjects
+from libs.objects._s3 import S3Objects, S3Settings
+from libs.objects._store import ObjectStore
+
+
+def open_store(url: str) -> ObjectStore:
+    """``file:/directory``, or ``s3://ACCESS:SECRET@host:port/bucket`` with ``?secure=false&region=…``.
+
+    Raises ``ValueError`` with what is wrong, without the URL itself: it may hold a secret.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "file" and parts.path and not parts.netloc:
+        return LocalObjects(Path(unquote(parts.path)))
+    if parts.scheme != "s3":
+        raise ValueError("an object store is file:/directory or s3://ACCESS:SECRET@host:port/bucket")
+    bucket = parts.path.strip("/")
+    if not (parts.hostname and bucket and "/" not in bucket and parts.username and parts.password):
+        raise ValueError("an S3 object store needs access key, secret key, host and bucket")
+    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    unknown = options.keys() - {"secure", "region"}
+    if unknown:
+        raise ValueError(f"an S3 object store has no option {min(unknown)!r}")
+    return S3Objects(
+        S3Settings(
+            endpoint=parts.netloc.rpartition("@")[2],
+            bucket=bucket,
+            access_key=unquote(parts.username),
+            secret_key=unquote(parts.password),
+            secure=options.get("secure", "true").lower() not in ("false", "0", "no"),
+            region=options.get("region", "us-east-1"),
+        )
+    )

@@ -1,0 +1,197 @@
+"""Objects as files below one directory."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO, Final, ParamSpec, TypeVar
+
+from libs.contracts.identifiers import new_id
+from libs.objects._store import (
+    PIECE_BYTES,
+    Entry,
+    ObjectMissing,
+    Pieces,
+    StoreUnavailable,
+    Written,
+    checked,
+    checked_prefix,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_PARTIAL: Final = ".partial"
+_TRIES: Final = 20
+_LEFT_BEHIND_SECONDS: Final = 24 * 3600
+
+
+class LocalObjects:
+    """An object is written beside the others and then renamed into its place."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def start(self) -> None:
+        await _in_thread(self._start)
+
+    def _start(self) -> None:
+        partials = self._root / _PARTIAL
+        partials.mkdir(parents=True, exist_ok=True)
+        for path in partials.iterdir():
+            if path.stat().st_mtime < time.time() - _LEFT_BEHIND_SECONDS:
+                path.unlink(missing_ok=True)
+
+    async def put(self, key: str, pieces: AsyncIterator[bytes], *, durable: bool = True) -> Written:
+        target = self._path(key)
+        partial = _Partial(self._root / _PARTIAL / new_id())
+        await _in_thread(partial.begin)
+        waiting = bytearray()
+        try:
+            async for piece in pieces:
+                waiting += piece
+                if len(waiting) >= PIECE_BYTES:
+                    await _in_thread(partial.write, waiting)
+                    waiting = bytearray()
+            await _in_thread(partial.write, waiting)
+            return await _in_thread(partial.move_to, target, durable)
+        except BaseException:
+            # Not in a thread: a cancelled task would not wait for it.
+            partial.discard()
+            raise
+
+    async def open(self, key: str, *, start: int = 0, length: int | None = None) -> Pieces:
+        path = self._path(key)
+        file = await _in_thread(path.open, "rb")
+        return _pieces(file, start, length)
+
+    def as_file(self, key: str) -> AbstractAsyncContextManager[Path]:
+        return self._as_file(key)
+
+    @asynccontextmanager
+    async def _as_file(self, key: str) -> AsyncIterator[Path]:
+        if await self.size(key) is None:
+            raise ObjectMissing(key)
+        yield self._path(key)
+
+    async def size(self, key: str) -> int | None:
+        path = self._path(key)
+        try:
+            return (await _in_thread(path.stat)).st_size
+        except ObjectMissing:
+            return None
+
+    async def delete(self, key: str) -> None:
+        path = self._path(key)
+        await _in_thread(self._delete, path)
+
+    async def entries(self, prefix: str = "") -> AsyncGenerator[Entry, None]:
+        top = self._root / checked_prefix(prefix)
+        for entry in await _in_thread(self._walk, top):
+            yield entry
+
+    def _path(self, key: str) -> Path:
+        return self._root / checked(key)
+
+    def _delete(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        for parent in path.parents:
+            if parent == self._root:
+                return
+            try:
+                parent.rmdir()
+            except OSError:
+                return
+
+    def _walk(self, top: Path) -> list[Entry]:
+        entries = []
+        for directory, names, files in os.walk(top):
+            names[:] = [name for name in names if not name.startswith(".")]
+            for name in files:
+                path = Path(directory) / name
+                try:
+                    found = path.stat()
+                except FileNotFoundError:
+                    continue
+                written_at = datetime.fromtimestamp(found.st_mtime, UTC)
+                entries.append(Entry(path.relative_to(self._root).as_posix(), found.st_size, written_at))
+        return entries
+
+
+class _Partial:
+    """A file that is being written, out of sight of readers."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._digest = sha256()
+        self._size = 0
+        self._file: BinaryIO | None = None
+
+    def begin(self) -> None:
+        self._file = self._path.open("wb")
+
+    def write(self, piece: bytearray) -> None:
+        assert self._file is not None
+        self._digest.update(piece)
+        self._size += len(piece)
+        self._file.write(piece)
+
+    def move_to(self, target: Path, durable: bool) -> Written:
+        assert self._file is not None
+        self._file.flush()
+        if durable:
+            os.fsync(self._file.fileno())
+        self._file.close()
+        for left in reversed(range(_TRIES)):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self._path.rename(target)
+                break
+            except FileNotFoundError:
+                # A deletion nearby has just removed the directory as empty.
+                if not left:
+                    raise StoreUnavailable("the directory of the object is removed again and again") from None
+        if durable:
+            _sync_directory(target.parent)
+        return Written(self._size, self._digest.hexdigest())
+
+    def discard(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+async def _pieces(file: BinaryIO, start: int, length: int | None) -> Pieces:
+    left = length
+    try:
+        if start:
+            await _in_thread(file.seek, start)
+        while left is None or left > 0:
+            wanted = PIECE_BYTES if left is None else min(PIECE_BYTES, left)
+            piece = await _in_thread(file.read, wanted)
+            if not piece:
+                return
+            left = None if left is None else left - len(piece)
+            yield piece
+    finally:
+        file.close()
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+async def _in_thread(work: Callable[P, T], /, *arguments: P.args, **options: P.kwargs) -> T:
+    try:
+        return await asyncio.to_thread(work, *arguments, **options)
+    except FileNotFoundError as problem:
+        raise ObjectMissing(problem.filename) from problem
+    except OSError as problem:
+        raise StoreUnavailable(f"the directory of objects: {problem.strerror}") from problem

@@ -1,0 +1,167 @@
+"""Objects in a bucket of any S3 server, through the ``minio`` client in threads."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeVar, cast
+
+import urllib3
+from minio import Minio
+from minio.error import MinioException, S3Error
+
+from libs.objects._pipe import Pipe
+from libs.objects._store import (
+    PIECE_BYTES,
+    Entry,
+    ObjectMissing,
+    Pieces,
+    StoreUnavailable,
+    Written,
+    checked,
+    checked_prefix,
+)
+
+T = TypeVar("T")
+_PART_BYTES: Final = 5 * 1024 * 1024
+_CONNECTIONS: Final = 32
+_LISTED_AT_ONCE: Final = 500
+_MISSING: Final = frozenset({"NoSuchKey", "NoSuchObject", "NotFound"})
+_BUCKET_IS_THERE: Final = frozenset({"BucketAlreadyOwnedByYou", "BucketAlreadyExists"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Settings:
+    """``endpoint`` is ``host:port``."""
+
+    endpoint: str
+    bucket: str
+    access_key: str
+    secret_key: str = field(repr=False)
+    secure: bool = True
+    region: str = "us-east-1"
+
+
+class S3Objects:
+    def __init__(self, settings: S3Settings) -> None:
+        self._bucket = settings.bucket
+        self._client = Minio(
+            endpoint=settings.endpoint,
+            access_key=settings.access_key,
+            secret_key=settings.secret_key,
+            secure=settings.secure,
+            region=settings.region,
+            http_client=urllib3.PoolManager(
+                maxsize=_CONNECTIONS,
+                timeout=urllib3.Timeout(connect=5, read=60),
+                retries=urllib3.Retry(total=3, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]),
+            ),
+        )
+
+    async def start(self) -> None:
+        await _in_thread(self._make_bucket)
+
+    def _make_bucket(self) -> None:
+        if self._client.bucket_exists(self._bucket):
+            return
+        try:
+            self._client.make_bucket(self._bucket)
+        except S3Error as problem:
+            if problem.code not in _BUCKET_IS_THERE:
+                raise
+
+    async def put(self, key: str, pieces: AsyncIterator[bytes], *, durable: bool = True) -> Written:  # noqa: ARG002
+        checked(key)
+        pipe = Pipe(pieces, asyncio.get_running_loop())
+        storing = asyncio.create_task(_in_thread(lambda: self._put(key, pipe)))
+        try:
+            await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            pipe.break_off()
+            await asyncio.wait({storing})
+            if not storing.cancelled() and storing.exception() is None:
+                await self.delete(key)
+            raise
+        except Exception:
+            if pipe.problem is not None:
+                raise pipe.problem from None
+            raise
+        return Written(pipe.size, pipe.sha256)
+
+    def _put(self, key: str, pipe: Pipe) -> None:
+        self._client.put_object(self._bucket, key, cast(BinaryIO, pipe), length=-1, part_size=_PART_BYTES)
+
+    async def open(self, key: str, *, start: int = 0, length: int | None = None) -> Pieces:
+        checked(key)
+        if length == 0:
+            return _nothing()
+        response = await _in_thread(
+            lambda: self._client.get_object(self._bucket, key, offset=start, length=length or 0)
+        )
+        return _pieces(response)
+
+    def as_file(self, key: str) -> AbstractAsyncContextManager[Path]:
+        return self._as_file(key)
+
+    @asynccontextmanager
+    async def _as_file(self, key: str) -> AsyncIterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="aes-object-") as directory:
+            path = Path(directory) / "object"
+            await _in_thread(lambda: self._client.fget_object(self._bucket, checked(key), str(path)))
+            yield path
+
+    async def size(self, key: str) -> int | None:
+        checked(key)
+        try:
+            return (await _in_thread(lambda: self._client.stat_object(self._bucket, key))).size or 0
+        except ObjectMissing:
+            return None
+
+    async def delete(self, key: str) -> None:
+        checked(key)
+        await _in_thread(lambda: self._client.remove_object(self._bucket, key))
+
+    async def entries(self, prefix: str = "") -> AsyncGenerator[Entry, None]:
+        listing = self._client.list_objects(self._bucket, prefix=checked_prefix(prefix), recursive=True)
+
+        def some() -> list[Entry]:
+            found = []
+            for item in listing:
+                if item.object_name:
+                    written_at = item.last_modified or datetime.now(UTC)
+                    found.append(Entry(item.object_name, item.size or 0, written_at))
+                if len(found) == _LISTED_AT_ONCE:
+                    break
+            return found
+
+        while batch := await _in_thread(some):
+            for entry in batch:
+                yield entry
+
+
+async def _pieces(response: Any) -> Pieces:
+    try:
+        while piece := await _in_thread(lambda: response.read(PIECE_BYTES)):
+            yield piece
+    finally:
+        response.close()
+        response.release_conn()
+
+
+async def _nothing() -> Pieces:
+    return
+    yield b""
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    try:
+        return await asyncio.to_thread(work)
+    except S3Error as problem:
+        if problem.code in _MISSING:
+            raise ObjectMissing(problem.object_name or "") from problem
+        raise StoreUnavailable(f"the S3 server answered {problem.code}") from problem
+    except (MinioException, urllib3.exceptions.HTTPError, OSError) as problem:
+        raise StoreUnavailable(f"the S3 server does not answer: {type(problem).__name__}") from problem

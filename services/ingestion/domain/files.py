@@ -1,0 +1,105 @@
+"""Files of a company: their records, and where their bytes and texts lie in the object store."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Final
+
+from libs.contracts.api.files import File, FileStatus
+from libs.contracts.errors import ErrorDetail, NotFound, ValidationFailed
+from libs.contracts.timestamps import format_time
+
+_LONGEST_NAME: Final = 255
+_UNWANTED: Final = re.compile(r"[\x00-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class FileNotFound(NotFound):
+    """There is no such file, or none of this company."""
+
+    def __init__(self) -> None:
+        super().__init__("There is no file with this id.")
+
+
+@dataclass(frozen=True, slots=True)
+class TextKey:
+    """What a text is made from: bytes, and the kind of document that they are read as."""
+
+    blob_id: str
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file that is not deleted. ``size`` in bytes; ``collection_ids`` in the order in which it was added."""
+
+    id: str
+    company_id: str
+    blob_id: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    status: FileStatus
+    tags: tuple[str, ...]
+    collection_ids: tuple[str, ...]
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def text(self) -> TextKey:
+        return TextKey(self.blob_id, self.content_type)
+
+    def public(self) -> File:
+        """The file as it stands on the wire."""
+        return File(
+            id=self.id,
+            name=self.name,
+            content_type=self.content_type,
+            size=self.size,
+            sha256=self.sha256,
+            status=self.status,
+            tags=list(self.tags),
+            collection_ids=list(self.collection_ids),
+            created_at=format_time(self.created_at),
+            updated_at=format_time(self.updated_at),
+        )
+
+
+def blob_prefix(blob_id: str) -> str:
+    """Everything that is kept about some bytes lies below this; it goes when the bytes go."""
+    return f"blobs/{blob_id}/"
+
+
+def original_key(blob_id: str) -> str:
+    """Where the bytes themselves lie."""
+    return f"{blob_prefix(blob_id)}original"
+
+
+def text_key(text: TextKey) -> str:
+    """Where the parsed text lies."""
+    return f"{blob_prefix(text.blob_id)}text/{sha256(text.content_type.encode()).hexdigest()[:16]}"
+
+
+def clean_name(given: str) -> str:
+    """The name that a file is kept under: the last part of a path, without control characters, 255 at most.
+
+    Raises ``ValidationFailed`` when nothing is left.
+    """
+    last = re.split(r"[/\\]", given)[-1]
+    name = unicodedata.normalize("NFC", _UNWANTED.sub("", last)).strip()
+    if len(name) > _LONGEST_NAME:
+        stem, dot, extension = name.rpartition(".")
+        kept = _LONGEST_NAME - len(dot + extension)
+        name = stem[:kept] + dot + extension if dot and kept > 0 else name[:_LONGEST_NAME]
+    if name.strip(".") == "":
+        raise ValidationFailed(
+            "The file has no name.",
+            details=[
+                ErrorDetail(
+                    loc=["file"], type="file_name_missing", message="the part has no file name", hint='filename="…"'
+                )
+            ],
+        )
+    return name
