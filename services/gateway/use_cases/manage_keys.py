@@ -117,11 +117,9 @@ class KeyManager:
         old = await self._changeable(writer, key_id)
         _check_within(writer, old.scopes)
         try:
-            issued = await self._replace(old, expires_at, timedelta(seconds=grace_seconds), correlation_id, request)
+            return await self._replace(old, expires_at, timedelta(seconds=grace_seconds), correlation_id, request)
         except KeyReused as reuse:
             raise _already_made(reuse, request) from None
-        self._forget(old.id)
-        return issued
 
     async def _replace(
         self,

@@ -1,10 +1,12 @@
 """What is the same for every path: slashes, unknown places, correlation ids, bodies, pages."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from libs.contracts.identifiers import new_id
+from services.gateway.entrypoints.http.bodies import MAX_BODY, MAX_DRAIN
 from tests.support.gateway import Gateway, error_of
 
 CONFIGURATION = {"name": "Support", "agent_type": "llm_agent"}
@@ -65,6 +67,21 @@ async def test_bad_bodies_are_refused_before_anything_happens(
     assert (response.status_code, error_of(response)["type"]) == (status, kind)
     assert public.bus.sent == []
     assert public.owners.asked == []
+
+
+async def test_a_body_that_does_not_say_how_long_it_is_is_stopped_while_it_streams_in(public: Gateway) -> None:
+    sent = 0
+
+    async def pieces() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for _ in range(10_000):
+            sent += 16_384
+            yield b"x" * 16_384
+
+    response = await public.client.post("/agent/", content=pieces(), headers={"Content-Type": "application/json"})
+    assert (response.status_code, error_of(response)["type"]) == (413, "request_too_large")
+    assert response.headers["connection"] == "close"
+    assert MAX_BODY < sent < MAX_BODY + MAX_DRAIN + 1_000_000
 
 
 async def test_every_finding_is_told_with_its_place(public: Gateway) -> None:

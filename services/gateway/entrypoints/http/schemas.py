@@ -51,6 +51,7 @@ class RotateKeyBody(StrictModel):
     expires_at: Moment | None = Field(
         default=None, description="Of the new key; it lives as long as the old one when left out."
     )
+    # Not shorter than a key is cached: the old key's end is only known for sure after that time.
     grace_seconds: int = Field(
         default=86_400, ge=60, le=2_592_000, description="How long the old key stays valid beside the new one."
     )

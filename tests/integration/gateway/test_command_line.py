@@ -1,0 +1,72 @@
+"""`aes companies`, `aes users` and `aes keys` on a gateway's database."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from cli.administration.expiry import parse_expiry
+from cli.app import app
+from libs.persistence import migrate
+from services.gateway.bootstrap import MIGRATIONS
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def migrated(database_url: str) -> str:
+    migrate(database_url, MIGRATIONS)
+    return database_url
+
+
+def aes(database_url: str, *arguments: str, exit_code: int = 0) -> Any:
+    result = CliRunner().invoke(app, [*arguments, "--database-url", database_url, "--json"])
+    assert result.exit_code == exit_code, result.output
+    return json.loads(result.stdout)
+
+
+def test_from_a_company_to_a_revoked_key(migrated: str) -> None:
+    aes(migrated, "companies", "create", "Acme", "--rate-limit", "0")
+    user = aes(migrated, "users", "create", "ada", "--company", "Acme")
+    key = aes(migrated, "keys", "create", "--company", "Acme", "--user", "ada", "--scopes", "agents:read,keys:read")
+    assert (key["user_id"], key["scopes"], key["rate_limit"]) == (user["id"], ["agents:read", "keys:read"], None)
+    assert key["secret"].startswith(key["prefix"])
+    successor = aes(migrated, "keys", "rotate", key["id"], "--grace", "60")
+    assert aes(migrated, "keys", "revoke", successor["id"]) == {"id": successor["id"], "revoked": True}
+    listed = aes(migrated, "keys", "list", "--company", "Acme")["api_keys"]
+    assert [(k["id"], k["revoked_at"] is None) for k in listed] == [(successor["id"], False), (key["id"], True)]
+    assert listed[1]["successor_id"] == successor["id"]
+    assert "secret" not in listed[0]
+
+
+def test_what_is_wrong_is_said_in_words(migrated: str) -> None:
+    error = aes(migrated, "users", "create", "ada", "--company", "Nobody", exit_code=1)["error"]
+    assert "Nobody" in error["message"]
+
+
+def test_a_database_that_is_not_the_gateways_is_recognised(database_url: str) -> None:
+    assert "migrate" in aes(database_url, "companies", "list", exit_code=1)["error"]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("never", None),
+        ("12h", datetime(2030, 1, 1, 12, tzinfo=UTC)),
+        ("90d", datetime(2030, 4, 1, tzinfo=UTC)),
+        ("2w", datetime(2030, 1, 15, tzinfo=UTC)),
+        ("2031-02-03", datetime(2031, 2, 3, tzinfo=UTC)),
+        ("2031-02-03T04:05:06Z", datetime(2031, 2, 3, 4, 5, 6, tzinfo=UTC)),
+    ],
+)
+def test_ways_to_write_an_expiry(text: str, moment: datetime | None) -> None:
+    assert parse_expiry(text, NOW) == moment
+
+
+@pytest.mark.parametrize("text", ["", "soon", "90", "2029-12-31"])
+def test_nonsense_is_no_expiry(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_expiry(text, NOW)
