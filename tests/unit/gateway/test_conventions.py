@@ -18,6 +18,12 @@ async def test_unknown_paths_are_not_found(public: Gateway, path: str) -> None:
     assert (response.status_code, error_of(response)["type"]) == (404, "not_found_error")
 
 
+@pytest.mark.parametrize("url", ["/api/v10/me/", "/api/v1me/", "/api/v1", "/api/v10/me"])
+async def test_only_this_version_is_served(public: Gateway, url: str) -> None:
+    response = await public.client.get(f"http://gateway{url}")
+    assert (response.status_code, error_of(response)["type"]) == (404, "not_found_error")
+
+
 async def test_a_method_that_a_path_lacks_is_named(public: Gateway) -> None:
     response = await public.client.put("/agent/")
     assert (response.status_code, error_of(response)["type"]) == (405, "method_not_allowed")

@@ -43,7 +43,9 @@ class Routes:
         node.operations[operation.method] = operation
 
     def match(self, path: str) -> Match | None:
-        """``path`` below ``/api/v1``, with its leading slash."""
+        """``path`` below ``/api/v1``; without a leading slash it is of some other ``/api/v1…``."""
+        if not path.startswith("/"):
+            return None
         node = self._root
         parameters: dict[str, str] = {}
         for segment in path.split("/")[1:]:
