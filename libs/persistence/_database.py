@@ -51,7 +51,8 @@ class Database:
             min_size=1,
             max_size=max_size,
             timeout=timeout,
-            reconnect_timeout=30.0,
+            # Its own attempts come at ever longer intervals; once it has given up, the next request tries at once.
+            reconnect_timeout=3.0,
             open=False,
             name=name,
         )

@@ -27,6 +27,14 @@ class HttpServer(uvicorn.Server):
             )
         )
 
+    async def serve_until_told(self) -> None:
+        """Returns when ``should_exit`` is set, or at once when the port is taken."""
+        try:
+            await self.serve()
+        except SystemExit:
+            # In a task this would end the event loop before anything else could be stopped.
+            return
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield

@@ -138,7 +138,7 @@ class Service:
             port=self.settings.port,
             grace_seconds=self.settings.shutdown_grace_seconds,
         )
-        serving = asyncio.create_task(server.serve(), name="http")
+        serving = asyncio.create_task(server.serve_until_told(), name="http")
         self._started = True
         _log.info("service.started", roles=sorted(roles), port=self.settings.port)
         stopping = asyncio.create_task(self._stop.wait())

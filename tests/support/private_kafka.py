@@ -1,7 +1,10 @@
-"""A Kafka of a test's own behind a proxy, to take it away and give it back."""
+"""A Kafka of a test's own whose every address leads through a proxy, to take it away and give it back."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,26 +20,27 @@ class _ProxiedKafka(Kafka):
     advertised_port: int = 0
 
     def _configuration(self) -> str:
-        return (
-            super()
-            ._configuration()
-            .replace(
-                f"advertised.listeners=PLAINTEXT://127.0.0.1:{self.port}",
-                f"advertised.listeners=PLAINTEXT://127.0.0.1:{self.advertised_port}",
-            )
-        )
+        listener = "advertised.listeners=PLAINTEXT://127.0.0.1"
+        return super()._configuration().replace(f"{listener}:{self.port}", f"{listener}:{self.advertised_port}")
 
 
 @dataclass(frozen=True)
 class PrivateKafka:
-    """``bootstrap_servers`` lead through the proxy, as does every address that the broker names."""
+    """Reached at ``bootstrap_servers`` while a proxy runs."""
 
-    bootstrap_servers: str
-    proxy: TcpProxy
+    port: int
+    advertised_port: int
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self.advertised_port}"
+
+    def proxy(self) -> TcpProxy:
+        return TcpProxy(port=self.advertised_port, target_port=self.port)
 
 
-@asynccontextmanager
-async def private_kafka(directory: Path, environment: dict[str, str]) -> AsyncIterator[PrivateKafka]:
+@contextmanager
+def private_kafka(directory: Path) -> Iterator[PrivateKafka]:
     home = Home.from_environment()
     home.create()
     port = choose_free()
@@ -48,12 +52,12 @@ async def private_kafka(directory: Path, environment: dict[str, str]) -> AsyncIt
         cache=home.cache,
         port=port,
         controller_port=controller,
-        environment=environment,
+        environment=dict(os.environ),
         advertised_port=advertised,
     )
-    running = await start(kafka, lambda _: None)
+    with ThreadPoolExecutor(1) as outside_of_any_loop:
+        running = outside_of_any_loop.submit(lambda: asyncio.run(start(kafka, lambda _: None))).result()
     try:
-        async with TcpProxy(port=advertised, target_port=port) as proxy:
-            yield PrivateKafka(f"127.0.0.1:{advertised}", proxy)
+        yield PrivateKafka(port, advertised)
     finally:
         running.stop()

@@ -51,11 +51,15 @@ async def test_state_and_events_come_together_and_are_published_at_once(owner: E
 
 async def test_a_failing_transaction_leaves_neither_state_nor_events(owner: EventOwner) -> None:
     owner.run()
-    with pytest.raises(RuntimeError):
+
+    async def fail() -> None:
         async with owner.outbox.transaction(COMMAND) as transaction:
             await transaction.connection.execute("INSERT INTO notes VALUES ('n', 'text')")
             transaction.emit(NoteTaken(note_id="n"), subject="n")
             raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await fail()
     await owner.emit("m", "m")
     await eventually(lambda: owner.names() == ["m"])
     assert await owner.rows("SELECT id FROM notes") == []
@@ -247,10 +251,14 @@ async def test_two_processes_count_a_subject_without_gaps_and_publish_in_order(
 
 async def test_a_sequence_rolled_back_is_given_again(owner: EventOwner) -> None:
     await owner.commit_without_publishing("s", "first")
-    with pytest.raises(RuntimeError):
+
+    async def fail() -> None:
         async with owner.database.transaction() as connection:
             await owner.outbox.append(connection, [EventDraft(NoteTaken(note_id="x"), subject="s", origin=PLAIN)])
             raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await fail()
     await owner.commit_without_publishing("s", "second")
     assert await owner.rows("SELECT sequence FROM outbox ORDER BY id") == [(1,), (2,)]
 

@@ -23,7 +23,7 @@ STEP = "aes.notes.note.begun.v1"
 class Owner:
     """The look-up of the owner of notes."""
 
-    state: CommandState = CommandState(known=False)
+    state: CommandState = field(default_factory=lambda: CommandState(known=False))
     down: bool = False
     payload: bytes | None = None
     asked: list[tuple[str, str, Identity]] = field(default_factory=list)

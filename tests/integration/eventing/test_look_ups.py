@@ -1,0 +1,68 @@
+"""What an owner answers about its commands and events."""
+
+import hashlib
+import time
+
+import aiohttp
+import pytest
+
+from libs.contracts.identifiers import new_id
+from libs.eventing import CommandContext, CommandSender, IdentitySigner, Transaction
+from libs.persistence import Database
+from libs.service_defaults import OwnerClient, Service
+from tests.integration.eventing.conftest import ALICE, SIGNING_KEY
+from tests.integration.eventing.test_sample_owner import take_note
+from tests.support.command_records import MALLORY
+from tests.support.sample_owner import NoteTaken, TakeNote
+
+
+@pytest.fixture
+async def calls(owner: Service):
+    calls = OwnerClient({"notes": f"http://127.0.0.1:{owner.settings.port}"}, IdentitySigner(SIGNING_KEY))
+    yield calls
+    await calls.stop()
+
+
+async def test_the_state_of_a_command_is_told_to_its_company_only(
+    owner: Service, sender: CommandSender, database: Database, calls: OwnerClient
+) -> None:
+    command_id = new_id()
+    assert not (await sender.knows(TakeNote, command_id, ALICE)).known
+    outcome = await take_note(sender, "buy rope", command_id=command_id)
+
+    state = await sender.knows(TakeNote, command_id, ALICE)
+    assert state.outcome == outcome
+    assert (await calls.get("notes", f"/internal/commands/{command_id}", MALLORY)).status == 404
+
+    async with database.connection() as connection:
+        await connection.execute("INSERT INTO inbox VALUES ('commands', 'under way')")
+    assert (await calls.get("notes", "/internal/commands/under%20way", ALICE)).status == 202
+    assert (await calls.get("notes", "/internal/commands/unheard-of", ALICE)).status == 404
+
+
+async def test_a_large_payload_is_fetched_from_its_owner(
+    owner: Service, sender: CommandSender, database: Database, calls: OwnerClient
+) -> None:
+    large = "n" * (600 * 1024)
+
+    async def take(transaction: Transaction, command: TakeNote, context: CommandContext) -> None:
+        transaction.emit(NoteTaken(note_id=command.text), subject=command.note_id)
+
+    owner.commands.handle(TakeNote, take)
+    outcome = await take_note(sender, large)
+
+    assert outcome.payload == NoteTaken(note_id=large).encode()
+    assert outcome.envelope.data_hash == hashlib.sha256(outcome.payload).hexdigest()
+    assert outcome.envelope.data_ref is not None
+    assert (await calls.get("notes", outcome.envelope.data_ref, ALICE)).body == outcome.payload
+    assert (await calls.get("notes", outcome.envelope.data_ref, MALLORY)).status == 404
+
+
+@pytest.mark.parametrize("path", ["/internal/commands/x", "/internal/events/x/payload", "/internal/notes/x"])
+async def test_nothing_internal_is_told_without_a_token(owner: Service, path: str) -> None:
+    expired = IdentitySigner(SIGNING_KEY).sign(ALICE, expires_at=time.time() - 1)
+    url = f"http://127.0.0.1:{owner.settings.port}{path}"
+    async with aiohttp.ClientSession() as session:
+        for headers in ({}, {"Authorization": f"Bearer {expired}"}):
+            async with session.get(url, headers=headers) as response:
+                assert response.status == 401

@@ -1,0 +1,136 @@
+"""A Kafka that goes away and comes back, seen by a whole owner and its caller."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from libs.contracts.errors import ServiceUnavailable
+from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader, create_topics
+from libs.service_defaults import OwnerClient, Service
+from tests.integration.eventing.conftest import SIGNING_KEY, Installation, free_port, until_ready
+from tests.integration.eventing.test_sample_owner import take_note
+from tests.support import sample_owner
+from tests.support.bus_members import Member, eventually
+from tests.support.event_owner import PLAIN
+from tests.support.private_kafka import PrivateKafka, private_kafka
+from tests.support.sample_owner import NoteTaken
+from tests.support.tcp_proxy import TcpProxy
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateKafka]:
+    with private_kafka(tmp_path_factory.mktemp("private")) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+async def proxy(broker: PrivateKafka) -> AsyncIterator[TcpProxy]:
+    async with broker.proxy() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def installation(broker: PrivateKafka, proxy: TcpProxy, topic_prefix: str, database_url: str) -> Installation:
+    await create_topics(broker.bootstrap_servers, topic_prefix, topics=sample_owner.TOPICS)
+    return Installation(broker.bootstrap_servers, topic_prefix, database_url, free_port())
+
+
+async def refused(sender: CommandSender) -> None:
+    """A command is refused, soon enough for its caller."""
+    async with asyncio.timeout(5):
+        with pytest.raises(ServiceUnavailable):
+            await take_note(sender, "refused")
+
+
+@pytest.mark.parametrize("outage", ["cut", "freeze"])
+async def test_callers_are_refused_in_time_and_all_goes_on_by_itself(
+    owner: Service, sender: CommandSender, proxy: TcpProxy, outage: str
+) -> None:
+    await eventually(sender.fresh)
+    assert (await take_note(sender, "before")).envelope.type == NoteTaken.TYPE
+    if outage == "cut":
+        await proxy.cut()
+    else:
+        proxy.freeze()
+    await refused(sender)
+    await refused(sender)
+    await eventually(lambda: not sender.fresh())
+
+    await proxy.restore()
+    await eventually(sender.fresh)
+    async with asyncio.timeout(60):
+        while True:
+            with contextlib.suppress(ServiceUnavailable):
+                outcome = await take_note(sender, "after")
+                break
+            await asyncio.sleep(0.2)
+    assert outcome.envelope.type == NoteTaken.TYPE
+
+
+async def test_events_of_an_outage_arrive_after_it_in_order(
+    installation: Installation, owner: Service, proxy: TcpProxy
+) -> None:
+    member = Member(KafkaBus(installation.kafka, prefix=installation.prefix), "readers", [NoteTaken.TOPIC.name])
+    await member.start()
+    for number in range(40):
+        if number == 10:
+            await proxy.cut()
+        if number == 30:
+            await proxy.restore()
+        async with owner.outbox.transaction(PLAIN) as transaction:
+            transaction.emit(NoteTaken(note_id=str(number)), subject="note")
+        await asyncio.sleep(0.2 if 10 <= number < 30 else 0.01)
+    await eventually(lambda: len({record.value for record in member.records}) == 40)
+    first_seen = [int(NoteTaken.decode(value).note_id) for value in dict.fromkeys(member.values)]
+    assert first_seen == list(range(40))
+    await member.stop()
+
+
+async def test_the_start_waits_for_kafka(installation: Installation, proxy: TcpProxy) -> None:
+    await proxy.cut()
+    service = installation.owner()
+    running = asyncio.create_task(service.run())
+    await eventually(lambda: service._started)
+    await asyncio.sleep(1.0)
+    assert (await service.readiness.results())["consumer notes-commands"] == "not yet"
+    await proxy.restore()
+    await until_ready(service)
+    service.stop()
+    await running
+
+
+async def test_a_stop_does_not_wait_for_kafka(installation: Installation, proxy: TcpProxy) -> None:
+    service = installation.owner()
+    running = asyncio.create_task(service.run())
+    await until_ready(service)
+    await proxy.cut()
+    service.stop()
+    async with asyncio.timeout(30):
+        await running
+
+
+async def test_a_sender_starts_without_kafka_and_gets_ready_with_it(
+    installation: Installation, owner: Service, proxy: TcpProxy
+) -> None:
+    await proxy.cut()
+    bus = KafkaBus(installation.kafka, prefix=installation.prefix)
+    producer = bus.producer()
+    signer = IdentitySigner(SIGNING_KEY)
+    calls = OwnerClient({"notes": f"http://127.0.0.1:{installation.port}"}, signer)
+    payloads = PayloadReader(calls.payload)
+    sender = CommandSender(
+        bus, producer, signer, calls.command_state, payloads, source="/aes/test", topics=sample_owner.TOPICS
+    )
+    await producer.start()
+    reading = [asyncio.create_task(reader.run()) for reader in sender.readers]
+    await refused(sender)
+    await proxy.restore()
+    await eventually(lambda: sender.positioned() and producer.healthy)
+    assert (await take_note(sender, "at last")).envelope.type == NoteTaken.TYPE
+    for task in reading:
+        task.cancel()
+    await asyncio.gather(*reading, return_exceptions=True)
+    await producer.stop()
+    await calls.stop()

@@ -1,0 +1,179 @@
+"""A service's start and stop."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import aiohttp
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from libs.eventing import CommandContext, CommandSender, Transaction
+from libs.service_defaults import Service
+from tests.integration.eventing.conftest import SIGNING_KEY, Installation, until_ready
+from tests.integration.eventing.test_sample_owner import take_note
+from tests.support import sample_owner
+from tests.support.bus_members import eventually
+from tests.support.sample_owner import NoteTaken, TakeNote
+from tests.support.tcp_proxy import TcpProxy
+
+ROOT = Path(__file__).parents[3]
+
+
+async def ready(service: Service) -> bool:
+    return all(outcome == "ok" for outcome in (await service.readiness.results()).values())
+
+
+async def status(port: int, path: str = "/health/ready") -> int:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as response:
+        return response.status
+
+
+async def test_ready_from_the_first_assignment_to_the_stop(installation: Installation) -> None:
+    service = installation.owner()
+    leaving = asyncio.Event()
+    service.on_stop(leaving.wait)
+    assert not await ready(service)
+    running = asyncio.create_task(service.run())
+    await until_ready(service)
+    assert service.readiness._checks.keys() >= {"started", "database", "consumer notes-commands"}
+    assert await status(installation.port) == 200
+    assert await status(installation.port, "/health/live") == 200
+    assert await status(installation.port, "/metrics") == 200
+
+    service.stop()
+    await eventually(lambda: service._stop.is_set())
+    assert await status(installation.port) == 503
+    leaving.set()
+    await running
+
+
+async def test_a_consumer_that_has_not_joined_keeps_the_service_unready(installation: Installation) -> None:
+    service = installation.owner()
+    unreachable = Installation("127.0.0.1:9", installation.prefix, installation.database_url, installation.port).owner()
+    service.bus, service.producer = unreachable.bus, unreachable.producer
+    service.publisher._producer = unreachable.producer
+    running = asyncio.create_task(service.run())
+    await eventually(lambda: service._started)
+    async with asyncio.timeout(30):
+        while (await service.readiness.results())["database"] != "ok":
+            await asyncio.sleep(0.05)
+    assert (await service.readiness.results())["consumer notes-commands"] == "not yet"
+    assert await status(installation.port) == 503
+    service.stop()
+    await running
+
+
+async def test_the_start_waits_for_the_database(installation: Installation) -> None:
+    port = installation.port + 1
+    target = int(conninfo_to_dict(installation.database_url)["port"] or 5432)
+    behind = make_conninfo(installation.database_url, host="127.0.0.1", port=port)
+    service = Installation(installation.kafka, installation.prefix, behind, installation.port).owner()
+    running = asyncio.create_task(service.run())
+    await asyncio.sleep(1.5)
+    assert not running.done()
+    async with TcpProxy(port=port, target_port=target):
+        await until_ready(service)
+        service.stop()
+        await running
+
+
+async def test_a_stop_ends_the_wait_for_the_database(installation: Installation) -> None:
+    nowhere = make_conninfo(installation.database_url, host="127.0.0.1", port=9)
+    service = Installation(installation.kafka, installation.prefix, nowhere, installation.port).owner()
+    hooked: list[str] = []
+
+    async def hook() -> None:
+        hooked.append("started")
+
+    service.on_start(hook)
+    running = asyncio.create_task(service.run())
+    await asyncio.sleep(0.5)
+    service.stop()
+    async with asyncio.timeout(30):
+        await running
+    assert hooked == []
+
+
+async def test_a_stop_lets_work_end_and_publishes_it(installation: Installation, sender: CommandSender) -> None:
+    service = installation.owner()
+    begun, finish = asyncio.Event(), asyncio.Event()
+
+    async def slow(transaction: Transaction, command: TakeNote, context: CommandContext) -> None:
+        begun.set()
+        await finish.wait()
+        await sample_owner.take_note(transaction, command, context)
+
+    service.commands.handle(TakeNote, slow)
+
+    async def fail() -> None:
+        raise RuntimeError("a hook that fails must not keep the rest from stopping")
+
+    service.on_stop(fail)
+    running = asyncio.create_task(service.run())
+    await until_ready(service)
+    outcome = asyncio.create_task(take_note(sender, "slow"))
+    await begun.wait()
+    service.stop()
+    await asyncio.sleep(0.2)
+    finish.set()
+    await running
+    assert (await outcome).envelope.type == NoteTaken.TYPE
+
+
+async def test_a_background_task_that_fails_is_started_again(installation: Installation) -> None:
+    service = installation.owner()
+    starts: list[int] = []
+
+    async def fragile() -> None:
+        starts.append(1)
+        raise RuntimeError
+
+    service.background("fragile", fragile)
+    service.background("elsewhere", fragile, role="api")
+    running = asyncio.create_task(service.run(frozenset({"worker"})))
+    await eventually(lambda: len(starts) >= 2)
+    service.stop()
+    await running
+
+
+async def test_a_port_that_is_taken_ends_the_service(installation: Installation, owner: Service) -> None:
+    with pytest.raises(SystemExit, match=str(installation.port)):
+        await installation.owner().run()
+
+
+async def test_a_signal_ends_the_process_gracefully(installation: Installation) -> None:
+    code = "from libs.service_defaults import serve; from tests.support.sample_owner import NotesSettings, build;"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        code + " serve('notes', NotesSettings, build)",
+        "all",
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "AES_KAFKA_BOOTSTRAP_SERVERS": installation.kafka,
+            "AES_TOPIC_PREFIX": installation.prefix,
+            "AES_SIGNING_KEY": SIGNING_KEY,
+            "AES_AUTO_MIGRATE": "1",
+            "AES_NOTES_DATABASE_URL": installation.database_url,
+            "AES_NOTES_PORT": str(installation.port),
+        },
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                if await status(installation.port) == 200:
+                    break
+            except aiohttp.ClientError:
+                pass
+            await asyncio.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        _, log = await process.communicate()
+    assert process.returncode == 0
+    assert b'"event": "service.stopped"' in log
+    assert b"Traceback" not in log
+    assert SIGNING_KEY.encode() not in log

@@ -1,0 +1,116 @@
+"""The pool on a real server that goes away and comes back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import PoolTimeout
+
+from deploy.local.ports import choose_free
+from libs.persistence import Database, is_outage
+from tests.support.tcp_proxy import TcpProxy
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    database = Database(database_url, name="test", max_size=2, timeout=0.3, statement_timeout=0.5)
+    await database.open()
+    await asyncio.to_thread(_create, database_url)
+    yield database
+    await database.close()
+
+
+def _create(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE things (id int PRIMARY KEY)")
+
+
+async def count(database: Database) -> int:
+    async with database.connection() as connection:
+        row = await (await connection.execute("SELECT count(*) FROM things")).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def test_a_transaction_is_all_or_nothing(database: Database) -> None:
+    async with database.transaction() as connection:
+        await connection.execute("INSERT INTO things VALUES (1)")
+
+    async def fail() -> None:
+        async with database.transaction() as connection:
+            await connection.execute("INSERT INTO things VALUES (2)")
+            await connection.execute("INSERT INTO things VALUES (1)")
+
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await fail()
+    assert await count(database) == 1
+
+
+async def test_a_cancelled_transaction_leaves_nothing_and_gives_its_connection_back(database: Database) -> None:
+    async def insert_and_wait() -> None:
+        async with database.transaction() as connection:
+            await connection.execute("INSERT INTO things VALUES (1)")
+            await connection.execute("SELECT pg_sleep(0.4)")
+
+    for _ in range(4):
+        task = asyncio.create_task(insert_and_wait())
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert await count(database) == 0
+
+
+async def test_an_exhausted_pool_is_an_outage_and_no_deadlock(database: Database) -> None:
+    async with database.connection(), database.connection():
+        with pytest.raises(PoolTimeout) as full:
+            await database.ping()
+    assert is_outage(full.value)
+    await database.ping()
+
+
+async def test_a_statement_that_takes_too_long_ends_and_is_no_outage(database: Database) -> None:
+    async with database.connection() as connection:
+        with pytest.raises(psycopg.errors.QueryCanceled) as slow:
+            await connection.execute("SELECT pg_sleep(5)")
+    assert not is_outage(slow.value)
+    await database.ping()
+
+
+async def test_a_closed_server_connection_is_replaced(database: Database) -> None:
+    async with database.connection() as connection:
+        with pytest.raises(psycopg.OperationalError) as ended:
+            await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    assert is_outage(ended.value)
+    await database.ping()
+
+
+async def test_an_outage_ends_in_errors_and_the_pool_recovers(database_url: str) -> None:
+    port = choose_free()
+    url = make_conninfo(database_url, host="127.0.0.1", port=port)
+    async with TcpProxy(port=port, target_port=int(conninfo_to_dict(database_url)["port"] or 5432)) as proxy:
+        database = Database(url, name="test", max_size=2, timeout=0.5)
+        await database.open()
+        await database.ping()
+        await proxy.cut()
+        for _ in range(5):
+            with pytest.raises((psycopg.Error, PoolTimeout)) as lost:
+                await database.ping()
+            assert is_outage(lost.value)
+        await proxy.restore()
+        # Waiting for a connection takes two seconds at most; the pool has long given up trying by itself.
+        failures = 0
+        while not await answers(database):
+            failures += 1
+        assert failures <= 1
+        await database.close()
+
+
+async def answers(database: Database) -> bool:
+    try:
+        await database.ping()
+    except (psycopg.OperationalError, PoolTimeout):
+        return False
+    return True

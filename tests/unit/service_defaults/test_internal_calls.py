@@ -1,0 +1,114 @@
+"""Calls between services, against a server of the test's own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.timestamps import now_text
+from libs.eventing import IdentitySigner
+from libs.service_defaults import OwnerClient
+from libs.service_defaults.correlation import bind_correlation_id
+from libs.service_defaults.internal_calls import frame
+from tests.support.command_records import ALICE, SIGNING_KEY
+
+SIGNER = IdentitySigner(SIGNING_KEY)
+EVENT = Envelope(
+    id="event",
+    type="aes.notes.note.taken.v1",
+    source="/aes/notes",
+    subject="n",
+    time=now_text(),
+    correlation_id="label",
+    company_id="company-1",
+    causation_id="command",
+    sequence=3,
+)
+
+
+class Neighbour:
+    """Answers with what a test sets and remembers the requests."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.body = b""
+        self.silent = False
+        self.requests: list[web.Request] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.requests.append(request)
+        await request.read()
+        if self.silent:
+            await asyncio.Event().wait()
+        return web.Response(status=self.status, body=self.body, content_type="application/json")
+
+
+@pytest.fixture
+def neighbour() -> Neighbour:
+    return Neighbour()
+
+
+@pytest.fixture
+async def calls(neighbour: Neighbour) -> AsyncIterator[OwnerClient]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", neighbour.answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    client = OwnerClient({"notes": f"http://127.0.0.1:{port}", "gone": "http://127.0.0.1:9", "absent": ""}, SIGNER)
+    yield client
+    await client.stop()
+    await runner.cleanup()
+
+
+async def test_a_call_is_made_for_its_caller_under_its_label(calls: OwnerClient, neighbour: Neighbour) -> None:
+    bind_correlation_id("my-label")
+    neighbour.status, neighbour.body = 404, b'{"error":{}}'
+    answer = await calls.get("notes", "/internal/notes", ALICE, {"limit": 5})
+    assert (answer.status, answer.body, answer.content_type.split(";")[0]) == (404, b'{"error":{}}', "application/json")
+    (request,) = neighbour.requests
+    assert (request.path, request.query["limit"]) == ("/internal/notes", "5")
+    assert request.headers["X-Correlation-ID"] == "my-label"
+    assert SIGNER.verify_call(request.headers["Authorization"].removeprefix("Bearer ")) == ALICE
+
+
+async def test_an_owner_that_does_not_answer_is_unavailable(calls: OwnerClient, neighbour: Neighbour) -> None:
+    for owner in ("gone", "absent", "unheard of"):
+        with pytest.raises(ServiceUnavailable):
+            await calls.get(owner, "/", ALICE)
+    neighbour.silent = True
+    with pytest.raises(ServiceUnavailable):
+        await calls.request("POST", "notes", "/", ALICE, body=b"{}", deadline=0.1)
+    assert calls.installed("notes")
+    assert not calls.installed("absent")
+
+
+async def test_the_state_of_a_command(calls: OwnerClient, neighbour: Neighbour) -> None:
+    neighbour.status = 404
+    assert not (await calls.command_state("notes", "c", ALICE)).known
+    neighbour.status = 202
+    state = await calls.command_state("notes", "c", ALICE)
+    assert (state.known, state.outcome) == (True, None)
+    neighbour.status, neighbour.body = 200, frame(EVENT, b'{"text":"two\nlines"}')
+    state = await calls.command_state("notes", "c", ALICE)
+    assert state.outcome is not None
+    assert (state.outcome.envelope, state.outcome.payload) == (EVENT, b'{"text":"two\nlines"}')
+    neighbour.status = 500
+    with pytest.raises(ServiceUnavailable):
+        await calls.command_state("notes", "c", ALICE)
+    assert {request.path for request in neighbour.requests} == {"/internal/commands/c"}
+
+
+async def test_a_payload_is_fetched_for_its_company(calls: OwnerClient, neighbour: Neighbour) -> None:
+    neighbour.body = b"large"
+    assert await calls.payload("notes", "/internal/events/e/payload", "company-7") == b"large"
+    token = neighbour.requests[0].headers["Authorization"].removeprefix("Bearer ")
+    assert SIGNER.verify_call(token).company_id == "company-7"
+    neighbour.status = 404
+    with pytest.raises(ServiceUnavailable):
+        await calls.payload("notes", "/internal/events/e/payload", "company-7")
