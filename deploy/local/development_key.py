@@ -10,12 +10,12 @@ def known_key(home: Home) -> str | None:
 
 
 async def ensure_key(home: Home, database_url: str) -> str:
-    """The key, made in the gateway's migrated database when there is none yet."""
-    key = known_key(home)
-    if key is None:
-        # Imported late: only the first start makes a key.
-        from services.gateway.administration import ensure_development_key
+    """The key; a new one when there is none yet, or when it is revoked or unknown to the migrated database."""
+    # Imported late: whoever only reads the key does not need the gateway.
+    from services.gateway.administration import ensure_development_key
 
-        key = await ensure_development_key(database_url)
+    known = known_key(home)
+    key = await ensure_development_key(database_url, known)
+    if key != known:
         write_atomically(home.development_key_file, key + "\n", mode=0o600)
     return key

@@ -21,6 +21,8 @@ class HttpServer(uvicorn.Server):
                 lifespan="off",
                 server_header=False,
                 date_header=False,
+                # Nothing here asks for the client's address, and the middleware would run on every request.
+                proxy_headers=False,
                 timeout_graceful_shutdown=max(1, int(grace_seconds)),
                 timeout_keep_alive=75,
                 backlog=2048,
