@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import structlog
+
 from libs.contracts.identifiers import new_id
 from libs.eventing import Outbox
 from libs.persistence import Database
@@ -25,7 +27,7 @@ from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.domain.agent_ports import AgentLoop
 from services.runtime.domain.intake import Backlog, IntakePolicy
 from services.runtime.domain.models import ModelCatalogue
-from services.runtime.domain.ports import DeltaSink
+from services.runtime.domain.ports import DeltaSink, StoreUnavailable
 from services.runtime.entrypoints.commands import RuntimeCommands
 from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.sessions import sessions_router
@@ -42,6 +44,7 @@ from services.runtime.use_cases.take_in_turn import TakeInTurn
 from services.runtime.use_cases.turn_engine import TurnEngine
 from services.runtime.use_cases.watch_turns import WatchRules, WatchTurns
 
+_log = structlog.get_logger("runtime")
 MIGRATIONS = Path(__file__).parent / "migrations"
 _RENEWALS_PER_LEASE = 3
 # The commit that the watch is told of beforehand takes milliseconds; the second look is for a slow one.
@@ -65,7 +68,10 @@ class Worker:
     async def stop(self, grace: float) -> None:
         """Finish within ``grace`` seconds what runs, hand back the rest, give up the lease."""
         await self.engine.drain(grace)
-        await self.leases.release()
+        try:
+            await self.leases.release()
+        except StoreUnavailable as problem:
+            _log.warning("lease.not_released", problem=str(problem))
 
 
 def build_worker(

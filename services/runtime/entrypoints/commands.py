@@ -6,6 +6,7 @@ from typing import Protocol
 
 from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession, ExecuteTurn
 from libs.eventing import CommandContext, CommandRouter, Outbox
+from services.runtime.domain.ports import StoreUnavailable
 from services.runtime.domain.reads import SessionReads
 from services.runtime.domain.turns import AlreadyKnown
 from services.runtime.use_cases.cancel_turn import CancelTurnHandler
@@ -41,7 +42,12 @@ class RuntimeCommands:
 
     async def execute(self, command: ExecuteTurn, context: CommandContext) -> None:
         """A redelivery of what has ended says so again; of what is under way the look-up tells."""
-        result = await self._handlers.take_in.take_in(command, context.command_id, context.identity, context.origin)
+        taking = self._handlers.take_in.take_in(command, context.command_id, context.identity, context.origin)
+        try:
+            result = await taking
+        except StoreUnavailable as problem:
+            # The consumer knows the driver's outages: they do not count towards giving a command up.
+            raise problem.__cause__ or problem from None
         if isinstance(result, AlreadyKnown):
             outcome = await self._outbox.outcome(context.command_id)
             if outcome is not None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -19,6 +19,7 @@ from services.runtime.use_cases.group_commit import GroupCommit
 from services.runtime.use_cases.outlast import Sleep, outlast
 
 _log = structlog.get_logger("runtime.turns")
+_HAND_BACK_SECONDS: Final = 2.0
 
 
 class TurnMetrics(Protocol):
@@ -102,7 +103,7 @@ class TurnEngine:
         for turn_id in left:
             self.stop(turn_id, EndingKind.HANDED_BACK)
         if tasks := self._tasks():
-            await asyncio.wait(tasks, timeout=grace)
+            await asyncio.wait(tasks, timeout=_HAND_BACK_SECONDS)
         self.abandon()
         if left:
             _log.info("turns.handed_back", turns=len(left))

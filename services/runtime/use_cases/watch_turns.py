@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -87,13 +87,23 @@ class WatchTurns:
         known = {**before, **self._engine.held}
         self._unknown = frozenset(turn_id for turn_id in seen.held if turn_id not in known)
         self._metrics.looked(running=len(self._engine.held), queued=seen.queued)
-        await self._end_hopeless(seen.strays)
-        await self._take_over([stray for stray in seen.strays if not self._is_hopeless(stray)])
-        if seen.claimable and (free := self._engine.free_slots()):
-            for turn in await self._takeover.claim(seen.claimable, free):
-                self._engine.start(turn)
+        for stray in seen.strays:
+            if self._is_hopeless(stray):
+                await self._alone(self._end_hopeless(stray), turn_id=stray.turn.id)
+        await self._alone(self._take_over([stray for stray in seen.strays if not self._is_hopeless(stray)]))
+        await self._alone(self._claim(seen.claimable))
         for session_id in seen.deleting:
-            await self._removal.finish(session_id)
+            await self._alone(self._removal.finish(session_id), session_id=session_id)
+
+    @staticmethod
+    async def _alone(work: Coroutine[Any, Any, object], **ids: str) -> None:
+        """One thing that cannot be done must not keep the others from being done."""
+        try:
+            await work
+        except StoreUnavailable:
+            raise
+        except Exception:
+            _log.exception("watch.failed", **ids)
 
     def _stop_lost(self, before: dict[str, int], seen: Overview) -> None:
         """Stop what ran when we looked, and is cancelled, deleted or another's now."""
@@ -104,12 +114,15 @@ class WatchTurns:
     def _is_hopeless(self, stray: Stray) -> bool:
         return stray.cancelled or stray.overdue or stray.lost_attempts >= self._rules.attempts
 
-    async def _end_hopeless(self, strays: tuple[Stray, ...]) -> None:
-        for stray in strays:
-            if not self._is_hopeless(stray):
-                continue
-            _log.warning("turn.ended_by_watch", turn_id=stray.turn.id, worker_id=stray.worker_id)
-            await self._engine.finish(self._ending(stray))
+    async def _end_hopeless(self, stray: Stray) -> None:
+        _log.warning("turn.ended_by_watch", turn_id=stray.turn.id, worker_id=stray.worker_id)
+        await self._engine.finish(self._ending(stray))
+
+    async def _claim(self, sessions: tuple[str, ...]) -> None:
+        free = self._engine.free_slots()
+        if sessions and free:
+            for turn in await self._takeover.claim(sessions, free):
+                self._engine.start(turn)
 
     @staticmethod
     def _ending(stray: Stray) -> Ending:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import MemoryBus
+from libs.eventing import MemoryBus, RetryPolicy
 from tests.support.runtime_nodes import Node, ObedientModel, person, published, until
 
 TEXT = {"type": "text", "text": "what is this?"}
@@ -133,6 +133,17 @@ async def test_one_bad_command_does_not_fail_its_batch(node: Node, model: Obedie
     assert [isinstance(result, Exception) for result in results] == [False, False, True, False, False, False]
     await node.ended(*[result for result in results if isinstance(result, str)])
     assert sorted(model.asked) == ["fine"] * 5
+
+
+async def test_an_outage_is_told_as_one_and_the_command_is_taken_up_after_it(node: Node) -> None:
+    session, command_id = await node.create_session(), new_id()
+    node.database.down = True
+    with pytest.raises(Exception, match="cut off") as outage:
+        await node.execute(session, "hello", command_id=command_id)
+    assert RetryPolicy.is_outage(outage.value), "or the command would be given up after a quarter of an hour"
+    node.database.down = False
+    await node.execute(session, "hello", command_id=command_id)
+    await node.ended(command_id)
 
 
 async def test_commands_that_arrive_together_share_transactions(node: Node, model: ObedientModel) -> None:
