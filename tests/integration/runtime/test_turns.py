@@ -87,7 +87,9 @@ async def test_history_is_read_from_the_database_by_another_process(
     ]  # fmt: skip
 
 
-async def test_a_message_that_the_provider_refused_is_not_told_to_it_again(node: Node, model: ObedientModel) -> None:
+async def test_a_message_that_the_provider_refused_is_not_told_to_it_again(
+    node: Node, start_node, model: ObedientModel
+) -> None:
     session = await node.create_session()
     model.scripts["bad"] = [ModelFailed("the provider refused the message", 400)]
     failed = await node.execute(session, "bad")
@@ -96,7 +98,10 @@ async def test_a_message_that_the_provider_refused_is_not_told_to_it_again(node:
     assert (name, payload["error"]["type"]) == ("turn.failed", "model_error")
     await node.ended(await node.execute(session, "good"))
     assert [message.text for message in model.requests[-1].messages] == ["good"]
-    assert [text for _, text in await node.history(session)] == ["bad", "good", "re: good"]
+    other = await start_node()
+    await other.ended(await other.execute(session, "fine"))
+    assert [message.text for message in model.requests[-1].messages] == ["good", "re: good", "fine"]
+    assert [text for _, text in await node.history(session)] == ["bad", "good", "re: good", "fine", "re: fine"]
 
 
 async def test_a_bug_fails_the_turn_and_the_next_one_runs(node: Node, model: ObedientModel) -> None:

@@ -1,0 +1,127 @@
+"""One look over the live turns, with a database that tells what it is given."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from libs.contracts.errors import ErrorKind
+from services.runtime.domain.conversation import UserMessage
+from services.runtime.domain.turns import ClaimedTurn, Ended, Ending, EndingKind, Overview, Stray
+from services.runtime.use_cases.watch_turns import WatchRules, WatchTurns
+from tests.support.runtime_turns import claimed_turn
+
+
+class Engine:
+    """The part of a turn engine that the watch uses; ``broken`` turns cannot be ended."""
+
+    def __init__(self, held: dict[str, int] | None = None, *, free: int = 5, broken: str = "") -> None:
+        self.held = held or {}
+        self.free = free
+        self.broken = broken
+        self.started: list[str] = []
+        self.stopped: list[str] = []
+        self.finished: list[Ending] = []
+
+    def free_slots(self) -> int:
+        return self.free
+
+    def start(self, turn: ClaimedTurn, _question: UserMessage | None = None) -> None:
+        self.started.append(turn.id)
+
+    def stop(self, turn_id: str) -> None:
+        self.stopped.append(turn_id)
+
+    async def finish(self, ending: Ending) -> Ended:
+        if ending.turn.id == self.broken:
+            raise ValueError("this one cannot be ended")
+        self.finished.append(ending)
+        return Ended(True)
+
+
+class Database:
+    def __init__(self, **seen: object) -> None:
+        empty: dict[str, object] = {"held": {}, "strays": (), "claimable": (), "deleting": (), "queued": 0}
+        self.seen = Overview(**{**empty, **seen})  # type: ignore[arg-type]
+        self.unknown: list[Sequence[str]] = []
+        self.taken: list[str] = []
+        self.removed: list[str] = []
+
+    async def overview(self, unknown: Sequence[str], _overdue_grace: float) -> Overview:
+        self.unknown.append(unknown)
+        return self.seen
+
+    async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
+        return [claimed_turn(id=f"turn of {session}") for session in session_ids[:limit]]
+
+    async def take_over(self, strays: Sequence[Stray], _max_lost_attempts: int) -> list[ClaimedTurn]:
+        self.taken += [stray.turn.id for stray in strays]
+        return [stray.turn for stray in strays]
+
+    async def finish(self, session_id: str) -> bool:
+        self.removed.append(session_id)
+        return True
+
+
+class NoMetrics:
+    def looked(self, *, running: int, queued: int) -> None: ...
+
+    def taken_over(self, turns: int) -> None: ...
+
+
+def watch(engine: Engine, database: Database) -> WatchTurns:
+    return WatchTurns(engine, database, database, NoMetrics(), WatchRules())  # type: ignore[arg-type]
+
+
+def stray(turn_id: str, *, lost: int = 1, overdue: bool = False, cancelled: bool = False) -> Stray:
+    return Stray(claimed_turn(id=turn_id), "dead", lost, overdue, cancelled)
+
+
+async def test_what_was_lost_is_stopped_and_what_is_held_goes_on() -> None:
+    engine = Engine({"mine": 1, "fenced": 1, "cancelled": 1, "gone": 1})
+    held = {"mine": (1, "running"), "fenced": (2, "running"), "cancelled": (1, "cancelled")}
+    await watch(engine, Database(held=held)).look()
+    assert sorted(engine.stopped) == ["cancelled", "fenced", "gone"]
+
+
+async def test_a_turn_is_unknown_only_when_seen_twice() -> None:
+    database = Database(held={"strange": (1, "running")})
+    looking = watch(Engine(), database)
+    for _ in range(2):
+        await looking.look()
+    assert database.unknown == [[], ["strange"]]
+
+
+@pytest.mark.parametrize(
+    ("found", "kind", "error"),
+    [
+        (stray("t", cancelled=True), EndingKind.RELEASED, None),
+        (stray("t", overdue=True), EndingKind.FAILED, ErrorKind.TIMEOUT),
+        (stray("t", lost=3), EndingKind.FAILED, ErrorKind.INTERNAL),
+    ],
+)
+async def test_hopeless_turns_are_ended_and_not_taken(found: Stray, kind: EndingKind, error: ErrorKind | None) -> None:
+    engine, database = Engine(), Database(strays=(found, stray("fine")))
+    await watch(engine, database).look()
+    [ending] = engine.finished
+    assert (ending.kind, (ending.error or {}).get("type")) == (kind, error)
+    assert database.taken == ["fine"]
+    assert engine.started == ["fine"]
+
+
+async def test_one_that_cannot_be_ended_keeps_nothing_else_from_being_done() -> None:
+    engine = Engine(broken="bad")
+    database = Database(
+        strays=(stray("bad", lost=3), stray("old", lost=3), stray("fine")), claimable=("s",), deleting=("d",)
+    )
+    await watch(engine, database).look()
+    assert [ending.turn.id for ending in engine.finished] == ["old"]
+    assert engine.started == ["fine", "turn of s"]
+    assert database.removed == ["d"]
+
+
+async def test_a_full_worker_takes_nothing_but_still_ends_and_removes() -> None:
+    engine = Engine(free=0)
+    database = Database(strays=(stray("fine"), stray("old", lost=3)), claimable=("s",), deleting=("d",))
+    await watch(engine, database).look()
+    assert (engine.started, database.taken, database.removed) == ([], [], ["d"])
+    assert [ending.turn.id for ending in engine.finished] == ["old"]
