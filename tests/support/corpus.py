@@ -57,7 +57,7 @@ def good_files(count: int = GOOD) -> Iterator[GoodFile]:
 def poison_files() -> Iterator[PoisonFile]:
     yield PoisonFile("truncated.pdf", pdf(["A page that is cut off. " * 40] * 5)[:1500], frozenset({"damaged"}))
     yield PoisonFile("encrypted.pdf", pdf(["A secret page."], encrypted=True), frozenset({"encrypted"}))
-    yield PoisonFile("bomb.docx", docx(["A bomb."], bomb_bytes=200_000_000), frozenset({"too_large", "memory"}))
+    yield PoisonFile("bomb.docx", docx(["A bomb."], bomb_bytes=100_000_000), frozenset({"too_large", "memory"}))
     yield PoisonFile("nothing.txt", b"", frozenset({"empty"}), at_upload=True)
     yield PoisonFile("wrong.pdf", b"\x89PNG\r\n\x1a\n" + bytes(100), frozenset({"damaged"}), at_upload=True)
     yield PoisonFile("one-line.txt", b"word " * 10_000_000, frozenset({"too_large", "memory", "timeout"}))
@@ -76,7 +76,7 @@ def write_corpus(folder: Path) -> tuple[list[GoodFile], list[PoisonFile]]:
 
 
 def million_rows() -> bytes:
-    return xlsx({"Readings": (("sensor", number) for number in range(1_000_000))})
+    return xlsx({"Readings": ((number,) for number in range(1_000_000))})
 
 
 def _marker(number: int) -> str:

@@ -58,7 +58,7 @@ def docx(paragraphs: Sequence[str], *, bomb_bytes: int = 0) -> bytes:
     body = "".join(_paragraph(text) for text in paragraphs)
     document = f'{_XML}<w:document xmlns:w="{_WORD}"><w:body>{body}'
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as package:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as package:
         main = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
         _frame(package, "word/document.xml", {"/word/document.xml": main})
         with package.open("word/document.xml", "w") as part:
@@ -77,7 +77,7 @@ def _paragraph(text: str) -> str:
 
 def xlsx(sheets: dict[str, Iterable[Sequence[str | float]]]) -> bytes:
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as package:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as package:
         kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
         types = {"/xl/workbook.xml": f"{kind}.sheet.main+xml"}
         types |= {f"/xl/worksheets/sheet{number}.xml": f"{kind}.worksheet+xml" for number in range(1, len(sheets) + 1)}
@@ -90,8 +90,7 @@ def xlsx(sheets: dict[str, Iterable[Sequence[str | float]]]) -> bytes:
             )
             with package.open(f"xl/worksheets/sheet{number}.xml", "w") as part:
                 part.write(f'{_XML}<worksheet xmlns="{_SHEET}"><sheetData>'.encode())
-                for row_number, cells in enumerate(rows, 1):
-                    part.write(f'<row r="{row_number}">{"".join(map(_cell, cells))}</row>'.encode())
+                part.writelines(f"<row>{''.join(map(_cell, cells))}</row>".encode() for cells in rows)
                 part.write(b"</sheetData></worksheet>")
         workbook = f'{_XML}<workbook xmlns="{_SHEET}" xmlns:r="{_OFFICE}"><sheets>{names}</sheets></workbook>'
         package.writestr("xl/workbook.xml", workbook)

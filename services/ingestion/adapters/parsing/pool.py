@@ -95,6 +95,9 @@ class ParsingPool:
         await self._discard(old)
         process = await ParsingProcess.start(self._limits)
         self._processes.add(process)
+        if self._closed:
+            await self._discard(process)
+            raise _closed()
         return process
 
     async def _discard(self, process: ParsingProcess | None) -> None:

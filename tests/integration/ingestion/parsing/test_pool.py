@@ -1,0 +1,199 @@
+"""The pool with real processes: what a poisonous, slow or greedy file costs, and what it does not."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from libs.contracts.api.knowledge import ChunkingStrategy
+from libs.contracts.errors import ServiceUnavailable
+from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing.pool import ParsingPool, parsing_pool
+from services.ingestion.domain.documents import ParsedDocument
+from services.ingestion.domain.parsing import Unparsable
+from tests.support.corpus import good_files, write_corpus
+from tests.support.office_files import xlsx
+
+TEXT = "The ferry leaves at seven.\n\n" * 200
+LONG = ParsedDocument(TEXT * 2000)
+SLOW_SETTINGS = ChunkingStrategy(strategy="markdown")
+SETTINGS = ChunkingStrategy(chunk_size=50, chunk_overlap=5)
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[ParsingPool]:
+    pool = parsing_pool(size=1, timeout_seconds=60, memory_bytes=1024**3)
+    yield pool
+    await pool.close()
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Path:
+    path = tmp_path / "note"
+    path.write_text(TEXT)
+    return path
+
+
+async def workers() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "parsing.worker" in " ".join(child.cmdline())]
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(60):
+        while not await condition():
+            await asyncio.sleep(0.05)
+
+
+@contextlib.asynccontextmanager
+async def long_work(pool: ParsingPool) -> AsyncIterator["asyncio.Task[object]"]:
+    """A call that takes many seconds, in the middle of which the body runs."""
+    await pool.chunk(ParsedDocument(TEXT), SETTINGS, "id/hash")
+    worker = (await workers())[0]
+    used = worker.cpu_times().user
+    task = asyncio.create_task(pool.chunk(LONG, SLOW_SETTINGS, "id/hash"))
+
+    async def busy() -> bool:
+        return worker.cpu_times().user > used + 0.2
+
+    await until(busy)
+    yield task
+
+
+async def test_one_step_gives_what_two_give(pool: ParsingPool, note: Path) -> None:
+    parsed = await pool.parse(note, "note.md", "")
+    assert parsed.text == TEXT
+    chunks = await pool.chunk(parsed, SETTINGS, "id/hash")
+    assert len(chunks) > 10
+    assert all(parsed.text[chunk.start : chunk.end] == chunk.text for chunk in chunks)
+    assert await pool.parse_and_chunk(note, "note.md", "", SETTINGS, "id/hash") == (parsed, chunks)
+
+
+async def test_every_file_of_a_mixed_folder_is_read_or_refused_with_a_reason(tmp_path: Path) -> None:
+    good, poison = write_corpus(tmp_path)
+    assert len(good) + len(poison) == 200
+    pool = parsing_pool(size=2, timeout_seconds=60, memory_bytes=1024**3)
+
+    async def code(name: str) -> str:
+        with pytest.raises(Unparsable) as caught:
+            await pool.parse_and_chunk(tmp_path / name, name, "", SETTINGS, name)
+        assert caught.value.message
+        return caught.value.code
+
+    async def passages(name: str) -> str:
+        _, chunks = await pool.parse_and_chunk(tmp_path / name, name, "", SETTINGS, name)
+        return " ".join(chunk.text for chunk in chunks)
+
+    codes = asyncio.gather(*(code(file.name) for file in poison))
+    found = await asyncio.gather(*(passages(file.name) for file in good))
+    assert [file.name for file, text in zip(good, found, strict=True) if file.marker not in text] == []
+    assert [(f.name, c) for f, c in zip(poison, await codes, strict=True) if c not in f.codes] == []
+    assert len({file.marker for file in good}) == len(good)
+    await pool.close()
+    assert await workers() == []
+
+
+async def test_work_that_takes_too_long_is_given_up_and_the_next_is_done(note: Path) -> None:
+    pool = ParsingPool(1, Limits(timeout_seconds=0.5))
+    with pytest.raises(Unparsable) as caught:
+        await pool.chunk(LONG, SLOW_SETTINGS, "id/hash")
+    assert (caught.value.code, caught.value.retryable) == ("timeout", True)
+    assert (await pool.parse(note, "note.txt", "")).text == TEXT
+    await pool.close()
+
+
+async def test_a_file_that_takes_too_much_memory_is_given_up(tmp_path: Path, note: Path) -> None:
+    greedy = tmp_path / "greedy"
+    greedy.write_bytes(xlsx({"S": ((f"text {n}", n, n) for n in range(150_000))}))
+    pool = ParsingPool(1, Limits(memory_bytes=120 * 1024**2))
+    with pytest.raises(Unparsable) as caught:
+        await pool.parse(greedy, "greedy.xlsx", "")
+    assert caught.value.code == "memory"
+    assert (await pool.parse(note, "note.txt", "")).text == TEXT
+    await pool.close()
+
+
+async def test_killed_processes_cost_no_file(pool: ParsingPool, note: Path) -> None:
+    await pool.parse(note, "note.txt", "")
+    (await workers())[0].kill()
+    assert (await pool.parse(note, "note.txt", "")).text == TEXT
+
+    async with long_work(pool) as under_way:
+        killed = (await workers())[0]
+        killed.kill()
+
+        async def replaced() -> bool:
+            return any(worker.pid != killed.pid for worker in await workers())
+
+        await until(replaced)
+        assert not under_way.done()
+        under_way.cancel()
+
+
+async def test_what_kills_every_process_is_refused(pool: ParsingPool) -> None:
+    async with long_work(pool) as under_way:
+        while not under_way.done():
+            for worker in await workers():
+                if worker.cpu_times().user > 0.2:
+                    worker.kill()
+            await asyncio.sleep(0.05)
+    with pytest.raises((Unparsable, ServiceUnavailable)):
+        await under_way
+
+
+async def test_a_cancelled_call_frees_its_place(pool: ParsingPool, note: Path) -> None:
+    async with long_work(pool) as under_way:
+        before = await workers()
+        under_way.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await under_way
+    assert (await pool.parse(note, "note.txt", "")).text == TEXT
+    assert not {worker.pid for worker in before} & {worker.pid for worker in await workers()}
+
+
+async def test_a_closed_pool_refuses_and_fails_what_was_under_way(pool: ParsingPool, note: Path) -> None:
+    async with long_work(pool) as under_way:
+        await pool.close()
+        with pytest.raises(ServiceUnavailable):
+            await under_way
+    with pytest.raises(ServiceUnavailable):
+        await pool.parse(note, "note.txt", "")
+    assert await workers() == []
+
+
+async def test_a_pool_closed_while_a_process_starts_leaves_none(pool: ParsingPool, note: Path) -> None:
+    under_way = asyncio.create_task(pool.parse(note, "note.txt", ""))
+
+    async def starting() -> bool:
+        return bool(await workers())
+
+    await until(starting)
+    await pool.close()
+    with pytest.raises(ServiceUnavailable):
+        await under_way
+    assert await workers() == []
+
+
+async def test_processes_know_no_secrets(pool: ParsingPool, note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AES_SIGNING_KEY", "secret")
+    await pool.parse(note, "note.txt", "")
+    assert not [name for name in (await workers())[0].environ() if name.startswith("AES_")]
+
+
+async def test_a_used_up_process_is_replaced(note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.ingestion.adapters.parsing.pool._JOBS_PER_PROCESS", 2)
+    pool = ParsingPool(1, Limits())
+    used = []
+    for _ in range(4):
+        await pool.parse(note, "note.txt", "")
+        used.append({child.pid for child in await workers()})
+    await pool.close()
+    assert used[0]
+    assert used[2]
+    assert used[0] != used[2]
+
+
+def test_the_corpus_is_the_same_every_time() -> None:
+    assert list(good_files(24)) == list(good_files(24))

@@ -1,0 +1,135 @@
+from pathlib import Path
+
+import pytest
+
+from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing.reader import read_file
+from services.ingestion.domain.documents import ParsedDocument
+from services.ingestion.domain.parsing import Unparsable
+from tests.support.office_files import doc, docx, pdf, xls, xlsx
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    def call(name: str, content: bytes, content_type: str = "", limits: Limits | None = None) -> ParsedDocument:
+        path = tmp_path / "stored"
+        path.write_bytes(content)
+        return read_file(path, name, content_type, limits or Limits())
+
+    return call
+
+
+def refused(read, name: str, content: bytes, limits: Limits | None = None) -> str:
+    with pytest.raises(Unparsable) as caught:
+        read(name, content, limits=limits)
+    assert caught.value.message
+    return caught.value.code
+
+
+def segment_texts(document: ParsedDocument) -> list[tuple[int | None, int | None, str]]:
+    return [(s.page, s.row, document.text[s.text_start : s.text_end]) for s in document.segments]
+
+
+def test_pdf_keeps_its_pages(read) -> None:
+    document = read("a.pdf", pdf(["First (page)\nof two", "Second page"]))
+    assert segment_texts(document) == [(1, None, "First (page)\nof two"), (2, None, "Second page")]
+
+
+def test_word_keeps_headings_and_signs(read) -> None:
+    document = read("a.docx", docx(["# Terms & Conditions", "Smith & Sons <b> é"]))
+    assert "# Terms & Conditions" in document.text
+    assert "Smith & Sons <b> é" in document.text
+
+
+def test_legacy_word(read) -> None:
+    assert read("a.doc", doc("The café.\nSecond line.")).text.split() == ["The", "café.", "Second", "line."]
+
+
+@pytest.mark.parametrize("sheet", ["a.xlsx", "a.xls"])
+def test_workbook_rows_carry_their_column_names(read, sheet: str) -> None:
+    rows = [("name", "age"), ("Zoë", 3), ("Bo", 4.5)]
+    document = read(sheet, xls(rows) if sheet == "a.xls" else xlsx({"People": rows}))
+    assert segment_texts(document) == [(None, 2, "name: Zoë, age: 3"), (None, 3, "name: Bo, age: 4.5")]
+
+
+def test_sheets_are_pages(read) -> None:
+    document = read("a.xlsx", xlsx({"One": [("a", "b"), ("x", 1)], "Two": [("c", "d"), ("y", 2)]}))
+    assert segment_texts(document) == [(1, 2, "a: x, b: 1"), (2, 2, "c: y, d: 2")]
+    assert document.text.splitlines()[0] == "One"
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_csv_of_any_separator(read, mark: str) -> None:
+    table = "\n".join(mark.join(cells) for cells in (("name", "town"), ("Zoë", "Köln"), ("Bo", '"New\nYork"')))
+    document = read("a.csv", table.encode("latin-1"))
+    assert segment_texts(document) == [(None, 2, "name: Zoë, town: Köln"), (None, 3, "name: Bo, town: New York")]
+
+
+def test_numbers_are_no_heading(read) -> None:
+    assert segment_texts(read("a.csv", b"1,2\n3,4\n")) == [(None, 1, "1, 2"), (None, 2, "3, 4")]
+
+
+def test_json_objects_are_rows(read) -> None:
+    document = read("a.json", b'[{"a": 1, "b": "x y"}, {"a": {"c": 2}, "b": null}]')
+    assert segment_texts(document) == [(None, 1, "a: 1, b: x y"), (None, 2, 'a: {"c":2}')]
+    assert segment_texts(read("a.json", b'{"a": 1}\n{"a": 2}\n')) == [(None, 1, "a: 1"), (None, 2, "a: 2")]
+    assert '"deep": [' in read("a.json", b'{"deep":[1,2]}').text
+
+
+def test_html_gives_its_title_and_body_alone(read) -> None:
+    head = "<head><title>Tea &amp; Co</title><meta name='description' content='dd'></head>"
+    page = f"<html>{head}<body><h1>Green</h1><p>caf&eacute;</p></body></html>"
+    assert read("a.html", page.encode()).text == "Tea & Co\n\n# Green\n\ncafé\n"
+
+
+def test_form_feeds_end_pages(read) -> None:
+    assert segment_texts(read("a.txt", b"one\ftwo")) == [(1, None, "one"), (2, None, "two")]
+
+
+def test_the_content_type_decides_when_the_name_has_no_extension(read) -> None:
+    assert read("README", b"# Hi", "text/markdown; charset=utf-8").text == "# Hi"
+
+
+def test_unknown_types_are_refused(read) -> None:
+    assert refused(read, "a.exe", b"MZ") == "unsupported"
+
+
+@pytest.mark.parametrize("content", [b"", b" \n\t ", "\ufeff".encode()])
+def test_files_without_text_are_empty(read, content: bytes) -> None:
+    assert refused(read, "a.txt", content) == "empty"
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a.docx", "a.doc", "a.xlsx", "a.xls"])
+def test_garbage_is_damaged(read, name: str) -> None:
+    assert refused(read, name, b"garbage " * 100) == "damaged"
+
+
+def test_truncated_files_are_damaged(read) -> None:
+    assert refused(read, "a.docx", docx(["cut " * 500])[:600]) == "damaged"
+    assert refused(read, "a.pdf", pdf(["cut " * 500])[:600]) == "damaged"
+    assert refused(read, "a.json", b'[{"a": ') == "damaged"
+
+
+def test_passwords_are_named_as_the_reason(read) -> None:
+    assert refused(read, "a.pdf", pdf(["secret"], encrypted=True)) == "encrypted"
+    protected = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600) + "EncryptedPackage".encode("utf-16-le")
+    assert refused(read, "a.docx", protected) == "encrypted"
+
+
+def test_a_bomb_is_not_unpacked(read) -> None:
+    assert refused(read, "a.docx", docx(["x"], bomb_bytes=60_000_000)) == "too_large"
+
+
+def test_too_much_text_or_too_many_rows(read) -> None:
+    limits = Limits(text_characters=100, rows=2)
+    assert refused(read, "a.txt", b"word " * 30, limits) == "too_large"
+    assert refused(read, "a.pdf", pdf(["a line of words\n" * 10]), limits) == "too_large"
+    assert refused(read, "a.csv", b"a,b\n1,2\n1,2\n1,2\n", limits) == "too_large"
+    assert refused(read, "a.xlsx", xlsx({"S": [("a", "b"), *[(1, 2)] * 3]}), limits) == "too_large"
+
+
+def test_pictures_of_text_need_tesseract(read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.ingestion.adapters.parsing.extraction._TESSERACT_DATA", ())
+    monkeypatch.delenv("TESSDATA_PREFIX", raising=False)
+    assert refused(read, "a.png", b"\x89PNG\r\n\x1a\n" + bytes(50)) == "ocr_missing"
+    assert refused(read, "scan.pdf", pdf([""])) == "ocr_missing"
