@@ -80,7 +80,10 @@ class EndingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How this worker's hold on a turn ends. ``event`` and ``payload`` (its bytes) for a terminal state."""
+    """How this worker's hold on a turn ends. ``event`` and ``payload`` (its bytes) for a terminal state.
+
+    ``leading``: events of the same subject that go before it.
+    """
 
     turn: ClaimedTurn
     kind: EndingKind
@@ -92,6 +95,7 @@ class Ending:
     final_step: int = 0
     final_answer: JsonObject | None = None
     error: JsonObject | None = None
+    leading: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

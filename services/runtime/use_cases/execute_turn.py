@@ -8,7 +8,7 @@ import structlog
 
 from libs.contracts.api.sessions import Usage as WireUsage
 from libs.contracts.errors import InternalError, ServiceError, TimedOut
-from libs.contracts.events.runtime import TurnCompleted
+from libs.contracts.events.runtime import CitationAdded, TurnCompleted
 from libs.contracts.identifiers import new_id
 from services.runtime.domain import turn_events
 from services.runtime.domain.agent_ports import AgentLoop, AgentReply, AgentTask, RecordedStep, TurnLost
@@ -120,6 +120,11 @@ def completion(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> En
         usage=usage.model_dump(),
         final_step=reply.steps,
         final_answer=answer_to_json(reply.final),
+        leading=tuple(
+            CitationAdded(session_id=turn.session_id, turn_id=turn.id, citation=citation)
+            for citation in event.response.citations
+            if citation.knowledge_base_id or citation.file_id or citation.artifact_id
+        ),
     )
 
 

@@ -72,7 +72,10 @@ class TurnEngine:
         return 0 if self._draining else max(self._capacity - len(self._running), 0)
 
     def start(self, turn: ClaimedTurn, question: UserMessage | None = None) -> None:
-        """Run a turn that this worker has claimed. An older execution of it here is stopped: it is fenced off."""
+        """Run a turn that this worker has claimed. Of two claims of one turn the older one is fenced off."""
+        present = self._running.get(turn.id)
+        if present is not None and present.turn.fence >= turn.fence:
+            return
         self.stop(turn.id)
         running = _Running(turn, question)
         self._running[turn.id] = running

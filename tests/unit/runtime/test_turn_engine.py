@@ -129,6 +129,18 @@ async def test_a_newer_claim_of_the_same_turn_replaces_the_older_execution() -> 
     await until(lambda: not running.held)
 
 
+async def test_an_older_claim_that_is_heard_of_late_is_let_go() -> None:
+    turns, agent = MemoryTurns(), OneLiner(_for_ever)
+    running = engine(agent, turns)
+    running.start(claimed_turn(id="turn", fence=2, attempt=2), QUESTION)
+    running.start(claimed_turn(id="turn"), QUESTION)
+    await until(lambda: agent.tasks)
+    await asyncio.sleep(0)
+    assert (running.held, len(agent.tasks), turns.endings) == ({"turn": 2}, 1, [])
+    running.stop("turn")
+    await until(lambda: not running.held)
+
+
 async def test_draining_takes_no_slots_and_hands_back_what_does_not_end() -> None:
     turns, agent = MemoryTurns(), OneLiner(_for_ever)
     turns.following = [claimed_turn(id="next")]

@@ -20,11 +20,11 @@ _FINISH: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%s) AS g (
             id text, fence integer, status text, message_id text, content text, reply json, usage json,
-            error json, step integer, answer json)
+            error json, step integer, answer json, events integer)
     ), ended AS (
         UPDATE turns t
         SET status = g.status, worker_id = NULL, message_id = g.message_id, reply = g.reply, usage = g.usage,
-            error = g.error, finished_at = now(), event_sequence = t.event_sequence + 1
+            error = g.error, finished_at = now(), event_sequence = t.event_sequence + g.events
         FROM given g WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'running'
         RETURNING t.id, t.session_id, t.position, t.event_sequence
     ), said AS (
@@ -97,11 +97,15 @@ class PostgresEndings:
 
 
 def _outcomes(finishing: list[Ending], ended: dict[str, int]) -> list[Any]:
-    return [
-        turn_events.draft(ending.turn, ending.event, ended[ending.turn.id], ending.payload)
-        for ending in finishing
-        if ending.turn.id in ended and ending.event is not None
-    ]
+    drafts = []
+    for ending in finishing:
+        last = ended.get(ending.turn.id)
+        if last is None or ending.event is None:
+            continue
+        first = last - len(ending.leading)
+        drafts += [turn_events.draft(ending.turn, event, first + i) for i, event in enumerate(ending.leading)]
+        drafts.append(turn_events.draft(ending.turn, ending.event, last, ending.payload))
+    return drafts
 
 
 def _row(ending: Ending) -> dict[str, Any]:
@@ -117,4 +121,5 @@ def _row(ending: Ending) -> dict[str, Any]:
         "error": ending.error,
         "step": ending.final_step,
         "answer": ending.final_answer,
+        "events": len(ending.leading) + 1,
     }
