@@ -73,7 +73,9 @@ class MemoryBus:
     async def rebalance(self, group: str, joining: "MemoryConsumer | None", leaving: "MemoryConsumer | None") -> None:
         members = self._groups[group]
         for member in members:
-            await member.give_up()
+            # Kafka does not tell a member that leaves of its own accord.
+            if member is not leaving:
+                await member.give_up()
         if joining is not None:
             members.append(joining)
         if leaving is not None and leaving in members:
@@ -121,6 +123,7 @@ class MemoryConsumer:
         await self._bus.rebalance(self._group, joining=self, leaving=None)
 
     async def stop(self) -> None:
+        self._positions = {}
         await self._bus.rebalance(self._group, joining=None, leaving=self)
 
     async def take(self, positions: dict[Partition, int]) -> None:
