@@ -1,0 +1,56 @@
+"""Finds the model that a knowledge base's configuration names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import aiohttp
+
+from services.ingestion.adapters.embeddings import openai, static
+from services.ingestion.domain.embedding import Embedder, EmbeddingRefused
+
+_ADDRESS = "https://api.openai.com/v1"
+_MODEL = "text-embedding-3-small"
+
+
+class ConfiguredEmbedders:
+    """Each model is made once. `environ` has the server's address and key (OPENAI_BASE_URL, OPENAI_API_KEY).
+
+    Call `close` at the end.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        address, key = environ.get("OPENAI_BASE_URL"), environ.get("OPENAI_API_KEY") or None
+        self._endpoint = openai.Endpoint(address or _ADDRESS, key) if address or key else None
+        self._server: openai.EmbeddingServer | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._known: dict[tuple[str, str, int | None], Embedder] = {}
+        self._lock = asyncio.Lock()
+
+    async def embedder(self, provider: str, model: str, dimensions: int | None) -> Embedder:
+        key = (provider, model, dimensions)
+        if found := self._known.get(key):
+            return found
+        async with self._lock:
+            if key not in self._known:
+                self._known[key] = await self._make(provider, model, dimensions)
+            return self._known[key]
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _make(self, provider: str, model: str, dimensions: int | None) -> Embedder:
+        if provider == static.PROVIDER:
+            if model not in ("", static.MODEL):
+                raise EmbeddingRefused(f"{static.PROVIDER} has the model {static.MODEL}, not {model}")
+            return static.StaticEmbedder(dimensions or static.DIMENSIONS[-1])
+        if provider != openai.PROVIDER:
+            raise EmbeddingRefused(f"unknown embedding provider {provider}; known are wordllama and openai")
+        if self._endpoint is None:
+            raise EmbeddingRefused("the provider openai is not configured: set OPENAI_API_KEY or OPENAI_BASE_URL")
+        if self._server is None:
+            self._session = aiohttp.ClientSession()
+            self._server = openai.EmbeddingServer(self._endpoint, self._session)
+        return await openai.server_embedder(self._server, model or _MODEL, dimensions)

@@ -1,0 +1,172 @@
+"""Embeddings from any OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiohttp
+import numpy as np
+import orjson
+from yarl import URL
+
+from services.ingestion.domain.embedding import (
+    DimensionsMismatch,
+    EmbeddingRefused,
+    EmbeddingUnavailable,
+    Vectors,
+)
+
+PROVIDER: Final = "openai"
+_RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+_MOST_TEXTS = 128
+_MOST_CHARACTERS = 200_000
+_AT_ONCE = 4
+_LARGEST_ERROR = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`base_url` ends before `/embeddings`. Times in seconds, for each request."""
+
+    base_url: str
+    api_key: str | None = None
+    timeout: float = 60.0
+    attempts: int = 4
+    first_wait: float = 0.5
+
+
+class EmbeddingServer:
+    """One server, called over one shared HTTP session."""
+
+    def __init__(self, endpoint: Endpoint, session: aiohttp.ClientSession) -> None:
+        self._endpoint = endpoint
+        self._session = session
+        self._url = URL(endpoint.base_url.rstrip("/") + "/embeddings")
+        self._headers = {"Content-Type": "application/json"}
+        if endpoint.api_key:
+            self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
+        self._places = asyncio.Semaphore(_AT_ONCE)
+
+    async def embed(self, model: str, texts: Sequence[str], dimensions: int | None = None) -> Vectors:
+        """`dimensions` is asked of the server when given, which not every model and server understands."""
+        body: dict[str, Any] = {"model": model, "input": list(texts), "encoding_format": "float"}
+        if dimensions is not None:
+            body["dimensions"] = dimensions
+        encoded = orjson.dumps(body)
+        async with self._places:
+            for attempt in range(1, self._endpoint.attempts + 1):
+                try:
+                    return _vectors(await self._post(encoded), len(texts))
+                except _Passing as problem:
+                    if attempt == self._endpoint.attempts:
+                        raise EmbeddingUnavailable(str(problem)) from problem
+                    await asyncio.sleep(problem.wait or self._endpoint.first_wait * 2 ** (attempt - 1))
+        raise AssertionError("unreachable")
+
+    async def _post(self, body: bytes) -> bytes:
+        # Redirects are not followed: they would carry documents to a host nobody configured.
+        request = self._session.post(
+            self._url,
+            data=body,
+            headers=self._headers,
+            timeout=aiohttp.ClientTimeout(total=self._endpoint.timeout, sock_connect=10.0),
+            allow_redirects=False,
+        )
+        try:
+            async with request as response:
+                content = await response.read()
+                status, after = response.status, response.headers.get("Retry-After", "")
+        except (aiohttp.ClientError, TimeoutError) as problem:
+            raise _Passing(f"the embedding server cannot be reached ({type(problem).__name__})") from problem
+        if status == 200:
+            return content
+        message = f"the embedding server answered {status}: {self._told(content)}"
+        if status in _RETRIED:
+            raise _Passing(message, min(float(after), 20.0) if after.isdigit() else None)
+        raise EmbeddingRefused(message)
+
+    def _told(self, content: bytes) -> str:
+        try:
+            told = str(orjson.loads(content)["error"]["message"])
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            told = content.decode("utf-8", "replace")
+        # Some servers repeat the key that they refuse.
+        return told.replace(self._endpoint.api_key or "\0", "***")[:_LARGEST_ERROR]
+
+
+class ServerEmbedder:
+    """An Embedder: one model of a server, whose dimensions have been found out."""
+
+    def __init__(self, server: EmbeddingServer, model: str, dimensions: int, *, asked: bool) -> None:
+        """`asked`: whether the server has to be asked for these dimensions in every request."""
+        self.model = f"{PROVIDER}:{model}"
+        self.dimensions = dimensions
+        self._server = server
+        self._name = model
+        self._asked = dimensions if asked else None
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        if not all(text.strip() for text in texts):
+            raise EmbeddingRefused("a text without content has no vector")
+        if not texts:
+            return np.empty((0, self.dimensions), np.float32)
+        calls = [self._server.embed(self._name, batch, self._asked) for batch in _batches(texts)]
+        vectors = np.concatenate(await asyncio.gather(*calls))
+        if vectors.shape[1] != self.dimensions:
+            raise DimensionsMismatch(
+                f"the model {self._name} answers with {vectors.shape[1]} dimensions, {self.dimensions} are expected"
+            )
+        return vectors
+
+
+async def server_embedder(server: EmbeddingServer, model: str, dimensions: int | None) -> ServerEmbedder:
+    """Tries the model with one text, since only its answer tells how long its vectors are."""
+    usual = (await server.embed(model, ["dimensions"])).shape[1]
+    if dimensions is None or usual == dimensions:
+        return ServerEmbedder(server, model, usual, asked=False)
+    try:
+        found = (await server.embed(model, ["dimensions"], dimensions)).shape[1]
+    except EmbeddingRefused:
+        found = usual
+    if found != dimensions:
+        raise DimensionsMismatch(f"the model {model} has vectors of {usual} dimensions, not of {dimensions}")
+    return ServerEmbedder(server, model, dimensions, asked=True)
+
+
+class _Passing(Exception):
+    """A failure that may pass; `wait` is what the server asked for, in seconds."""
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    characters = 0
+    for text in texts:
+        if batch and (len(batch) == _MOST_TEXTS or characters + len(text) > _MOST_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(text)
+        characters += len(text)
+    if batch:
+        yield batch
+
+
+def _vectors(content: bytes, expected: int) -> Vectors:
+    try:
+        data = sorted(orjson.loads(content)["data"], key=lambda each: each["index"])
+        vectors = np.array([each["embedding"] for each in data], np.float32)
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as problem:
+        raise EmbeddingRefused("the embedding server's answer is not one of embeddings") from problem
+    if vectors.ndim != 2 or len(vectors) != expected:
+        raise EmbeddingRefused(f"the embedding server gave {len(vectors)} vectors for {expected} texts")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not (np.isfinite(lengths).all() and lengths.all()):
+        raise EmbeddingRefused("the embedding server gave a vector without direction")
+    unit: Vectors = vectors / lengths
+    return unit

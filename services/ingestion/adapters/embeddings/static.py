@@ -1,0 +1,100 @@
+"""The model in the package `wordllama`: vectors for word pieces, averaged; in process, without any network."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
+
+PROVIDER = "wordllama"
+MODEL = "l2_supercat"
+DIMENSIONS = (64, 128, 256)
+# A run of characters without a space between them, with the spaces before it: no piece of the model's vocabulary
+# goes over the end of one, so each is cut into pieces once and remembered. Cutting is what costs the time.
+_RUNS = re.compile(r" *[^ ]+| +")
+_LONGEST_REMEMBERED = 64
+_REMEMBERED = 200_000
+# Keeps what is held at once to some tens of megabytes, whatever the length of a text.
+_PIECES_AT_ONCE = 20_000
+
+
+class StaticEmbedder:
+    """Loads the model at its first use, in a thread."""
+
+    def __init__(self, dimensions: int = DIMENSIONS[-1]) -> None:
+        if dimensions not in DIMENSIONS:
+            known = ", ".join(map(str, DIMENSIONS))
+            raise EmbeddingRefused(f"{PROVIDER} has vectors of {known} dimensions, not of {dimensions}")
+        self.dimensions = dimensions
+        self.model = f"{PROVIDER}:{MODEL}"
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        return await asyncio.to_thread(self.embed_here, texts)
+
+    def embed_here(self, texts: Sequence[str]) -> Vectors:
+        """The same in the calling thread, for processes that do nothing else."""
+        pieces = _pieces()
+        vectors = np.empty((len(texts), self.dimensions), np.float32)
+        for position, text in enumerate(texts):
+            vectors[position] = self._average(pieces.vectors, pieces.of(text))
+        return vectors
+
+    def _average(self, known: Vectors, pieces: Sequence[int]) -> Vectors:
+        total = np.zeros(self.dimensions, np.float32)
+        for start in range(0, len(pieces), _PIECES_AT_ONCE):
+            total += known[pieces[start : start + _PIECES_AT_ONCE], : self.dimensions].sum(axis=0)
+        length = float(np.linalg.norm(total))
+        if not length:
+            raise EmbeddingRefused("a text without content has no vector")
+        return total / length
+
+
+class _Pieces:
+    """Safe to use from several threads."""
+
+    def __init__(self, vectors: Vectors, tokenizer: Any) -> None:
+        self.vectors = vectors
+        self._tokenizer = tokenizer
+        self._remembered: dict[str, list[int]] = {}
+
+    def of(self, text: str) -> list[int]:
+        # As the model's tokenizer begins every text.
+        runs = _RUNS.findall(" " + text) if text.strip() else []
+        remembered = self._remembered
+        found = list(map(remembered.get, runs))
+        missing = [run for run, pieces in zip(runs, found, strict=True) if pieces is None]
+        if missing:
+            learnt = dict(zip(missing, self._cut(missing), strict=True))
+            found = [learnt[run] if pieces is None else pieces for run, pieces in zip(runs, found, strict=True)]
+            if len(remembered) > _REMEMBERED:
+                self._remembered = {}
+            self._remembered.update((run, cut) for run, cut in learnt.items() if len(run) <= _LONGEST_REMEMBERED)
+        return list(chain.from_iterable(found))  # type: ignore[arg-type]
+
+    def _cut(self, runs: list[str]) -> list[list[int]]:
+        return [each.ids for each in self._tokenizer.encode_batch_fast(runs, add_special_tokens=False)]
+
+
+@lru_cache(maxsize=1)
+def _pieces() -> _Pieces:
+    # Imported late: it takes a moment, and where nobody has set up logging it would do so.
+    from tokenizers import normalizers
+    from wordllama import WordLlama  # type: ignore[import-untyped]
+
+    package = find_spec("wordllama")
+    assert package is not None
+    assert package.origin is not None
+    model = WordLlama.load(cache_dir=Path(package.origin).parent, disable_download=True)
+    model.tokenizer.no_padding()
+    # Without the space that is put before a text, since runs come with their own.
+    model.tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    return _Pieces(model.embedding, model.tokenizer)

@@ -1,0 +1,62 @@
+"""BM25 in two halves whose inner product is the score: one stored with the passage, one made of the query."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+import numpy.typing as npt
+
+from services.ingestion.adapters.engines.terms import number
+
+K1 = 1.2
+B = 0.75
+# What pgvector's sparsevec holds; a passage has to be a hundred pages long to have more different terms.
+_MOST_TERMS = 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class TermWeights:
+    """Sorted by term number."""
+
+    terms: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.float32]
+
+
+def counted(terms: Sequence[str]) -> dict[int, int]:
+    return Counter(map(number, terms))
+
+
+def passage_weights(counts: Mapping[int, int], length: int, average_length: float) -> TermWeights:
+    """How much each term of a passage of `length` terms counts, where passages have `average_length`."""
+    terms = np.fromiter(counts.keys(), np.int32, len(counts))
+    frequencies = np.fromiter(counts.values(), np.float32, len(counts))
+    norm = K1 * (1 - B + B * length / average_length)
+    weights = frequencies * (K1 + 1) / (frequencies + norm)
+    if len(terms) > _MOST_TERMS:
+        strongest = np.argpartition(-weights, _MOST_TERMS)[:_MOST_TERMS]
+        terms, weights = terms[strongest], weights[strongest]
+    order = np.argsort(terms)
+    return TermWeights(terms[order], weights[order])
+
+
+def rarity(passages_with_term: float, passages: float) -> float:
+    """The inverse document frequency, never negative."""
+    return log(1 + (passages - passages_with_term + 0.5) / (passages_with_term + 0.5))
+
+
+def query_weights(counts: Mapping[int, int], frequencies: Mapping[int, float], passages: float) -> TermWeights:
+    """`frequencies`: in how many of the `passages` a term occurs; one not in there is taken to be in one at most."""
+    terms = np.array(sorted(counts), np.int32)
+    weights = [
+        counts[term] * rarity(min(frequencies.get(term, 1.0), passages), max(passages, 1.0)) for term in terms.tolist()
+    ]
+    return TermWeights(terms, np.array(weights, np.float32))
+
+
+def best_possible(query: TermWeights) -> float:
+    """What no passage's score exceeds."""
+    return float(query.weights.sum()) * (K1 + 1)

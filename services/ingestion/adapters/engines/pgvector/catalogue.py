@@ -1,0 +1,49 @@
+"""What is known about an index besides its passages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from libs.persistence import Connection
+from services.ingestion.adapters.engines.pgvector.tables import IndexTable
+from services.ingestion.domain.engines import IndexMissing
+
+# Before there is anything to count: what a chunk of the default settings has.
+_USUAL_LENGTH = 120.0
+_USUAL_WEIGHT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    id: str
+    table: IndexTable
+    passages: int
+    terms: int
+    counted_passages: int | None
+    has_graph: bool
+    has_words: bool
+
+    def average_length(self, more_passages: int = 0, more_terms: int = 0) -> float:
+        """Of a passage, in terms."""
+        passages = self.passages + more_passages + _USUAL_WEIGHT
+        return (self.terms + more_terms + _USUAL_WEIGHT * _USUAL_LENGTH) / passages
+
+
+async def find(connection: Connection, index_id: str) -> Index | None:
+    found = await connection.execute(
+        """
+        SELECT number, dimensions, passages, terms, counted_passages,
+            to_regclass('search.ix_passages_' || number || '_embedding') IS NOT NULL,
+            to_regclass('search.ix_passages_' || number || '_terms') IS NOT NULL
+        FROM search.indexes WHERE id = %s
+        """,
+        (index_id,),
+    )
+    row = await found.fetchone()
+    return Index(index_id, IndexTable(row[0], row[1]), *row[2:]) if row else None
+
+
+async def required(connection: Connection, index_id: str) -> Index:
+    if index := await find(connection, index_id):
+        return index
+    raise IndexMissing(index_id)

@@ -1,0 +1,123 @@
+"""The engine that keeps passages in the service's own PostgreSQL: a table for each index."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import psycopg
+
+from libs.persistence import Connection, Database, is_outage
+from services.ingestion.adapters.engines.pgvector.catalogue import find, required
+from services.ingestion.adapters.engines.pgvector.finishing import Finishing
+from services.ingestion.adapters.engines.pgvector.searching import Searching
+from services.ingestion.adapters.engines.pgvector.tables import IndexTable
+from services.ingestion.adapters.engines.pgvector.writing import Writing
+from services.ingestion.adapters.engines.terms import Terms
+from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexMissing, Passage, Query
+
+# Below it, comparing with every passage takes some milliseconds, misses nothing and costs writers nothing.
+INDEXED_FROM = 20_000
+
+
+class PgvectorEngine:
+    """Calls take one connection of the database each, `finish` for as long as it runs."""
+
+    name = "pgvector"
+
+    def __init__(self, database: Database, *, indexed_from: int = INDEXED_FROM) -> None:
+        """`indexed_from`: passages from which an index gets a graph and an inverted index."""
+        self._database = database
+        terms = Terms()
+        self._writing = Writing(terms)
+        self._searching = Searching(terms)
+        self._finishing = Finishing(indexed_from)
+
+    async def create_index(self, index_id: str, dimensions: int) -> None:
+        async with self._connected() as connection, connection.transaction():
+            made = await connection.execute(
+                "INSERT INTO search.indexes (id, dimensions) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING number",
+                (index_id, dimensions),
+            )
+            if row := await made.fetchone():
+                for statement in IndexTable(row[0], dimensions).create():
+                    await connection.execute(statement)
+
+    async def drop_index(self, index_id: str) -> None:
+        async with self._connected() as connection, connection.transaction():
+            index = await find(connection, index_id)
+            if index is None:
+                return
+            # The table before its entry, as writers lock them.
+            await connection.execute(psycopg.sql.SQL("DROP TABLE IF EXISTS {}").format(index.table.name))
+            await connection.execute(
+                "DELETE FROM search.term_frequencies WHERE index_number = %s", (index.table.number,)
+            )
+            await connection.execute("DELETE FROM search.indexes WHERE id = %s", (index_id,))
+
+    async def write(self, index_id: str, passages: Sequence[Passage]) -> None:
+        if not passages:
+            return
+        prepared = await asyncio.to_thread(self._writing.prepare, passages)
+        async with self._connected(index_id) as connection:
+            await self._writing.write(connection, index_id, prepared)
+
+    async def finish(self, index_id: str) -> None:
+        async with self._connected(index_id) as connection:
+            await self._finishing.finish(connection, await required(connection, index_id))
+
+    async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
+        async with self._connected() as connection:
+            index = await find(connection, index_id)
+            if index is None:
+                return
+            statement = psycopg.sql.SQL("DELETE FROM {} WHERE file_id = ANY(%s)").format(index.table.name)
+            try:
+                await connection.execute(statement, (list(file_ids),))
+            except psycopg.errors.UndefinedTable:
+                return
+
+    async def count(self, index_id: str) -> int:
+        async with self._connected(index_id) as connection:
+            index = await required(connection, index_id)
+            found = await connection.execute(
+                psycopg.sql.SQL("SELECT count(*) FROM {}").format(index.table.name), prepare=False
+            )
+            row = await found.fetchone()
+            assert row is not None
+            return int(row[0])
+
+    async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
+        async with self._connected(index_id) as connection:
+            index = await required(connection, index_id)
+            statement = psycopg.sql.SQL("SELECT id FROM {} WHERE file_id = %s ORDER BY position, id")
+            found = await connection.execute(statement.format(index.table.name), (file_id,), prepare=False)
+            return [row[0] for row in await found.fetchall()]
+
+    async def search(self, index_id: str, query: Query) -> list[Hit]:
+        if query.files.is_empty:
+            return []
+        async with self._connected(index_id) as connection:
+            return await self._searching.search(connection, index_id, query)
+
+    async def ping(self) -> None:
+        async with self._connected() as connection:
+            await connection.execute("SELECT FROM search.indexes LIMIT 1")
+
+    async def close(self) -> None:
+        """The database is closed by who opened it."""
+
+    @asynccontextmanager
+    async def _connected(self, index_id: str = "") -> AsyncIterator[Connection]:
+        try:
+            async with self._database.connection() as connection:
+                yield connection
+        except psycopg.errors.UndefinedTable as problem:
+            if index_id:
+                raise IndexMissing(index_id) from problem
+            raise
+        except Exception as problem:
+            if is_outage(problem):
+                raise EngineUnavailable("the search engine's database does not answer") from problem
+            raise

@@ -1,0 +1,138 @@
+"""Searches one index, in one statement on one state of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg.sql import SQL, Composable, Composed, Literal
+
+from libs.persistence import Connection
+from services.ingestion.adapters.engines.bm25 import TermWeights, best_possible, counted, query_weights
+from services.ingestion.adapters.engines.pgvector.binary import dense_literal, sparse_literal
+from services.ingestion.adapters.engines.pgvector.catalogue import Index, required
+from services.ingestion.adapters.engines.pgvector.frequencies import Frequencies, frequencies
+from services.ingestion.adapters.engines.pgvector.statements import (
+    HYBRID,
+    KEYWORD,
+    KEYWORD_CANDIDATES,
+    KEYWORD_CANDIDATES_BY_WORDS,
+    SEMANTIC,
+    SEMANTIC_CANDIDATES,
+)
+from services.ingestion.adapters.engines.terms import Terms
+from services.ingestion.domain.engines import FileSelection, Hit, Query
+from services.ingestion.domain.search_ranking import SEMANTIC_SHARE, candidates
+
+# So few passages are compared one by one, which beats a walk through a graph that mostly meets others.
+_FEW_PASSAGES = 20_000
+# Words that are in more passages than these together only refine the ranking of what rarer words have found.
+_PASSAGES_LOOKED_AT = 20_000
+
+
+class Searching:
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+
+    async def search(self, connection: Connection, index_id: str, query: Query) -> list[Hit]:
+        index = await required(connection, index_id)
+        words, seen = await self._words(connection, index, query)
+        if query.mode == "keyword" and words is None:
+            return []
+        async with connection.transaction():
+            walk = query.mode != "keyword" and index.has_graph and await _graph_pays(connection, index, query.files)
+            await _prepare(connection, query, walk=walk)
+            statement, parameters = _statement(index, query, words, seen)
+            found = await connection.execute(statement, parameters, prepare=False)
+            return [_hit(row) for row in await found.fetchall()]
+
+    async def _words(
+        self, connection: Connection, index: Index, query: Query
+    ) -> tuple[TermWeights | None, Frequencies]:
+        counts = counted(self._terms.of(query.text)) if query.mode != "semantic" else {}
+        if not counts:
+            return None, Frequencies({}, 0)
+        seen = await frequencies(connection, index, sorted(counts))
+        return query_weights(counts, seen.of_terms, seen.passages), seen
+
+
+async def _graph_pays(connection: Connection, index: Index, files: FileSelection) -> bool:
+    if files.only is None:
+        return True
+    found = await connection.execute(
+        SQL("SELECT count(*) FROM (SELECT FROM {} WHERE file_id = ANY(%s) LIMIT {}) AS some").format(
+            index.table.name, Literal(_FEW_PASSAGES + 1)
+        ),
+        (list(files.only),),
+        prepare=False,
+    )
+    row = await found.fetchone()
+    return row is not None and row[0] > _FEW_PASSAGES
+
+
+async def _prepare(connection: Connection, query: Query, *, walk: bool) -> None:
+    settings = {
+        "hnsw.ef_search": str(min(1000, 2 * candidates(query.top_k))),
+        # The walk goes on until enough of the selected files has been met, in the right order.
+        "hnsw.iterative_scan": "strict_order",
+        # Bitmap scans remain, for files and words; an ordered index scan is the graph's alone.
+        "enable_indexscan": "on" if walk else "off",
+    }
+    chosen = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+    await connection.execute(SQL("SELECT " + chosen))
+
+
+def _statement(
+    index: Index, query: Query, words: TermWeights | None, seen: Frequencies
+) -> tuple[Composed, dict[str, Any]]:
+    files, parameters = _files(query.files)
+    if query.vector is not None:
+        parameters["vector"] = dense_literal(query.vector)
+    by_words: Composable = KEYWORD_CANDIDATES
+    if words is not None:
+        parameters |= {"words": sparse_literal(words), "bound": best_possible(words)}
+        if index.has_words:
+            by_words = KEYWORD_CANDIDATES_BY_WORDS
+            parameters["telling"] = _telling(words, seen)
+    wanted = {"semantic": SEMANTIC, "keyword": KEYWORD, "hybrid": HYBRID if words is not None else SEMANTIC}
+    pieces = {
+        "table": index.table.name,
+        "files": files,
+        "depth": Literal(candidates(query.top_k)),
+        "limit": Literal(query.top_k),
+        "share": Literal(SEMANTIC_SHARE),
+    }
+    statement = wanted[query.mode].format(
+        **pieces, by_meaning=SEMANTIC_CANDIDATES.format(**pieces), by_words=SQL(by_words.as_string()).format(**pieces)
+    )
+    return statement, parameters
+
+
+def _files(selection: FileSelection) -> tuple[Composable, dict[str, Any]]:
+    conditions, parameters = ["true"], {}
+    if selection.only is not None:
+        conditions.append("file_id = ANY(%(only)s)")
+        parameters["only"] = list(selection.only - selection.without)
+    elif selection.without:
+        conditions.append("file_id <> ALL(%(without)s)")
+        parameters["without"] = list(selection.without)
+    return SQL(" AND ".join(conditions)), parameters
+
+
+def _telling(words: TermWeights, seen: Frequencies) -> list[int]:
+    """The rarest words of the query, as many as keep the number of passages to be scored in bounds."""
+    rarest = sorted(words.terms.tolist(), key=lambda term: seen.of_terms.get(term, 1.0))
+    chosen, passages = rarest[:1], seen.of_terms.get(rarest[0], 1.0)
+    for term in rarest[1:]:
+        passages += seen.of_terms.get(term, 1.0)
+        if passages > _PASSAGES_LOOKED_AT:
+            break
+        chosen.append(term)
+    return chosen
+
+
+def _hit(row: Sequence[Any]) -> Hit:
+    score = min(max(float(row[0]), 0.0), 1.0)
+    return Hit(
+        chunk_id=row[1], file_id=row[2], text=row[3], score=score, start=row[4], end=row[5], page=row[6], row=row[7]
+    )

@@ -1,0 +1,82 @@
+"""What keyword search sees of a text: its words without case, accents and endings, function words left out."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from threading import Lock
+from zlib import crc32
+
+import snowballstemmer  # type: ignore[import-untyped]
+
+_WORDS = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+# Written without spaces between words: neighbouring pairs of characters stand for words.
+_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_ENGLISH = (
+    "a about above after again against all also am an and any are as at be because been before being below "
+    "between both but by can cannot could did do does doing down during each few for from further had has have "
+    "having he her here hers herself him himself his how i if in into is it its itself just me more most my "
+    "myself no nor not of off on once only or other ought our ours ourselves out over own same shall she should "
+    "so some such than that the their theirs them themselves then there these they this those through to too "
+    "under until up upon us very was we were what when where which while who whom why will with would you your "
+    "yours yourself yourselves don't doesn't didn't isn't aren't wasn't weren't won't can't couldn't wouldn't "
+    "shouldn't hasn't haven't hadn't"
+)
+_FUNCTION_WORDS = frozenset(_ENGLISH.split())
+# The words of a language are few, those of serial numbers are without end.
+_REMEMBERED = 300_000
+NUMBER_OF_TERMS = 1_000_000_000
+"""Terms are numbered from 0 up to this; two of them share a number about once in 40,000 words of vocabulary."""
+
+
+class Terms:
+    """Words to terms, remembering what it has seen, since stemming costs more than everything else.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._stemmer = snowballstemmer.stemmer("english")
+        self._stems: dict[str, str] = {}
+        # A stemmer works on one word at a time.
+        self._lock = Lock()
+
+    def of(self, text: str) -> list[str]:
+        """In the order of the text, repetitions included."""
+        known = self._stems
+        if not text.isascii():
+            text = _without_accents(text)
+        found: list[str] = []
+        for word in _WORDS.findall(text.lower()):
+            stem = known.get(word)
+            if stem is None:
+                if _UNSPACED.search(word):
+                    found.extend(_pairs(word))
+                    continue
+                stem = self._learn(word)
+            if stem:
+                found.append(stem)
+        return found
+
+    def _learn(self, word: str) -> str:
+        word = word.replace("\u2019", "'")
+        with self._lock:
+            stem: str = "" if word in _FUNCTION_WORDS else self._stemmer.stemWord(word).removesuffix("'")
+            if len(self._stems) >= _REMEMBERED:
+                self._stems.clear()
+            self._stems[word] = stem
+        return stem
+
+
+def number(term: str) -> int:
+    """Under which the term is stored: the same everywhere and for ever."""
+    return crc32(term.encode()) % NUMBER_OF_TERMS
+
+
+def _pairs(word: str) -> list[str]:
+    return [word[i : i + 2] for i in range(len(word) - 1)] or [word]
+
+
+def _without_accents(text: str) -> str:
+    split = unicodedata.normalize("NFKD", text)
+    return unicodedata.normalize("NFC", "".join(each for each in split if not unicodedata.combining(each)))

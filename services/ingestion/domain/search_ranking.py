@@ -1,0 +1,21 @@
+"""How a passage's likeness in meaning and its keyword score make one score."""
+
+from __future__ import annotations
+
+SEMANTIC_SHARE = 0.5
+CANDIDATES = 100
+"""Passages that each way of searching puts forward, at least."""
+
+
+def candidates(top_k: int) -> int:
+    return max(CANDIDATES, 3 * top_k)
+
+
+def combined(cosine: float, keyword: float, best_keyword: float) -> float:
+    """0 to 1. `best_keyword`: the highest keyword score of the query, 0 when no passage has any of its words.
+
+    Both scores are kept as they are, not as ranks: on three labelled collections reciprocal ranks were worse
+    than keywords alone on two, this is better than either on all (see docs/decisions).
+    """
+    by_words = keyword / best_keyword if best_keyword > 0 else 0.0
+    return SEMANTIC_SHARE * min(max(cosine, 0.0), 1.0) + (1 - SEMANTIC_SHARE) * by_words
