@@ -75,7 +75,11 @@ class HeldModel(ModelStub):
 
 def _fetch(url: str) -> dict[str, Any]:
     function = {"name": "http_get", "arguments": orjson.dumps({"url": url}).decode()}
-    message = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": function}]}
+    message = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c", "type": "function", "function": function}],
+    }
     return {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
 
 

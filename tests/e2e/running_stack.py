@@ -68,6 +68,15 @@ class RunningStack:
         os.kill(pid, how)
         return pid
 
+    def kill_everything(self) -> None:
+        """The supervisor first, so that nothing is started again."""
+        parts = [psutil.Process(self.pid(part)) for part in PARTS]
+        supervisor = parts[0].parent()
+        assert supervisor is not None
+        for process in (supervisor, *parts):
+            process.kill()
+        psutil.wait_procs([supervisor, *parts], timeout=20)
+
     @contextmanager
     def stopped(self, *parts: str) -> Iterator[None]:
         """With processes that exist and do nothing."""

@@ -16,7 +16,7 @@ async def test_an_agent_from_its_creation_to_its_end(api: Api) -> None:
     reply = await api.http.post("/agent/", json={**configuration(), "name": name, "entry_point": "greeting"})
     assert reply.status_code == 201
     agent = reply.json()
-    assert FIELDS <= set(agent)
+    assert set(agent) >= FIELDS
     path = f"/agent/{agent['id']}/"
     assert reply.headers["location"] == f"/api/v1{path}"
     assert agent["agent_key"] == name.lower().replace(" ", "-")
@@ -67,7 +67,9 @@ async def test_changes_at_once_are_all_kept(api: Api) -> None:
 
 async def test_agents_of_one_name_have_different_keys(api: Api) -> None:
     name = unique("twin")
-    replies = await asyncio.gather(*(api.http.post("/agent/", json={**configuration(), "name": name}) for _ in range(5)))
+    replies = await asyncio.gather(
+        *(api.http.post("/agent/", json={**configuration(), "name": name}) for _ in range(5))
+    )
     assert {reply.status_code for reply in replies} == {201}
     assert len({reply.json()["agent_key"] for reply in replies}) == 5
 

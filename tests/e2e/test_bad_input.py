@@ -2,12 +2,14 @@
 
 import json
 import socket
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import orjson
 import pytest
+
 from tests.e2e.api import Api, check_error, configuration, unique
 from tests.e2e.running_stack import RunningStack
 
@@ -25,7 +27,7 @@ def bomb() -> str:
     """A billion texts in nine lines."""
     lines = ['a: &a ["x", "x", "x", "x", "x", "x", "x", "x", "x", "x"]']
     names = "abcdefghij"
-    for earlier, name in zip(names, names[1:], strict=False):
+    for earlier, name in pairwise(names):
         lines.append(f"{name}: &{name} [{', '.join([f'*{earlier}'] * 10)}]")
     return "\n".join([*lines, "content: *j"])
 

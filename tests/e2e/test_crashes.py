@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import httpx
+
 from tests.e2e.api import Api, configuration, unique
 from tests.e2e.event_log import ENDS, BusEvent, EventLog, count_by_subject
 from tests.e2e.held_model import HeldModel, tool_results
@@ -174,9 +175,9 @@ async def test_gateway_killed_and_callers_repeat_their_requests(
     assert all(len(model.asked(text)) == 1 for text in load.texts[:8])
     assert {reply.status_code for reply in opened} == {201}
     listed = (await api.http.get("/sessions/", params={"limit": 200})).json()["sessions"]
-    assert sorted(session["agent_config"]["name"] for session in listed if session["agent_config"]["name"] in names) == (
-        sorted(names)
-    )
+    assert sorted(
+        session["agent_config"]["name"] for session in listed if session["agent_config"]["name"] in names
+    ) == sorted(names)
 
 
 async def test_kafka_killed_while_turns_run(
@@ -190,13 +191,7 @@ async def test_kafka_killed_while_turns_run(
     await load.check(event_log)
     await asyncio.to_thread(breakable.wait_replaced, "kafka", killed)
     assert all(len(model.asked(text)) == 1 for text in load.texts[:8])
-    session = load.sessions[0]
-    headers = {"idempotency-key": unique()}
-    reply = await api.persistently(
-        "POST", f"/runtime/{session}/execute/", json={"content": "still there?"}, headers=headers
-    )
-    assert reply.status_code == 200
-    assert [message["role"] for message in await api.messages(session)] == ["user", "assistant"] * 2
+    await check_goes_on(api, load.sessions[0])
 
 
 async def test_postgres_killed_while_turns_run(
@@ -209,10 +204,34 @@ async def test_postgres_killed_while_turns_run(
     # The answers come while there is no database to keep them.
     await load.check(event_log)
     await asyncio.to_thread(breakable.wait_replaced, "postgres", killed)
-    session = load.sessions[0]
+    await check_goes_on(api, load.sessions[0])
+
+
+async def test_everything_killed_at_once(
+    breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
+) -> None:
+    sessions = [*await api.sessions(3, PLAIN), *await api.sessions(2, WITH_TOOL, tools=["calculator"])]
+    texts = [unique("blackout") for _ in sessions]
+    turns = []
+    with model.held():
+        for session, text in zip(sessions, texts, strict=True):
+            accepted = await api.in_background(session, text, x_correlation_id=text)
+            turns.append(accepted["turn_id"])
+        await asyncio.to_thread(breakable.kill_everything)
+        await asyncio.to_thread(breakable.up)
+    ended = [await api.turn_ended(*turn) for turn in zip(sessions, turns, strict=True)]
+    assert {turn["status"] for turn in ended} == {"completed"}
+    for session, text in zip(sessions, texts, strict=True):
+        history = await api.messages(session)
+        assert [message["role"] for message in history] == ["user", "assistant"]
+        assert history[0]["content"] == text
+    assert count_by_subject(await event_log.ended(texts), *ENDS) == dict.fromkeys(turns, 1)
+    await check_goes_on(api, sessions[0])
+
+
+async def check_goes_on(api: Api, session: str) -> None:
     headers = {"idempotency-key": unique()}
-    reply = await api.persistently(
-        "POST", f"/runtime/{session}/execute/", json={"content": "still there?"}, headers=headers
-    )
+    path = f"/runtime/{session}/execute/"
+    reply = await api.persistently("POST", path, json={"content": "still there?"}, headers=headers)
     assert reply.status_code == 200
     assert [message["role"] for message in await api.messages(session)] == ["user", "assistant"] * 2

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from tests.e2e.api import Api, check_error, configuration, unique
 from tests.e2e.event_log import EventLog, count_by_subject
 from tests.e2e.held_model import HeldModel

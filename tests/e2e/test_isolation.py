@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from tests.e2e.api import Api, check_error, configuration, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.waiting import eventually

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from tests.e2e.api import Api, check_error, configuration, new_client, unique
 from tests.e2e.conftest import Caller, make_caller
 from tests.e2e.held_model import HeldModel

@@ -4,6 +4,7 @@ import re
 
 import httpx
 import pytest
+
 from tests.e2e.api import Api, check_error, configuration, unique
 from tests.e2e.event_log import EventLog
 from tests.e2e.held_model import HeldModel

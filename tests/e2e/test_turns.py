@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import httpx
 import pytest
+
 from tests.e2e.api import Api, check_error, unique
 from tests.e2e.event_log import ENDS, EventLog, count_by_subject
 from tests.e2e.held_model import HeldModel
@@ -44,7 +45,9 @@ async def test_executes_at_once_on_one_session_are_all_answered_in_their_order(a
     replies = await asyncio.gather(*(api.execute(session, text) for text in texts))
     assert [reply.json()["response"]["content"] for reply in replies] == [f"You said: {text}" for text in texts]
     history = await api.messages(session)
-    pairs = [(question["content"], answer["content"]) for question, answer in zip(history[::2], history[1::2])]
+    pairs = [
+        (question["content"], answer["content"]) for question, answer in zip(history[::2], history[1::2], strict=True)
+    ]
     assert sorted(pairs) == sorted((text, f"You said: {text}") for text in texts)
 
 

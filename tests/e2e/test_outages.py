@@ -1,10 +1,11 @@
-"""Kafka is away: what can be read is read, what cannot be written is refused soon, and all comes back by itself."""
+"""A part is away: the rest does what it can, refuses soon what it cannot, and all comes back by itself."""
 
 import asyncio
 import time
 
 import httpx
 import pytest
+
 from tests.e2e.api import Api, check_error, configuration, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
@@ -97,6 +98,65 @@ async def test_keys_are_checked_while_kafka_is_away(
             return (await anonymous.get("/me/", headers=used)).status_code == 401
 
         await eventually(refused, limit=40)
+
+
+async def test_the_runtime_is_away(breakable: RunningStack, api: Api, model: HeldModel) -> None:
+    session, text = await api.session("openai:stub-echo"), unique("away")
+    with breakable.nobody_restarts():
+        killed = breakable.kill("runtime")
+        for path in (f"/sessions/{session}/", f"/runtime/{session}/messages/", "/sessions/", "/tools/"):
+            reply = await api.http.get(path)
+            check_error(reply, 503, "service_unavailable")
+            assert int(reply.headers["retry-after"]) >= 1
+        # The bus has taken it, and nobody takes it up.
+        reply = await api.execute(session, text, idempotency_key=text)
+        error = check_error(reply, 504, "timeout_error")
+        assert "Idempotency-Key" in error["message"]
+        assert (await api.http.get("/agent/")).status_code == 200
+    await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)
+    # It is carried out all the same; the repetition finds it.
+    path, headers = f"/runtime/{session}/execute/", {"idempotency-key": text}
+    reply = await api.persistently("POST", path, json={"content": text}, headers=headers)
+    assert reply.json()["response"]["content"] == f"You said: {text}"
+    assert [message["role"] for message in await api.messages(session)] == ["user", "assistant"]
+    assert len(model.asked(text)) == 1
+
+
+async def test_the_registry_is_away(breakable: RunningStack, api: Api) -> None:
+    session = await api.session()
+    with breakable.nobody_restarts():
+        killed = breakable.kill("registry")
+        for method, path, body in (
+            ("GET", "/agent/", None),
+            ("POST", "/agent/validate/", configuration()),
+            ("POST", "/sessions/", configuration()),
+        ):
+            check_error(await api.http.request(method, path, json=body), 503, "service_unavailable")
+        # A turn does not need it.
+        assert (await api.execute(session, "hello")).status_code == 200
+    await asyncio.to_thread(breakable.wait_replaced, "registry", killed)
+    assert (await api.http.get("/agent/")).status_code == 200
+
+
+async def test_the_database_is_away(breakable: RunningStack, api: Api, anonymous: httpx.AsyncClient) -> None:
+    session, text = await api.session("openai:stub-echo"), unique("away")
+    unknown = {"x-api-key": "aes_" + "A" * 43}
+    with breakable.nobody_restarts():
+        killed = breakable.kill("postgres")
+        replies = await asyncio.gather(
+            *(api.http.get(path) for path in ("/sessions/", f"/sessions/{session}/", "/agent/", "/api-keys/")),
+            api.http.post("/api-keys/", json={"name": "lost"}),
+            api.execute(session, text, idempotency_key=text),
+            anonymous.get("/me/", headers=unknown),
+        )
+        for reply in replies:
+            check_error(reply, 503, "service_unavailable")
+            assert int(reply.headers["retry-after"]) >= 1
+    await asyncio.to_thread(breakable.wait_replaced, "postgres", killed)
+    path, headers = f"/runtime/{session}/execute/", {"idempotency-key": text}
+    reply = await api.persistently("POST", path, json={"content": text}, headers=headers)
+    assert reply.json()["response"]["content"] == f"You said: {text}"
+    assert len(await api.messages(session)) == 2
 
 
 async def _asked(model: HeldModel, text: str) -> bool:
