@@ -2,7 +2,7 @@
 
 from libs.service_defaults._command_line import serve
 from libs.service_defaults._logging import configure_logging
-from libs.service_defaults.internal_calls import OwnerClient, OwnerResponse, caller
+from libs.service_defaults.internal_calls import OwnerClient, OwnerResponse, OwnerStream, caller
 from libs.service_defaults.service import API, ROLES, WORKER, Service
 from libs.service_defaults.settings import ServiceSettings
 
@@ -12,6 +12,7 @@ __all__ = [
     "WORKER",
     "OwnerClient",
     "OwnerResponse",
+    "OwnerStream",
     "Service",
     "ServiceSettings",
     "caller",

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ from libs.eventing import CommandState, IdentitySigner, Received
 from libs.service_defaults.correlation import HEADER, current_correlation_id
 
 _DEADLINE_SECONDS: Final = 5.0
+_STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=_DEADLINE_SECONDS, sock_read=60.0)
 _TOKEN_SECONDS: Final = 120.0
 _TOKEN_REUSED_SECONDS: Final = 60.0
 _BEARER: Final = "Bearer "
@@ -26,6 +29,15 @@ class OwnerResponse:
     status: int
     body: bytes
     content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerStream:
+    """An answer whose body is still coming in. Names of headers in any case."""
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: AsyncIterator[bytes]
 
 
 class OwnerClient:
@@ -57,13 +69,8 @@ class OwnerClient:
         deadline: float = _DEADLINE_SECONDS,
     ) -> OwnerResponse:
         """One call, answered as the owner answered it. Raises ``ServiceUnavailable`` when it does not."""
-        address = self._addresses.get(owner)
-        if not address:
-            raise ServiceUnavailable(f"this installation has no {owner} service")
-        headers = {"Authorization": _BEARER + self._token(identity)}
-        correlation_id = current_correlation_id()
-        if correlation_id:
-            headers[HEADER] = correlation_id
+        address = self._address(owner)
+        headers = self._headers(identity)
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:
@@ -75,7 +82,42 @@ class OwnerClient:
             ):
                 return OwnerResponse(response.status, await response.read(), response.headers.get("Content-Type", ""))
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise ServiceUnavailable(f"the {owner} service cannot be reached", retry_after=2) from problem
+            raise _unreachable(owner) from problem
+
+    @asynccontextmanager
+    async def exchange(
+        self,
+        method: str,
+        owner: str,
+        path: str,
+        identity: Identity,
+        *,
+        params: dict[str, Any] | None = None,
+        body: AsyncIterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[OwnerStream]:
+        """One call whose bodies are streamed, however long they are; neither may pause for more than a minute.
+
+        The answer may be there before the body is sent to its end. Raises ``ServiceUnavailable``, the pieces of
+        the answer as well.
+        """
+        address = self._address(owner)
+        async with AsyncExitStack() as stack:
+            try:
+                response = await stack.enter_async_context(
+                    self._open().request(
+                        method,
+                        address + path,
+                        params=params,
+                        data=body,
+                        headers={**(headers or {}), **self._headers(identity)},
+                        allow_redirects=False,
+                        timeout=_STREAMS,
+                    )
+                )
+            except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+                raise _unreachable(owner) from problem
+            yield OwnerStream(response.status, response.headers, _pieces(response, owner))
 
     async def get(
         self, owner: str, path: str, identity: Identity, params: dict[str, Any] | None = None
@@ -101,6 +143,19 @@ class OwnerClient:
             raise ServiceUnavailable(f"the {owner} service answered {response.status} for a payload")
         return response.body
 
+    def _address(self, owner: str) -> str:
+        address = self._addresses.get(owner)
+        if not address:
+            raise ServiceUnavailable(f"this installation has no {owner} service")
+        return address
+
+    def _headers(self, identity: Identity) -> dict[str, str]:
+        headers = {"Authorization": _BEARER + self._token(identity)}
+        correlation_id = current_correlation_id()
+        if correlation_id:
+            headers[HEADER] = correlation_id
+        return headers
+
     def _token(self, identity: Identity) -> str:
         now = time.time()
         made, token = self._tokens.get(identity, (0.0, ""))
@@ -115,6 +170,18 @@ class OwnerClient:
         if self._session is None:
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=200), auto_decompress=False)
         return self._session
+
+
+async def _pieces(response: aiohttp.ClientResponse, owner: str) -> AsyncIterator[bytes]:
+    try:
+        async for piece in response.content.iter_any():
+            yield piece
+    except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+        raise _unreachable(owner) from problem
+
+
+def _unreachable(owner: str) -> ServiceUnavailable:
+    return ServiceUnavailable(f"the {owner} service cannot be reached", retry_after=2)
 
 
 def caller(request: Request) -> Identity:

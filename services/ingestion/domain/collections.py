@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from libs.contracts.api.files import AvailableCollection, Collection, CollectionStatus
 from libs.contracts.errors import NotFound
@@ -76,3 +77,8 @@ class StoredCollection:
             created_at=format_time(self.created_at),
             datasource_count=self.content.files,
         )
+
+
+def told(collection: Collection) -> dict[str, Any]:
+    """What of a collection changes by itself: listeners are told whenever it does."""
+    return collection.model_dump(include={"status", "progress", "data_source_count", "total_size"})

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, Protocol
 
 from libs.contracts.api.files import FileStatus
@@ -82,15 +83,35 @@ class UploadWriter(Protocol):
         """
         ...
 
-    async def complete(self, company_id: str, user_id: str, files: Sequence[NewFile]) -> tuple[list[StoredFile], int]:
-        """Store the files; bytes that the company has already are not kept again.
+    async def complete(self, company_id: str, user_id: str, files: Sequence[NewFile]) -> list[StoredFile]:
+        """Store the files in this order; one whose bytes the company has already gets the blob of those.
 
-        Also says how many of the blobs are new. Raises ``Conflict`` when an upload was given up meanwhile.
+        Raises ``Conflict`` when an upload was given up meanwhile.
         """
         ...
 
     async def remember(self, company_id: str, user_id: str, key: str, file_ids: Sequence[str]) -> None:
         """Note which files the upload with this idempotency key made."""
+        ...
+
+
+class Leftovers(Protocol):
+    """Bytes that nothing refers to any more. Each method is a transaction of its own."""
+
+    async def give_up(self) -> int:
+        """Give up uploads that have not ended for long, and bytes that no file has had for a day; returns how many."""
+        ...
+
+    async def given_up(self, limit: int) -> list[str]:
+        """Blobs that were given up long enough ago that nobody writes to them any more."""
+        ...
+
+    async def forget(self, blob_ids: Sequence[str]) -> None:
+        """Their bytes are removed from the object store."""
+        ...
+
+    async def forget_uploads(self, days: int) -> int:
+        """Idempotency keys of uploads that are older; returns how many there were."""
         ...
 
 
@@ -127,6 +148,33 @@ class CollectionWriter(Protocol):
 
     async def remove_file(self, collection_id: str, file_id: str, correlation_id: str) -> bool:
         """False when it was not in it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """A collection that is no longer what the last event about it told."""
+
+    collection: StoredCollection
+    correlation_id: str
+
+
+class CollectionWatch(Protocol):
+    """Which collections have changed by themselves."""
+
+    async def touched(self, since: datetime | None) -> tuple[list[str], datetime]:
+        """Those whose files or texts changed since then, and from when to ask the next time; all when None."""
+        ...
+
+
+class CollectionTeller(Protocol):
+    """Inside one transaction, which the caller commits."""
+
+    async def untold(self, collection_ids: Sequence[str]) -> list[Untold]:
+        """Note what these collections are now; returns those of which listeners know something else.
+
+        Collections that somebody else is changing are left out.
+        """
         ...
 
 

@@ -1,0 +1,64 @@
+"""Answering with stored bytes: parts of them (``Range``), and not again when the caller has them (``ETag``)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of ``size`` bytes to answer with: ``length`` bytes from ``start``, none for 304 and 416."""
+
+    status: int
+    start: int
+    length: int
+    size: int
+    etag: str
+
+
+def wanted(headers: Mapping[str, str], *, size: int, etag: str) -> Wanted:
+    """What a request asks for; ``etag`` with its quotes. More than one range is answered with everything."""
+    if etag in _tags(headers.get("if-none-match", "")):
+        return Wanted(304, 0, 0, size, etag)
+    whole = Wanted(200, 0, size, size, etag)
+    matched = _RANGE.fullmatch(headers.get("range", "").replace(" ", ""))
+    condition = headers.get("if-range")
+    if matched is None or not (matched[1] or matched[2]) or (condition is not None and condition != etag):
+        return whole
+    if matched[1]:
+        start = int(matched[1])
+        end = min(int(matched[2]), size - 1) if matched[2] else size - 1
+    else:
+        start, end = max(0, size - int(matched[2])), size - 1
+    if matched[1] and matched[2] and int(matched[2]) < start:
+        return whole
+    if start > end:
+        return Wanted(416, 0, 0, size, etag)
+    return Wanted(206, start, end - start + 1, size, etag)
+
+
+def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]:
+    """Headers of the answer, beside its media type. Content is never sniffed, nor run when shown inline."""
+    headers = {
+        "Accept-Ranges": "bytes",
+        "ETag": want.etag,
+        "Content-Disposition": f"{'inline' if inline else 'attachment'}; filename*=UTF-8''{quote(name, safe='')}",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "sandbox",
+        "Cache-Control": "private, no-cache",
+    }
+    if want.status == 206:
+        headers["Content-Range"] = f"bytes {want.start}-{want.start + want.length - 1}/{want.size}"
+    if want.status == 416:
+        headers["Content-Range"] = f"bytes */{want.size}"
+    if want.status in (200, 206):
+        headers["Content-Length"] = str(want.length)
+    return headers
+
+
+def _tags(header: str) -> set[str]:
+    return {tag.strip().removeprefix("W/") for tag in header.split(",")}

@@ -1,0 +1,90 @@
+"""Files out of a multipart body while it streams in: nothing is kept in memory or in temporary files."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastapi import Request
+from multipart import (  # type: ignore[import-untyped]
+    MultipartError,
+    MultipartSegment,
+    PushMultipartParser,
+    parse_options_header,
+)
+from starlette.requests import ClientDisconnect
+
+from libs.contracts.errors import ErrorDetail, InvalidRequest, UnsupportedMediaType, ValidationFailed
+
+FIELD: Final = "file"
+_BOUNDARY_BYTES: Final = 70
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """A file of the body. Its ``pieces`` are read to their end before the next part is asked for."""
+
+    name: str
+    pieces: AsyncIterator[bytes]
+
+
+async def body_of(request: Request) -> AsyncIterator[bytes]:
+    """The body as it comes in. Raises ``InvalidRequest`` when it breaks off."""
+    try:
+        async for piece in request.stream():
+            yield piece
+    except ClientDisconnect:
+        raise InvalidRequest("The body broke off.") from None
+
+
+def boundary_of(content_type: str) -> str:
+    """What separates the parts. Raises ``UnsupportedMediaType`` when the body is no multipart form."""
+    media_type, options = parse_options_header(content_type)
+    boundary = str(options.get("boundary", ""))
+    if media_type != "multipart/form-data" or not 0 < len(boundary) <= _BOUNDARY_BYTES:
+        raise UnsupportedMediaType("The Content-Type must be multipart/form-data with a boundary.")
+    return boundary
+
+
+async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIterator[FilePart]:
+    """The parts named ``file``, one after the other.
+
+    Raises ``InvalidRequest`` for what is no multipart body, also from the pieces of a part, and
+    ``ValidationFailed`` for other fields.
+    """
+    events = _events(body, boundary_of(content_type))
+    async for event in events:
+        if isinstance(event, MultipartSegment):
+            yield FilePart(_checked(event), _until_end(events))
+
+
+async def _until_end(events: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    async for event in events:
+        if event is None:
+            return
+        yield bytes(event)
+
+
+async def _events(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[Any]:
+    parser = PushMultipartParser(boundary)
+    try:
+        async for piece in body:
+            if piece:
+                for event in parser.parse(piece):
+                    yield event
+        parser.close()
+    except (MultipartError, UnicodeError) as problem:
+        raise InvalidRequest(f"The body is not a valid multipart form: {problem}.") from None
+
+
+def _checked(segment: MultipartSegment) -> str:
+    if segment.name != FIELD:
+        name = (segment.name or "")[:100]
+        raise _invalid(name, "extra_forbidden", "there is no such field", f"send files in fields named '{FIELD}'")
+    if not segment.filename:
+        raise _invalid(FIELD, "file_name_missing", "the field is no file", 'give it a filename="…"')
+    return str(segment.filename)
+
+
+def _invalid(name: str, kind: str, message: str, hint: str) -> ValidationFailed:
+    detail = ErrorDetail(loc=[name], type=kind, message=message, hint=hint)
+    return ValidationFailed(f"The body is not valid: {name}: {message}.", details=[detail])

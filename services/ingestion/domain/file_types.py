@@ -1,0 +1,105 @@
+"""Which kinds of files are taken: told by the extension, and checked against how the bytes begin."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from libs.contracts.errors import UnsupportedMediaType
+
+HEAD_BYTES: Final = 1024
+"""How much of a file the check of its signature looks at."""
+
+_ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
+_OLE: Final = (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",)
+_KNOWN: Final[dict[str, tuple[bytes, ...]]] = {
+    "a PNG image": (b"\x89PNG\r\n\x1a\n",),
+    "a JPEG image": (b"\xff\xd8\xff",),
+    "a GIF image": (b"GIF87a", b"GIF89a"),
+    "a PDF document": (b"%PDF-",),
+    "an Office Open XML document or another ZIP archive": _ZIP,
+    "an Office document of the old kind, or one that is protected by a password": _OLE,
+    "a gzip archive": (b"\x1f\x8b\x08",),
+    "a 7z archive": (b"7z\xbc\xaf\x27\x1c",),
+    "a RAR archive": (b"Rar!\x1a\x07",),
+    "a program": (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe"),
+}
+Check = Callable[[bytes], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class FileType:
+    """``begins`` tells whether bytes can be of this type by how they begin."""
+
+    content_type: str
+    begins: Check
+
+
+def _signature(*signatures: bytes) -> Check:
+    return lambda head: head.startswith(signatures)
+
+
+def _webp(head: bytes) -> bool:
+    return head.startswith(b"RIFF") and head[8:12] == b"WEBP"
+
+
+def _pdf(head: bytes) -> bool:
+    # Readers accept what precedes the header, within the first kilobyte.
+    return b"%PDF-" in head
+
+
+def _text(head: bytes) -> bool:
+    return _looks_like(head) is None
+
+
+_IMAGES: Final = {
+    "png": FileType("image/png", _signature(*_KNOWN["a PNG image"])),
+    "jpg": FileType("image/jpeg", _signature(*_KNOWN["a JPEG image"])),
+    "gif": FileType("image/gif", _signature(*_KNOWN["a GIF image"])),
+    "bmp": FileType("image/bmp", _signature(b"BM")),
+    "webp": FileType("image/webp", _webp),
+}
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument"
+TYPES: Final[dict[str, FileType]] = {
+    **_IMAGES,
+    "jpeg": _IMAGES["jpg"],
+    "pdf": FileType("application/pdf", _pdf),
+    "docx": FileType(f"{_OFFICE}.wordprocessingml.document", _signature(*_ZIP)),
+    "doc": FileType("application/msword", _signature(*_OLE)),
+    "txt": FileType("text/plain", _text),
+    "md": FileType("text/markdown", _text),
+    "html": FileType("text/html", _text),
+    "csv": FileType("text/csv", _text),
+    "xlsx": FileType(f"{_OFFICE}.spreadsheetml.sheet", _signature(*_ZIP)),
+    "xls": FileType("application/vnd.ms-excel", _signature(*_OLE)),
+    "json": FileType("application/json", _text),
+}
+
+
+def type_of(name: str) -> FileType:
+    """The type that a name's extension stands for. Raises ``UnsupportedMediaType``."""
+    extension = name.rpartition(".")[2].lower() if "." in name else ""
+    found = TYPES.get(extension)
+    if found is None:
+        given = f"'.{extension}'" if extension else "no extension"
+        taken = ", ".join(f".{each}" for each in TYPES)
+        raise UnsupportedMediaType(f"'{name}' has {given}; these are taken: {taken}.")
+    return found
+
+
+def check_signature(name: str, kind: FileType, head: bytes) -> None:
+    """Raises ``UnsupportedMediaType`` when bytes that begin like this are not what the name says.
+
+    Whether they can be read to the end is found out later, by reading them.
+    """
+    if kind.begins(head):
+        return
+    looks = _looks_like(head)
+    says = f"but looks like {looks}" if looks else "but does not begin like one"
+    raise UnsupportedMediaType(f"'{name}' is named as {kind.content_type}, {says}.")
+
+
+def _looks_like(head: bytes) -> str | None:
+    for name, signatures in _KNOWN.items():
+        if head.startswith(signatures):
+            return name
+    return "a WebP image" if _webp(head) else None

@@ -1,0 +1,54 @@
+"""What the service does by itself for files and collections, for as long as it runs."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from libs.contracts.events.ingestion import CollectionUpdated
+from libs.eventing import Origin, Outbox, Transaction
+from libs.objects import ObjectStore
+from services.ingestion.domain.file_ports import CollectionTeller, CollectionWatch, Leftovers
+from services.ingestion.use_cases.collect_leftovers import collect_leftovers
+
+_WATCH_SECONDS: Final = 1.0
+_COLLECT_SECONDS: Final = 600.0
+_AT_ONCE: Final = 50
+
+
+class CollectionNews:
+    """Tells listeners when status, progress, count or size of a collection has changed by itself."""
+
+    def __init__(
+        self, watch: CollectionWatch, outbox: Outbox, teller: Callable[[Transaction], CollectionTeller]
+    ) -> None:
+        self._watch = watch
+        self._outbox = outbox
+        self._teller = teller
+        self._since: datetime | None = None
+
+    async def run(self) -> None:
+        while True:
+            await self.tell()
+            await asyncio.sleep(_WATCH_SECONDS)
+
+    async def tell(self) -> int:
+        """Tell what is new since the last time; returns how many collections that were."""
+        touched, since = await self._watch.touched(self._since)
+        count = 0
+        for start in range(0, len(touched), _AT_ONCE):
+            async with self._outbox.transaction() as transaction:
+                for news in await self._teller(transaction).untold(touched[start : start + _AT_ONCE]):
+                    origin = Origin(news.collection.company_id, news.correlation_id)
+                    event = CollectionUpdated(collection=news.collection.public())
+                    transaction.emit(event, subject=news.collection.id, origin=origin)
+                    count += 1
+        self._since = since
+        return count
+
+
+async def collect(leftovers: Leftovers, store: ObjectStore) -> None:
+    """Remove what nothing refers to, every ten minutes."""
+    while True:
+        await collect_leftovers(leftovers, store)
+        await asyncio.sleep(_COLLECT_SECONDS)

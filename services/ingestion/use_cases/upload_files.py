@@ -1,0 +1,153 @@
+"""Take in files while they stream: check, measure and hash them on their way into the object store."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Protocol
+
+import structlog
+
+from libs.contracts.api.files import File
+from libs.contracts.errors import ErrorDetail, TooLarge, ValidationFailed
+from libs.contracts.events.ingestion import FileUploaded
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.eventing import Origin, Outbox, Transaction
+from libs.objects import ObjectStore
+from services.ingestion.domain.file_ports import NewFile, Uploads, UploadWriter
+from services.ingestion.domain.file_types import HEAD_BYTES, FileType, check_signature, type_of
+from services.ingestion.domain.files import StoredFile, clean_name, original_key
+
+_log = structlog.get_logger(__name__)
+
+
+class Part(Protocol):
+    """A file as it comes in."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def pieces(self) -> AsyncIterator[bytes]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``max_bytes`` of one file, ``max_files`` of one upload."""
+
+    max_bytes: int
+    max_files: int
+
+
+class FileUpload:
+    def __init__(
+        self,
+        uploads: Uploads,
+        store: ObjectStore,
+        outbox: Outbox,
+        writer: Callable[[Transaction], UploadWriter],
+        limits: Limits,
+    ) -> None:
+        self._uploads = uploads
+        self._store = store
+        self._outbox = outbox
+        self._writer = writer
+        self._limits = limits
+
+    async def upload(
+        self, parts: AsyncIterator[Part], caller: Identity, correlation_id: str, key: str | None
+    ) -> list[File]:
+        """All of the files or none. ``key``: of an upload that may be repeated without effect.
+
+        Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed`` and what ``parts`` raises.
+        """
+        taken: list[NewFile] = []
+        begun: list[str] = []
+        try:
+            async for part in parts:
+                if len(taken) == self._limits.max_files:
+                    raise ValidationFailed(f"At most {self._limits.max_files} files can be uploaded at once.")
+                taken.append(await self._take(part, caller.company_id, begun))
+            if not taken:
+                raise _invalid("The body has no file.", "missing", "add a field named 'file'")
+            stored, fresh = await self._complete(taken, caller, correlation_id, key)
+        except BaseException:
+            await self._discard(begun)
+            raise
+        await self._discard([blob_id for blob_id in begun if blob_id not in fresh])
+        return [file.public() for file in stored]
+
+    async def _take(self, part: Part, company_id: str, begun: list[str]) -> NewFile:
+        name = clean_name(part.name)
+        kind = type_of(name)
+        blob_id = await self._uploads.begin(company_id)
+        begun.append(blob_id)
+        written = await self._store.put(original_key(blob_id), self._checked(part.pieces, name, kind))
+        return NewFile(
+            id=new_id(),
+            blob_id=blob_id,
+            name=name,
+            content_type=kind.content_type,
+            size=written.size,
+            sha256=written.sha256,
+        )
+
+    async def _checked(self, pieces: AsyncIterator[bytes], name: str, kind: FileType) -> AsyncIterator[bytes]:
+        """The pieces themselves, while they are what the name says and not too many."""
+        size, head, is_checked = 0, b"", False
+        async for piece in pieces:
+            size += len(piece)
+            if size > self._limits.max_bytes:
+                raise TooLarge(f"'{name}' is larger than {self._limits.max_bytes} bytes.")
+            if is_checked:
+                yield piece
+                continue
+            head += piece
+            if len(head) >= HEAD_BYTES:
+                check_signature(name, kind, head[:HEAD_BYTES])
+                is_checked = True
+                yield head
+        if size == 0:
+            raise _invalid(f"'{name}' is empty.", "file_empty", "send a file with content")
+        if not is_checked:
+            check_signature(name, kind, head)
+            yield head
+
+    async def _complete(
+        self, taken: list[NewFile], caller: Identity, correlation_id: str, key: str | None
+    ) -> tuple[list[StoredFile], set[str]]:
+        """The files as they are stored, and the blobs of this upload that are kept."""
+        origin = Origin(caller.company_id, correlation_id)
+        async with self._outbox.transaction(origin) as transaction:
+            writer = self._writer(transaction)
+            if key is not None:
+                earlier = await writer.earlier(caller.company_id, caller.user_id, key, _hash_of(taken))
+                if earlier is not None:
+                    return earlier, set()
+            stored = await writer.complete(caller.company_id, caller.user_id, taken)
+            if key is not None:
+                await writer.remember(caller.company_id, caller.user_id, key, [file.id for file in stored])
+            for file in stored:
+                transaction.emit(FileUploaded(file=file.public()), subject=file.id)
+        for file in stored:
+            _log.info("file.uploaded", file_id=file.id, size=file.size)
+        return stored, {file.blob_id for file in stored}
+
+    async def _discard(self, blob_ids: list[str]) -> None:
+        """Best effort: what stays is collected by the sweeper."""
+        if not blob_ids:
+            return
+        try:
+            await self._uploads.abandon(blob_ids)
+            for blob_id in blob_ids:
+                await self._store.delete(original_key(blob_id))
+        except Exception as problem:
+            _log.warning("upload.left_over", blob_ids=blob_ids, problem=repr(problem))
+
+
+def _hash_of(files: list[NewFile]) -> str:
+    """Equal for equal names and contents in the same order."""
+    return sha256("\n".join(f"{file.sha256} {file.name}" for file in files).encode()).hexdigest()
+
+
+def _invalid(message: str, kind: str, hint: str) -> ValidationFailed:
+    return ValidationFailed(message, details=[ErrorDetail(loc=["file"], type=kind, message=message, hint=hint)])
