@@ -58,10 +58,15 @@ class Publisher:
         self._queue.extend(events)
         self._wake.set()
 
-    def leave_to_sweeper(self, events: Iterable[RecordedEvent]) -> None:
-        """Hold back what follows of these events, of which nobody knows whether they were committed."""
-        for event in events:
-            self._hold(event.subject)
+    def leave_to_sweeper(self, subjects: Iterable[str]) -> None:
+        """Hold back what follows of these subjects: nobody knows whether their last events were committed."""
+        for subject in subjects:
+            self._hold(subject)
+
+    @property
+    def held(self) -> int:
+        """How many subjects wait for the sweeper."""
+        return len(self._held)
 
     async def run(self) -> None:
         """Send what is queued, in order, for as long as the process lives."""
@@ -184,43 +189,49 @@ class Publisher:
         rows = await table.unpublished(
             connection, older_than=_SWEEP_AGE_SECONDS, subjects=list(self._held), limit=_SWEEP_ROWS
         )
-        lanes: dict[str, deque[RecordedEvent]] = {}
-        for row in rows:
-            lanes.setdefault(row.subject, deque()).append(row)
         done = 0
-        while lanes:
-            done += await self._sweep_firsts(connection, lanes)
+        sent: dict[str, tuple[RecordedEvent, asyncio.Future[None]]] = {}
+        stuck = {row.subject for row in rows if row.id in self._in_flight}
+        for row in rows:
+            if row.subject in sent:
+                done += await self._settle(connection, sent, stuck)
+            if row.subject in stuck:
+                continue
+            try:
+                sent[row.subject] = (row, await self._send(row))
+            except MessageRefused as problem:
+                stuck.add(row.subject)
+                await self._count_failure(connection, row, str(problem))
+            except BusUnavailable as problem:
+                _log.warning("outbox.sweep_interrupted", problem=str(problem))
+                break
+        done += await self._settle(connection, sent, stuck)
         if done:
             _log.info("outbox.swept", rows=done)
         return done
 
-    async def _sweep_firsts(self, connection: Connection, lanes: dict[str, deque[RecordedEvent]]) -> int:
-        """Send the first row of every lane; lanes that are done or stuck are taken out."""
-        firsts = sorted((lane.popleft() for lane in lanes.values()), key=lambda row: row.id)
-        outcomes: dict[int, Exception | None] = {}
-        sent: dict[int, asyncio.Future[None]] = {}
-        for row in firsts:
-            try:
-                if row.id not in self._in_flight:
-                    sent[row.id] = await self._send(row)
-            except MessageRefused as problem:
-                outcomes[row.id] = problem
-            except BusUnavailable as problem:
-                _log.warning("outbox.sweep_interrupted", problem=str(problem))
-                break
-        if sent:
-            await asyncio.wait(sent.values(), timeout=_ACKNOWLEDGE_SECONDS)
-        for number, acknowledged in sent.items():
-            outcomes[number] = _problem_of(acknowledged)
-        published = {number for number, problem in outcomes.items() if problem is None}
+    async def _settle(
+        self,
+        connection: Connection,
+        sent: dict[str, tuple[RecordedEvent, "asyncio.Future[None]"]],
+        stuck: set[str],
+    ) -> int:
+        """Wait for what was sent and write down how it went; how many rows were published."""
+        if not sent:
+            return 0
+        await asyncio.wait([acknowledged for _, acknowledged in sent.values()], timeout=_ACKNOWLEDGE_SECONDS)
+        published = []
+        for row, acknowledged in sent.values():
+            problem = _problem_of(acknowledged)
+            if problem is None:
+                published.append(row.id)
+                continue
+            stuck.add(row.subject)
+            if isinstance(problem, MessageRefused):
+                await self._count_failure(connection, row, str(problem))
+        sent.clear()
         if published:
-            await table.mark_published(connection, list(published))
-        for row in firsts:
-            refusal = outcomes.get(row.id)
-            if isinstance(refusal, MessageRefused):
-                await self._count_failure(connection, row, str(refusal))
-            if row.id not in published or not lanes[row.subject]:
-                del lanes[row.subject]
+            await table.mark_published(connection, published)
         return len(published)
 
     async def _count_failure(self, connection: Connection, event: RecordedEvent, reason: str) -> None:

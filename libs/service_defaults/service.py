@@ -23,6 +23,7 @@ from libs.eventing import (
 from libs.persistence import Database, is_outage, migrate
 from libs.service_defaults._health import Check, Readiness, health_routes
 from libs.service_defaults._http_server import HttpServer
+from libs.service_defaults._metrics import watch_bus
 from libs.service_defaults._routes import bus_routes
 from libs.service_defaults.correlation import CorrelationMiddleware
 from libs.service_defaults.errors import install_error_handlers
@@ -65,6 +66,7 @@ class Service:
         self.readiness = Readiness()
         self.http = FastAPI(title=name, docs_url=None, redoc_url=None, openapi_url=None)
         self._routers: list[tuple[str, EventRouter]] = []
+        self._dead_letters: list[DeadLetters] = []
         self._on_start: list[Hook] = []
         self._on_stop: list[Hook] = []
         self._background: list[tuple[str, Hook, str]] = []
@@ -78,6 +80,7 @@ class Service:
         self.http.add_middleware(CorrelationMiddleware)
         self.http.include_router(health_routes(self.readiness))
         self.http.include_router(bus_routes(self.commands, self.outbox, source=self.source))
+        watch_bus(self.name, self.publisher, self._dead_letters)
         self.readiness.add("started", self._has_started)
         self.readiness.add("database", self._database_answers)
 
@@ -215,10 +218,12 @@ class Service:
         return consumers
 
     def _consumer(self, purpose: str, handler: CommandRouter | EventRouter, topics: list[str]) -> ConsumerLoop:
+        dead_letters = DeadLetters(self.producer, consumer=self.name)
+        self._dead_letters.append(dead_letters)
         consumer = ConsumerLoop(
             self.bus,
             handler,
-            DeadLetters(self.producer, consumer=self.name),
+            dead_letters,
             group=f"{self.name}-{purpose}",
             topics=topics,
         )

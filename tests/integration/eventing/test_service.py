@@ -16,6 +16,7 @@ from tests.integration.eventing.conftest import SIGNING_KEY, Installation, until
 from tests.integration.eventing.test_sample_owner import take_note
 from tests.support import sample_owner
 from tests.support.bus_members import eventually
+from tests.support.command_records import command_record
 from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.tcp_proxy import TcpProxy
 
@@ -62,6 +63,25 @@ async def test_a_consumer_that_has_not_joined_keeps_the_service_unready(installa
             await asyncio.sleep(0.05)
     assert (await service.readiness.results())["consumer notes-commands"] == "not yet"
     assert await status(installation.port) == 503
+    service.stop()
+    await running
+
+
+async def test_what_needs_a_look_is_among_the_metrics(installation: Installation, sender: CommandSender) -> None:
+    service = installation.owner()
+    running = asyncio.create_task(service.run())
+    await until_ready(service)
+    broken = command_record(TakeNote(note_id="n", text="t"), value=b"not a note")
+    await (await sender._producer.send(broken.topic, broken.key, broken.value, broken.headers))
+    async with aiohttp.ClientSession() as session, asyncio.timeout(60):
+        while True:
+            async with session.get(f"http://127.0.0.1:{installation.port}/metrics") as response:
+                metrics = await response.text()
+            if 'aes_dead_letters{service="notes"} 1.0' in metrics:
+                break
+            await asyncio.sleep(0.1)
+    assert 'aes_outbox_parked_events{service="notes"} 0.0' in metrics
+    assert 'aes_outbox_held_subjects{service="notes"} 0.0' in metrics
     service.stop()
     await running
 

@@ -1,0 +1,21 @@
+"""What every service tells Prometheus about its place on the bus."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from prometheus_client import Gauge
+
+from libs.eventing import DeadLetters, Publisher
+
+_PARKED: Final = Gauge(
+    "aes_outbox_parked_events", "Events that the broker refused for good, since the start.", ["service"]
+)
+_HELD: Final = Gauge("aes_outbox_held_subjects", "Subjects whose events wait for the sweeper.", ["service"])
+_DEAD: Final = Gauge("aes_dead_letters", "Messages that could not be processed, since the start.", ["service"])
+
+
+def watch_bus(service: str, publisher: Publisher, dead_letters: Sequence[DeadLetters]) -> None:
+    """Report these from now on; anything but zero is worth a look, the first and the last an alarm."""
+    _PARKED.labels(service).set_function(lambda: publisher.parked)
+    _HELD.labels(service).set_function(lambda: publisher.held)
+    _DEAD.labels(service).set_function(lambda: sum(letters.count for letters in dead_letters))
