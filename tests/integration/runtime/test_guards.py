@@ -11,7 +11,7 @@ from tests.support.runtime_turns import claimed_turn
 
 
 def parts(node: Node) -> tuple[PostgresSteps, PostgresEndings]:
-    transactions = HotTransactions(node.database, node.outbox)
+    transactions = HotTransactions(node.outbox)
     return PostgresSteps(transactions), PostgresEndings(transactions, worker_id=node.worker.id, turn_deadline=60.0)
 
 

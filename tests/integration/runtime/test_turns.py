@@ -1,11 +1,13 @@
 """A turn from its command to its reply, on the real database."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from libs.contracts.identifiers import new_id
 from libs.eventing import MemoryBus
+from services.runtime.domain.conversation import Citation
 from services.runtime.domain.model_errors import ModelFailed
 from tests.support.agent_fakes import answering
 from tests.support.runtime_nodes import Node, ObedientModel, person, published, until
@@ -36,6 +38,29 @@ async def test_the_stored_reply_is_the_event_payload(node: Node) -> None:
     assert turn.reply.model_dump() == (await node.events(turn_id))[1][1]
     assert turn.started_at is not None
     assert turn.usage == turn.reply.usage
+
+
+async def test_citations_of_documents_are_events_before_the_completion(node: Node, model: ObedientModel) -> None:
+    session = await node.create_session()
+    passages = [
+        Citation("The tower is white.", 0.9, "kb", "Towers", "f1", "tower.md", page=2),
+        Citation("Said in the conversation itself."),
+        Citation("It was built in 1901.", 0.4, "kb", "Towers", "f2", "years.csv", row=7),
+    ]
+    model.scripts["which?"] = [replace(answering("White."), citations=tuple(passages))]
+    turn_id = await node.execute(session, "which?")
+    await node.ended(turn_id)
+    events = await node.events(turn_id)
+    names = ["turn.started", "turn.citation.added", "turn.citation.added", "turn.completed"]
+    assert [name for name, _ in events] == names
+    assert [(p["citation"]["file_name"], p["citation"]["page"], p["citation"]["row"]) for _, p in events[1:3]] == [
+        ("tower.md", 2, None),
+        ("years.csv", None, 7),
+    ]
+    assert len(events[3][1]["response"]["citations"]) == 3
+    following = await node.execute(session, "more?")
+    await node.ended(following)
+    assert await node.names(following) == ["turn.started", "turn.completed"]
 
 
 async def test_the_final_answer_is_a_recorded_step(node: Node) -> None:
@@ -146,7 +171,7 @@ async def test_text_with_nul_characters_is_taken_and_answered(node: Node) -> Non
 
 
 async def test_a_turn_past_its_deadline_fails(start_node, model: ObedientModel) -> None:
-    node = await start_node(turn_deadline_seconds=0.2)
+    node = await start_node(turn_deadline_seconds=0.2, watching=False)
     session = await node.create_session()
     model.shut("slow")
     turn_id = await node.execute(session, "slow")
