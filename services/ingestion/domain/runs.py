@@ -1,0 +1,123 @@
+"""Ingestions of knowledge bases: their runs, and the work items that a run is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from libs.contracts.api.knowledge import DatasourceError
+from services.ingestion.domain.files import TextKey
+from services.ingestion.domain.knowledge_bases import IndexSettings, RunState
+
+Token = str
+"""Names one claim: whoever does not have it any more changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemKey:
+    """One file on its way into, or out of, one index."""
+
+    index_id: str
+    file_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """A run that is to be planned or finished."""
+
+    run_id: str
+
+
+WorkKey = ItemKey | RunKey
+
+
+def encode_work(key: WorkKey) -> bytes:
+    if isinstance(key, RunKey):
+        return orjson.dumps({"run_id": key.run_id})
+    return orjson.dumps({"index_id": key.index_id, "file_id": key.file_id})
+
+
+def decode_work(value: bytes) -> WorkKey | None:
+    """None for what is no work of ours: nobody waits for it, since the items are in the database."""
+    try:
+        fields = orjson.loads(value)
+        return RunKey(fields["run_id"]) if "run_id" in fields else ItemKey(fields["index_id"], fields["file_id"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRef:
+    """A run and whose work it is; its events refer to what started it."""
+
+    id: str
+    knowledge_base_id: str
+    company_id: str
+    index_id: str
+    correlation_id: str
+    causation_id: str | None = None
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedItem:
+    """An item that this worker may work at. ``text`` is None when the file is to leave the index."""
+
+    key: ItemKey
+    token: Token
+    run: RunRef
+    settings: IndexSettings
+    name: str
+    content_type: str
+    sha256: str
+    size: int
+    text: TextKey | None
+    attempts: int
+    exhausted: bool
+    """It has been failing for too long, or taken too many workers with it."""
+
+    @property
+    def chunk_source(self) -> str:
+        """What its chunks' ids are made of."""
+        return f"{self.key.file_id}/{self.sha256}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRun:
+    run: RunRef
+    state: RunState
+    token: Token
+    settings: IndexSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Work to be announced on the bus."""
+
+    key: WorkKey
+    company_id: str
+    correlation_id: str
+
+    @property
+    def message_key(self) -> str:
+        item = self.key.run_id if isinstance(self.key, RunKey) else self.key.file_id
+        return f"{self.correlation_id}/{item}"
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFailure:
+    item: ClaimedItem
+    error: DatasourceError
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended; ``switched`` when its index is now the one that is searched."""
+
+    run: RunRef
+    completed: bool
+    switched: bool
+    ingested: int
+    failed: int
+    chunks: int
