@@ -12,6 +12,7 @@ from libs.eventing import Outbox
 from libs.persistence import Database
 from libs.service_defaults import Service
 from services.runtime.adapters.bus_deltas import BusDeltas
+from services.runtime.adapters.knowledge import HttpKnowledge
 from services.runtime.adapters.metrics import PrometheusMetrics
 from services.runtime.adapters.models.providers import model_providers, new_session
 from services.runtime.adapters.postgres.conversations import PostgresConversations
@@ -85,7 +86,7 @@ def build_worker(
     worker_id: str | None = None,
 ) -> Worker:
     worker_id = worker_id or new_id()
-    transactions = HotTransactions(database, outbox)
+    transactions = HotTransactions(outbox)
     deadline = settings.turn_deadline_seconds
     conversations = PostgresConversations(database)
     execute = ExecuteTurn(
@@ -132,9 +133,12 @@ def build(settings: RuntimeSettings) -> Service:
     service = Service("runtime", settings, migrations=MIGRATIONS)
     http = new_session()
     models = model_providers(os.environ, http, builtin_delay=settings.builtin_model_delay_seconds)
-    toolbox = builtin_tools(settings.http_get_hosts.split(","))
+    knowledge = HttpKnowledge(service.calls) if service.calls.installed("ingestion") else None
+    toolbox = builtin_tools(settings.http_get_hosts.split(","), knowledge)
     deltas = BusDeltas(service.producer, source=service.source)
-    worker = build_worker(settings, service.database, service.outbox, RunAgent(models, toolbox), models, deltas)
+    worker = build_worker(
+        settings, service.database, service.outbox, RunAgent(models, toolbox, knowledge), models, deltas
+    )
     reads = PostgresSessionReads(service.database)
     RuntimeCommands(worker, reads, service.outbox).register(service.commands)
     service.http.include_router(sessions_router(reads))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -50,6 +51,24 @@ class Citation:
     row: int | None = None
     artifact_id: str | None = None
 
+    @property
+    def origin(self) -> str:
+        """Where it stands, for a reader: file and page or row; empty when nothing is known."""
+        name = self.file_name or self.knowledge_base_name
+        if not name:
+            return ""
+        if self.page is not None:
+            return f"{name}, page {self.page}"
+        return f"{name}, row {self.row}" if self.row is not None else name
+
+
+def numbered(passages: Iterable[Citation]) -> str:
+    """Passages as they are given to a model, which may name them as [1], [2] …"""
+    return "\n\n".join(
+        f"[{number}] {f'({passage.origin}) ' if passage.origin else ''}{passage.passage}"
+        for number, passage in enumerate(passages, 1)
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRef:
@@ -70,6 +89,7 @@ class ToolResult:
     status: ToolStatus = "completed"
     citations: tuple[Citation, ...] = ()
     artifacts: tuple[ArtifactRef, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_error(self) -> bool:

@@ -85,6 +85,8 @@ def tool_result_to_json(result: ToolResult) -> JsonObject:
         data["citations"] = [citation_to_json(citation) for citation in result.citations]
     if result.artifacts:
         data["artifacts"] = [artifact_to_json(artifact) for artifact in result.artifacts]
+    if result.warnings:
+        data["warnings"] = list(result.warnings)
     return data
 
 
@@ -96,6 +98,7 @@ def tool_result_from_json(data: Mapping[str, Any]) -> ToolResult:
         status=data["status"],
         citations=_citations(data),
         artifacts=tuple(artifact_from_json(item) for item in data.get("artifacts", ())),
+        warnings=tuple(data.get("warnings", ())),
     )
 
 

@@ -49,9 +49,12 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
+    """What the model is told. `warnings` also go to the caller, with the reply."""
+
     text: str
     citations: tuple[Citation, ...] = ()
     artifacts: tuple[ArtifactRef, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class ToolFailed(Exception):

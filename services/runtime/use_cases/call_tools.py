@@ -75,7 +75,8 @@ class ToolCaller:
             output = await self._run(tool, task, call)
         except ToolFailed as error:
             return ToolResult(call.id, call.name, self._cut(str(error)), "failed")
-        return ToolResult(call.id, call.name, self._cut(output.text), "completed", output.citations, output.artifacts)
+        text = self._cut(output.text)
+        return ToolResult(call.id, call.name, text, "completed", output.citations, output.artifacts, output.warnings)
 
     def _refusal(self, call: ToolCall, offered: Collection[str]) -> str | None:
         if call.name not in offered or call.name not in self._toolbox:

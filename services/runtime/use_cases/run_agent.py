@@ -216,9 +216,13 @@ def _cited(text: str, passages: Sequence[Citation]) -> tuple[Citation, ...]:
 
 
 def _react_citations(progress: _Progress, answer: ModelAnswer) -> tuple[Citation, ...]:
-    return answer.citations or tuple(
-        dict.fromkeys(citation for made in progress.made for citation in made.result.citations)
-    )
+    if answer.citations:
+        return answer.citations
+    searches = [made.result.citations for made in progress.made if made.result.citations]
+    if len(searches) == 1:
+        return _cited(answer.text, searches[0])
+    # Every search numbers its passages from 1, so that the numbers of several tell nothing.
+    return tuple(dict.fromkeys(citation for search in searches for citation in search))
 
 
 def _reply(
@@ -229,6 +233,7 @@ def _reply(
         "length": ("the answer was cut at the model's length limit",),
         "content_filter": ("the provider's content filter stopped the answer",),
     }.get(final.finish_reason, ())
+    told = [warning for made in progress.made for warning in made.result.warnings]
     return AgentReply(
         text=final.text,
         final=final,
@@ -237,5 +242,5 @@ def _reply(
         artifacts=artifacts,
         usage=progress.usage,
         steps=progress.step,
-        warnings=(*warnings, *cut),
+        warnings=tuple(dict.fromkeys((*warnings, *told, *cut))),
     )

@@ -9,8 +9,9 @@ import orjson
 import psycopg
 import structlog
 
+from libs.eventing import Transaction
 from services.runtime.adapters.postgres.claims import LOCK_SESSIONS, claim, claimed_turns
-from services.runtime.adapters.postgres.hot_transaction import HotTransaction, HotTransactions, as_json
+from services.runtime.adapters.postgres.hot_transaction import HotTransactions, as_json
 from services.runtime.domain import turn_events
 from services.runtime.domain.turns import ClaimedTurn, Ended, Ending, EndingKind
 
@@ -75,16 +76,16 @@ class PostgresEndings:
                 claiming = await claim(connection, sessions, worker_id=self._worker_id, deadline=self._turn_deadline)
             ended = {turn_id: sequence for cursor in won for turn_id, sequence in await cursor.fetchall()}
             if tell:
-                transaction.emit(_outcomes(finishing, ended))
+                transaction.drafts.extend(_outcomes(finishing, ended))
             if claim_following:
                 for turn, started in claimed_turns(await claiming.fetchall()):
                     following[turn.session_id] = turn
-                    transaction.emit([started])
+                    transaction.drafts.append(started)
         return [Ended(ending.turn.id in ended, following.pop(ending.turn.session_id, None)) for ending in endings]
 
     @staticmethod
     async def _write(
-        transaction: HotTransaction, finishing: list[Ending], leaving: list[Ending]
+        transaction: Transaction, finishing: list[Ending], leaving: list[Ending]
     ) -> list[psycopg.AsyncCursor[Any]]:
         cursors = []
         if finishing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.runtime.domain.conversation import Citation, JsonObject
+from services.runtime.domain.conversation import JsonObject, numbered
 from services.runtime.domain.knowledge import KnowledgeRetriever
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
 
@@ -29,11 +29,6 @@ class KnowledgeSearch:
             raise ToolFailed("this agent has no knowledge bases")
         found = await self._retriever.retrieve(arguments["query"], context.knowledge_bases, context.caller)
         lines = [f"Warning: {warning}" for warning in found.warnings]
-        lines += [f"[{number}] {_origin(passage)}{passage.passage}" for number, passage in enumerate(found.passages, 1)]
-        return ToolOutput("\n\n".join(lines) or "No passage fits this query.", citations=found.passages)
-
-
-def _origin(passage: Citation) -> str:
-    name = passage.file_name or passage.knowledge_base_name
-    place = f", page {passage.page}" if passage.page is not None else ""
-    return f"({name}{place}) " if name else ""
+        if found.passages:
+            lines.append(numbered(found.passages))
+        return ToolOutput("\n\n".join(lines) or "No passage fits this query.", found.passages, warnings=found.warnings)

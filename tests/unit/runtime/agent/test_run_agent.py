@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
 from services.runtime.domain.agent_ports import AgentSpec, RecordedAnswer, RecordedResult, TurnLost
 from services.runtime.domain.conversation import (
     AssistantMessage,
@@ -14,6 +15,7 @@ from services.runtime.domain.conversation import (
     ToolResult,
     Usage,
 )
+from services.runtime.domain.conversation_json import tool_result_from_json, tool_result_to_json
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.model_errors import ModelFailed
 from services.runtime.domain.models import ModelRequest
@@ -314,6 +316,20 @@ async def test_react_agent_gets_knowledge_search_for_its_knowledge_bases() -> No
     assert reply_to_json(reply)["citations"] == [
         {"passage": "The tower is white.", "score": 0.5, "knowledge_base_id": "kb", "file_name": "tower.md"}
     ]
+
+
+async def test_react_agent_cites_what_it_names_and_passes_warnings_on() -> None:
+    retriever = FakeRetriever(Citation("The first."), Citation("The second."), warnings=("one base is gone",))
+    agent = AgentSpec("react_agent", model="scripted:model", knowledge_bases=(KnowledgeBaseRef("kb"),))
+    model = ScriptedModel(calling(("knowledge_search", {"query": "which"})), answering("The second [2]."))
+    journal = MemoryJournal()
+
+    reply = await RunAgent(model, Toolbox(KnowledgeSearch(retriever))).run(agent_task(agent=agent), journal)
+
+    assert reply.citations == (Citation("The second."),)
+    assert reply.warnings == ("one base is gone",)
+    recorded = tool_result_from_json(tool_result_to_json(journal.results()[0]))
+    assert recorded.warnings == ("one base is gone",), "a resumed turn warns as well"
 
 
 def test_the_agent_is_read_from_its_configuration() -> None:

@@ -1,0 +1,87 @@
+"""Searches knowledge bases through the ingestion service's internal API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import orjson
+import structlog
+
+from libs.contracts.api.knowledge import SearchReply
+from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.identity import Identity
+from services.runtime.domain.conversation import Citation
+from services.runtime.domain.knowledge import KnowledgeBaseRef, Retrieved
+
+_log = structlog.get_logger(__name__)
+_LONGEST_QUERY = 10_000
+_DEADLINE_SECONDS = 8.0
+_FIELDS = tuple(field.name for field in fields(Citation))
+
+
+class Answer(Protocol):
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def body(self) -> bytes: ...
+
+
+class Calls(Protocol):
+    async def request(
+        self,
+        method: str,
+        owner: str,
+        path: str,
+        identity: Identity,
+        *,
+        params: dict[str, Any] | None = None,
+        body: bytes | None = None,
+        deadline: float = ...,
+    ) -> Answer:
+        """Raises ServiceUnavailable."""
+        ...
+
+
+class HttpKnowledge:
+    """A KnowledgeRetriever. All knowledge bases of an agent are searched at the same time."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def retrieve(self, query: str, knowledge_bases: Sequence[KnowledgeBaseRef], caller: Identity) -> Retrieved:
+        query = query.strip()[:_LONGEST_QUERY]
+        if not query:
+            return Retrieved()
+        searches = await asyncio.gather(*(self._search(query, searched, caller) for searched in knowledge_bases))
+        passages = dict.fromkeys(passage for search in searches for passage in search.passages)
+        return Retrieved(
+            tuple(sorted(passages, key=lambda passage: passage.score or 0.0, reverse=True)),
+            tuple(dict.fromkeys(warning for search in searches for warning in search.warnings)),
+        )
+
+    async def _search(self, query: str, searched: KnowledgeBaseRef, caller: Identity) -> Retrieved:
+        options = {"top_k": searched.top_k, "mode": searched.mode, "min_score": searched.min_score}
+        body = {"query": query, **{name: value for name, value in options.items() if value is not None}}
+        path = f"/internal/knowledge-bases/{quote(searched.id, safe='')}/search"
+        try:
+            answer = await self._calls.request(
+                "POST", "ingestion", path, caller, body=orjson.dumps(body), deadline=_DEADLINE_SECONDS
+            )
+        except ServiceUnavailable as problem:
+            return _failed(searched, str(problem))
+        if answer.status == 404:
+            return Retrieved(warnings=(f"knowledge base {searched.id} no longer exists; answered without it",))
+        if answer.status != 200:
+            return _failed(searched, f"status {answer.status}")
+        reply = SearchReply.model_validate_json(answer.body)
+        return Retrieved(tuple(Citation(**result.model_dump(include=set(_FIELDS))) for result in reply.results))
+
+
+def _failed(searched: KnowledgeBaseRef, problem: str) -> Retrieved:
+    _log.warning("knowledge.not_searched", knowledge_base_id=searched.id, problem=problem)
+    return Retrieved(warnings=(f"knowledge base {searched.id} could not be searched; answered without it",))
