@@ -324,3 +324,20 @@ async def test_a_refusal_in_preparation_is_a_rejection(owner: EventOwner) -> Non
     router.handle_prepared(TakeNote, prepare, handle)
     await router.deliver(command_record(COMMAND))
     assert (await rejection(owner)).error.type is ErrorKind.CONFLICT
+
+
+async def test_what_was_taken_over_is_not_given_up(owner: EventOwner) -> None:
+    router = router_of(owner)
+
+    async def take(command: TakeNote, context: CommandContext) -> None:
+        raise RuntimeError("after it was taken over")
+
+    async def known(command_id: str) -> bool:
+        return command_id == "taken"
+
+    router.take_over(TakeNote, take)
+    router.lookups.append(known)
+    await router.give_up(command_record(COMMAND, command_id="taken"), "failed for too long")
+    assert await owner.rows("SELECT * FROM outbox") == []
+    await router.give_up(command_record(COMMAND, command_id="unknown"), "failed for too long")
+    assert await owner.rows("SELECT type, causation_id FROM outbox") == [(TakeNote.rejected_type(), "unknown")]
