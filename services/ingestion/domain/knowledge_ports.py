@@ -174,10 +174,14 @@ class Agenda(Protocol):
         ...
 
     async def reconcile(self, seconds: float) -> int:
-        """Make due again what was announced that long ago and is in nobody's hands; ask every run whether it is done.
+        """Make due again what was announced that long ago and is in nobody's hands.
 
-        Also finds passages of files that were deleted. Returns how much became due.
+        Also finds items of files that were deleted. Returns how much became due.
         """
+        ...
+
+    async def done_runs(self) -> list[str]:
+        """Runs without an unfinished item that are not known to be done."""
         ...
 
     async def stuck(self, seconds: float) -> bool:
@@ -194,6 +198,10 @@ class Graves(Protocol):
 
     async def droppable(self) -> list[tuple[str, str]]:
         """Ids and engines of indexes whose grace is over."""
+        ...
+
+    async def condemn(self, index_id: str) -> None:
+        """From now on nothing is written to it."""
         ...
 
     async def dropped(self, index_id: str) -> None:

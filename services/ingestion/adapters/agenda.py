@@ -1,0 +1,127 @@
+"""What is due of all ingestions, in PostgreSQL. Any number of workers may ask at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from libs.persistence import Connection, Database
+from services.ingestion.domain.files import TextKey
+from services.ingestion.domain.runs import Due, ItemKey, RunKey
+
+_DUE_RUNS: Final = """
+    UPDATE ingestion_runs r SET sent_at = now() FROM (
+        SELECT id FROM ingestion_runs
+        WHERE sent_at IS NULL AND state IN ('planning', 'finishing') AND (retry_at IS NULL OR retry_at <= now())
+        ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED) due
+    WHERE r.id = due.id RETURNING r.id, r.company_id, r.correlation_id
+"""
+_DUE_ITEMS: Final = """
+    WITH due AS (
+        SELECT index_id, file_id FROM ingestion_items
+        WHERE sent_at IS NULL AND state IN ('pending', 'removing') AND (retry_at IS NULL OR retry_at <= now())
+        ORDER BY index_id, file_id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ), sent AS (
+        UPDATE ingestion_items d SET sent_at = now() FROM due
+        WHERE (d.index_id, d.file_id) = (due.index_id, due.file_id) RETURNING d.index_id, d.file_id, d.run_id
+    )
+    SELECT sent.index_id, sent.file_id, r.company_id, r.correlation_id
+    FROM sent JOIN ingestion_runs r ON r.id = sent.run_id
+"""
+# Files are deleted with their items; these are items that were planned by an older release, or lost in a restore.
+_DELETED_FILES: Final = """
+    UPDATE ingestion_items d SET state = 'removing', phase = '', attempts = 0, sent_at = NULL, retry_at = NULL
+    FROM files f WHERE f.id = d.file_id AND f.deleted_at IS NOT NULL AND d.state <> 'removing'
+"""
+_LOST_ITEMS: Final = """
+    UPDATE ingestion_items SET state = 'pending', phase = '', token = NULL, lease_until = NULL, sent_at = NULL
+    WHERE state = 'running' AND lease_until < now()
+"""
+# Waiting behind others is no loss: while work moves on, only so many are announced again at a time.
+_UNHEARD_ITEMS: Final = """
+    UPDATE ingestion_items d SET sent_at = NULL FROM (
+        SELECT d.index_id, d.file_id FROM ingestion_items d
+        WHERE d.state IN ('pending', 'removing') AND d.sent_at < now() - %(seconds)s * interval '1 second'
+          AND (d.lease_until IS NULL OR d.lease_until < now())
+        ORDER BY d.sent_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED) unheard
+    WHERE (d.index_id, d.file_id) = (unheard.index_id, unheard.file_id)
+"""
+_UNHEARD_RUNS: Final = """
+    UPDATE ingestion_runs SET sent_at = NULL, token = NULL, lease_until = NULL
+    WHERE state IN ('planning', 'finishing') AND sent_at < now() - %(seconds)s * interval '1 second'
+      AND (lease_until IS NULL OR lease_until < now())
+"""
+_DONE_RUNS: Final = """
+    SELECT r.id FROM ingestion_runs r WHERE r.state = 'running' AND NOT EXISTS (
+        SELECT FROM ingestion_items d WHERE d.index_id = r.index_id AND d.state IN ('pending', 'running', 'removing'))
+"""
+_MOVED: Final = """
+    SELECT EXISTS (SELECT FROM ingestion_items WHERE changed_at > now() - %(seconds)s * interval '1 second')
+        OR EXISTS (SELECT FROM ingestion_runs WHERE changed_at > now() - %(seconds)s * interval '1 second')
+"""
+_WAITING: Final = """
+    SELECT EXISTS (
+        SELECT FROM ingestion_items d JOIN knowledge_base_indexes i ON i.id = d.index_id
+        WHERE d.state IN ('pending', 'running', 'removing') AND i.state <> 'dropping'
+          AND (d.lease_until IS NULL OR d.lease_until < now()) AND (d.retry_at IS NULL OR d.retry_at < now()))
+"""
+_UNPARSED: Final = """
+    SELECT t.blob_id, t.content_type, min(f.name) FROM texts t
+    JOIN files f ON f.blob_id = t.blob_id AND f.content_type = t.content_type
+    WHERE (t.state = 'pending' OR (t.state = 'running' AND t.lease_until < now()))
+      AND EXISTS (SELECT FROM collection_files cf WHERE cf.file_id = f.id)
+    GROUP BY t.blob_id, t.content_type LIMIT %s
+"""
+_MANY: Final = 5000
+_FEW: Final = 500
+
+
+class PostgresAgenda:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def due(self, limit: int) -> list[Due]:
+        async with self._database.transaction() as connection:
+            runs = await connection.execute(_DUE_RUNS, {"limit": limit})
+            found = [Due(RunKey(row[0]), row[1], row[2]) for row in await runs.fetchall()]
+            items = await connection.execute(_DUE_ITEMS, {"limit": limit})
+            return found + [Due(ItemKey(row[0], row[1]), row[2], row[3]) for row in await items.fetchall()]
+
+    async def unannounce(self, work: Sequence[Due]) -> None:
+        items = [due.key for due in work if isinstance(due.key, ItemKey)]
+        runs = [due.key.run_id for due in work if isinstance(due.key, RunKey)]
+        async with self._database.transaction() as connection:
+            await connection.execute("UPDATE ingestion_runs SET sent_at = NULL WHERE id = ANY (%s)", (runs,))
+            await connection.execute(
+                """UPDATE ingestion_items d SET sent_at = NULL
+                   FROM unnest(%s::text[], %s::text[]) AS w (index_id, file_id)
+                   WHERE (d.index_id, d.file_id) = (w.index_id, w.file_id)""",
+                ([key.index_id for key in items], [key.file_id for key in items]),
+            )
+
+    async def reconcile(self, seconds: float) -> int:
+        age = {"seconds": seconds}
+        async with self._database.transaction() as connection:
+            limit = _FEW if await _is(connection, _MOVED, age) else _MANY
+            count = 0
+            for statement in (_DELETED_FILES, _LOST_ITEMS, _UNHEARD_ITEMS, _UNHEARD_RUNS):
+                count += (await connection.execute(statement, {**age, "limit": limit})).rowcount
+            return count
+
+    async def done_runs(self) -> list[str]:
+        async with self._database.connection() as connection:
+            return [row[0] for row in await (await connection.execute(_DONE_RUNS)).fetchall()]
+
+    async def stuck(self, seconds: float) -> bool:
+        async with self._database.connection() as connection:
+            return not await _is(connection, _MOVED, {"seconds": seconds}) and await _is(connection, _WAITING, {})
+
+    async def unparsed(self, limit: int) -> list[tuple[TextKey, str]]:
+        async with self._database.connection() as connection:
+            rows = await (await connection.execute(_UNPARSED, (limit,))).fetchall()
+        return [(TextKey(row[0], row[1]), row[2]) for row in rows]
+
+
+async def _is(connection: Connection, question: str, parameters: dict[str, Any]) -> bool:
+    row = await (await connection.execute(question, parameters)).fetchone()
+    return bool(row and row[0])
