@@ -26,6 +26,7 @@ COMMANDS = {
     "companies": Entry("cli.administration.companies", "Manage the companies that use the service."),
     "users": Entry("cli.administration.users", "Manage the users of a company."),
     "keys": Entry("cli.administration.keys", "Manage API keys."),
+    "kb": Entry("cli.knowledge.command", "Make knowledge bases of folders, list and search them."),
     "bench": Entry("cli.benchmarks", "Measure turns against an app written by hand."),
     "test": Entry("cli.test", "Run the test suite."),
     "topics": Entry("cli.topics", "Manage the topics on the bus."),

@@ -1,0 +1,99 @@
+"""The calls of the API that `aes kb` makes; waits and tries again when the service is busy."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from cli.demo.api import explained
+from deploy.local.errors import StackError
+
+_ATTEMPTS = 6
+_LONGEST_PAUSE = 30.0
+_BUSY = (429, 503)
+_PAGE = 200
+_FILES_AT_ONCE = 1000
+
+
+class KnowledgeApi:
+    """Failures are StackErrors. `pause` waits for seconds."""
+
+    def __init__(self, client: httpx.Client, pause: Callable[[float], None] = time.sleep) -> None:
+        self._client = client
+        self._pause = pause
+
+    def upload(self, name: str, content: Any) -> dict[str, Any]:
+        """The file's record. `content` is an open file, which is read again from its start at a repetition."""
+
+        def send() -> httpx.Response:
+            content.seek(0)
+            return self._client.post("/files/", files={"file": (name, content)})
+
+        return self._json("POST /files/", send)
+
+    def create_collection(self, name: str, file_ids: list[str]) -> dict[str, Any]:
+        collection = self._call("POST", "/collections/", {"name": name})
+        for start in range(0, len(file_ids), _FILES_AT_ONCE):
+            batch = {"file_ids": file_ids[start : start + _FILES_AT_ONCE]}
+            self._call("POST", f"/collections/{collection['id']}/files/", batch)
+        return collection
+
+    def create(self, settings: dict[str, Any]) -> dict[str, Any]:
+        return self._call("POST", "/knowledge-bases/", settings)
+
+    def status(self, knowledge_base_id: str) -> dict[str, Any]:
+        """The knowledge base as it stands now."""
+        state: dict[str, Any] = self._call("GET", f"/knowledge-bases/{knowledge_base_id}/check_status/")
+        return dict(state["knowledge_base"])
+
+    def knowledge_bases(self) -> Iterator[dict[str, Any]]:
+        offset, more = 0, True
+        while more:
+            page = self._call("GET", f"/knowledge-bases/?limit={_PAGE}&offset={offset}")
+            yield from page["knowledge_bases"]
+            offset, more = offset + _PAGE, page["has_more"]
+
+    def search(self, knowledge_base_id: str, body: dict[str, Any]) -> dict[str, Any]:
+        return self._call("POST", f"/knowledge-bases/{knowledge_base_id}/search/", body)
+
+    def find(self, name_or_id: str) -> dict[str, Any]:
+        """The knowledge base of this id, else the one of this name."""
+        named = []
+        for base in self.knowledge_bases():
+            if base["id"] == name_or_id:
+                return base
+            if base["name"] == name_or_id:
+                named.append(base)
+        if len(named) == 1:
+            return named[0]
+        if named:
+            ids = ", ".join(base["id"] for base in named)
+            raise StackError(f"{len(named)} knowledge bases are called {name_or_id!r}.", f"Give one's id: {ids}")
+        raise StackError(f"There is no knowledge base {name_or_id!r}.", "See what there is with: ./aes kb list")
+
+    def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        # A repetition after a 503 must not make the same thing twice.
+        headers = {"Idempotency-Key": str(uuid4())} if method == "POST" else {}
+        return self._json(f"{method} {path}", lambda: self._client.request(method, path, json=body, headers=headers))
+
+    def _json(self, call: str, send: Callable[[], httpx.Response]) -> dict[str, Any]:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                response = send()
+            except httpx.HTTPError as problem:
+                raise StackError(
+                    f"{call} got no answer: {problem or type(problem).__name__}",
+                    "See what runs with: ./aes status, and what happened with: ./aes logs gateway",
+                ) from problem
+            if response.status_code not in _BUSY or attempt == _ATTEMPTS:
+                break
+            self._pause(min(_seconds(response.headers.get("retry-after")) or 2.0**attempt / 2, _LONGEST_PAUSE))
+        if response.status_code >= 400:
+            raise explained(call, response.status_code, response.content)
+        return dict(response.json())
+
+
+def _seconds(header: str | None) -> float:
+    return float(header) if header and header.isdigit() else 0.0

@@ -1,0 +1,61 @@
+"""Follows an ingestion until it ends."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from cli.knowledge.api import KnowledgeApi
+
+_INTERVAL = 0.5
+# A knowledge base of many documents is a large answer; asking for it takes its share of the time, and no more.
+_SHARE = 5
+
+
+def follow(
+    api: KnowledgeApi, knowledge_base_id: str, console: Console, pause: Callable[[float], None] = time.sleep
+) -> dict[str, Any]:
+    """Shows phase and progress live, and each failure when it happens; returns the knowledge base at its end."""
+    columns = (
+        TextColumn("{task.description:<9}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("documents  {task.fields[detail]}"),
+        TimeElapsedColumn(),
+    )
+    told: set[str] = set()
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("queued", total=None, detail="")
+        while True:
+            asked = time.monotonic()
+            base = api.status(knowledge_base_id)
+            took = time.monotonic() - asked
+            _show(progress, bar, base)
+            for datasource_id, error in base["datasource_errors"].items():
+                if datasource_id not in told:
+                    told.add(datasource_id)
+                    console.print(failure_line(base, datasource_id, error))
+            if base["status"] in ("completed", "failed"):
+                return base
+            pause(max(_INTERVAL, took * _SHARE))
+
+
+def failure_line(base: dict[str, Any], datasource_id: str, error: dict[str, Any]) -> str:
+    name = base["datasource_snapshots"].get(datasource_id, {}).get("name", datasource_id)
+    place = f"{error['phase']}, {error['code']}"
+    return f"[red]✗[/] {escape(name)}  {escape(error['message'])} [dim]({escape(place)})[/]"
+
+
+def _show(progress: Progress, bar: Any, base: dict[str, Any]) -> None:
+    metadata = base["processing_metadata"]
+    chunks = metadata.get("processed_chunks")
+    progress.update(
+        bar,
+        description=metadata.get("phase") or base["status"],
+        completed=base["datasource_count"] + len(base["failed_datasources"]),
+        total=base["total_datasources"] or None,
+        detail=f"{chunks:,} chunks" if chunks else "",
+    )

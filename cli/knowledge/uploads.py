@@ -1,0 +1,66 @@
+"""Uploads files, several at a time, with a progress bar."""
+
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from cli.knowledge.api import KnowledgeApi
+from deploy.local.errors import StackError
+
+_AT_ONCE = 4
+
+
+@dataclass
+class Uploads:
+    """What became of the files, `refused` with the reason."""
+
+    files: list[dict[str, Any]] = field(default_factory=list)
+    refused: list[tuple[Path, str]] = field(default_factory=list)
+
+
+def upload(api: KnowledgeApi, paths: Sequence[Path], console: Console) -> Uploads:
+    """A file that is refused does not keep the others; it is told of at once."""
+    done = Uploads()
+    columns = (
+        TextColumn("uploading"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TextColumn("{task.fields[files]}"),
+    )
+    sizes = {path: path.stat().st_size for path in paths}
+    with (
+        Progress(*columns, console=console, disable=not console.is_terminal) as progress,
+        ThreadPoolExecutor(_AT_ONCE) as pool,
+    ):
+        bar = progress.add_task("", total=sum(sizes.values()), files=f"0/{len(paths)} files")
+        # Not all at once: 10,000 open requests would be 10,000 open files at an interruption.
+        waiting = list(reversed(paths))
+        running: dict[Future[dict[str, Any]], Path] = {}
+        while waiting or running:
+            while waiting and len(running) < _AT_ONCE:
+                path = waiting.pop()
+                running[pool.submit(_upload, api, path)] = path
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                path = running.pop(future)
+                try:
+                    done.files.append(future.result())
+                except (StackError, OSError) as problem:
+                    reason = problem.problem if isinstance(problem, StackError) else str(problem)
+                    done.refused.append((path, reason))
+                    console.print(f"[red]✗[/] {escape(path.name)}  {escape(reason)}")
+                count = len(done.files) + len(done.refused)
+                progress.update(bar, advance=sizes[path], files=f"{count}/{len(paths)} files")
+    return done
+
+
+def _upload(api: KnowledgeApi, path: Path) -> dict[str, Any]:
+    with path.open("rb") as content:
+        return api.upload(path.name, content)

@@ -1,0 +1,115 @@
+"""The public API's knowledge endpoints in memory, as far as the command line uses them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import orjson
+
+
+class FakeKnowledgeApi:
+    """An ingestion advances by one document per look; documents that hold "poison" fail, files named .exe are refused.
+
+    `busy`: how many of the next requests are answered with 503.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, tuple[str, bytes]] = {}
+        self.collections: dict[str, list[str]] = {}
+        self.bases: dict[str, dict[str, Any]] = {}
+        self.searches: list[dict[str, Any]] = []
+        self.looks = 0
+        self.busy = 0
+        self.keys: list[str | None] = []
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url="http://service/api/v1", transport=httpx.MockTransport(self._answer))
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        if self.busy:
+            self.busy -= 1
+            self.keys.append(request.headers.get("idempotency-key"))
+            return _error(503, "service_unavailable", "busy", {"retry-after": "1"})
+        self.keys.append(request.headers.get("idempotency-key"))
+        path = request.url.path.removeprefix("/api/v1")
+        match request.method, *path.strip("/").split("/"):
+            case "POST", "files":
+                return self._upload(request)
+            case "POST", "collections":
+                name = f"c{len(self.collections)}"
+                self.collections[name] = []
+                return httpx.Response(201, json={"id": name})
+            case "POST", "collections", collection, "files":
+                self.collections[collection] += orjson.loads(request.content)["file_ids"]
+                return httpx.Response(200, json={"success": True})
+            case "POST", "knowledge-bases":
+                return self._create(orjson.loads(request.content))
+            case "GET", "knowledge-bases":
+                return self._page(request.url.params)
+            case "GET", "knowledge-bases", base, "check_status":
+                return httpx.Response(200, json={"success": True, "knowledge_base": self._look(base)})
+            case "POST", "knowledge-bases", base, "search":
+                body = orjson.loads(request.content)
+                self.searches.append({"id": base, **body})
+                found = [{"passage": "The tower\nis white.", "file_name": "tower.md", "page": 2, "score": 0.5}]
+                return httpx.Response(200, json={"query": body["query"], "mode": body["mode"], "results": found})
+        return _error(404, "not_found_error", f"no {path}")
+
+    def _upload(self, request: httpx.Request) -> httpx.Response:
+        found = re.search(rb'filename="([^"]*)".*?\r\n\r\n(.*)\r\n--', request.content, re.DOTALL)
+        assert found
+        name, content = found.group(1).decode(), found.group(2)
+        if name.endswith(".exe"):
+            return _error(415, "unsupported_media_type", f"{name} is no document")
+        file_id = f"f{len(self.files)}"
+        self.files[file_id] = (name, content)
+        return httpx.Response(201, json={"id": file_id, "name": name})
+
+    def _create(self, settings: dict[str, Any]) -> httpx.Response:
+        base_id = f"kb{len(self.bases)}"
+        files = [file for collection in settings["collection_ids"] for file in self.collections[collection]]
+        self.bases[base_id] = {
+            **settings,
+            "id": base_id,
+            "status": "pending",
+            "progress": 0,
+            "processing_engine": settings.get("processing_engine", "pgvector"),
+            "datasource_count": 0,
+            "total_datasources": len(files),
+            "failed_datasources": [],
+            "datasource_errors": {},
+            "datasource_snapshots": {file: {"name": self.files[file][0]} for file in files},
+            "processing_metadata": {"phase": "queued"},
+            "created_at": "2026-01-02T03:04:05.000000Z",
+        }
+        return httpx.Response(201, json=self.bases[base_id])
+
+    def _look(self, base_id: str) -> dict[str, Any]:
+        self.looks += 1
+        base = self.bases[base_id]
+        waiting = list(base["datasource_snapshots"])[base["datasource_count"] + len(base["failed_datasources"]) :]
+        if waiting:
+            base["status"], base["processing_metadata"] = "running", {"phase": "parsing", "processed_chunks": 3}
+            if b"poison" in self.files[waiting[0]][1]:
+                error = {"code": "damaged", "message": "It is [damaged].", "phase": "parsing", "attempt": 1}
+                base["datasource_errors"][waiting[0]] = error
+                base["failed_datasources"].append({"id": waiting[0]})
+            else:
+                base["datasource_count"] += 1
+        else:
+            base["status"] = "failed" if base["failed_datasources"] else "completed"
+            base["processing_metadata"] = {}
+        return base
+
+    def _page(self, params: httpx.QueryParams) -> httpx.Response:
+        offset, limit = int(params["offset"]), int(params["limit"])
+        page = list(self.bases.values())[offset : offset + limit]
+        more = len(self.bases) > offset + limit
+        return httpx.Response(200, json={"knowledge_bases": page, "total": len(self.bases), "has_more": more})
+
+
+def _error(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> httpx.Response:
+    return httpx.Response(status, json={"error": {"type": kind, "message": message}}, headers=headers)

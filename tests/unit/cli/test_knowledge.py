@@ -1,0 +1,142 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.knowledge import command
+from cli.knowledge.api import KnowledgeApi
+from cli.knowledge.folder import find_files
+from deploy.local.errors import StackError
+from tests.support.knowledge_api import FakeKnowledgeApi
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeKnowledgeApi]:
+    service = FakeKnowledgeApi()
+    monkeypatch.setattr(command, "connect", lambda *_: SimpleNamespace(client=service.client))
+    monkeypatch.setattr("cli.knowledge.following.follow.__defaults__", (lambda _: None,))
+    return service
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a.md", "sub/b.txt", "sub/deep/c.PDF", ".hidden/d.md", ".e.md", "program.bin"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"text of {name}")
+    return tmp_path
+
+
+def run(*arguments: str) -> SimpleNamespace:
+    result = CliRunner().invoke(command.app, list(arguments))
+    return SimpleNamespace(code=result.exit_code, out=result.stdout, told=result.stderr)
+
+
+def test_a_folder_becomes_a_knowledge_base(service: FakeKnowledgeApi, folder: Path) -> None:
+    result = run("create", "Towers", str(folder), "--strategy", "sentence", "--chunk-size", "9", "--chunk-overlap", "1")
+
+    assert result.code == 0, result.told
+    assert {name for name, _ in service.files.values()} == {"a.md", "b.txt", "c.PDF"}
+    assert {content for _, content in service.files.values()} >= {b"text of a.md"}
+    base = service.bases["kb0"]
+    assert sorted(service.collections["c0"]) == ["f0", "f1", "f2"]
+    assert base["collection_ids"] == ["c0"]
+    assert base["chunking_strategy"] == {
+        "strategy": "sentence",
+        "chunk_size": 9,
+        "chunk_overlap": 1,
+        "split_by": "token",
+    }
+    assert "3 of 3 documents are searchable." in result.told
+    assert "1 files of other kinds are left out (.bin)" in result.told
+
+
+def test_what_failed_is_told_with_the_reason_once(service: FakeKnowledgeApi, folder: Path) -> None:
+    (folder / "a.md").write_text("poison")
+    refused = folder / "x.exe"
+    refused.write_text("MZ")
+    result = run("create", "Towers", str(folder), str(refused))
+
+    assert result.code == 1
+    assert result.told.count("a.md  It is [damaged]. (parsing, damaged)") == 1
+    assert "x.exe" in result.told
+    assert "x.exe is no document" in result.told
+    assert "2 of 4 documents are searchable, 2 are not." in result.told
+
+
+def test_scripts_get_everything_as_json(service: FakeKnowledgeApi, folder: Path) -> None:
+    result = run("create", "Towers", str(folder), "--engine", "weaviate", "--embedding", "openai:small", "--json")
+    document = json.loads(result.out)
+    assert document["knowledge_base"]["status"] == "completed"
+    assert (document["refused"], [Path(path).name for path in document["skipped"]]) == ([], ["program.bin"])
+    assert service.bases["kb0"]["embedding_config"] == {"provider": "openai", "model": "small"}
+    assert service.bases["kb0"]["processing_engine"] == "weaviate"
+
+
+def test_nothing_to_take_up_is_an_error(service: FakeKnowledgeApi, tmp_path: Path) -> None:
+    assert run("create", "Towers", str(tmp_path)).code == 1
+    assert run("create", "Towers", str(tmp_path / "missing")).code == 1
+    refused = tmp_path / "x.exe"
+    refused.write_text("MZ")
+    result = run("create", "Towers", str(refused))
+    assert (result.code, service.bases) == (1, {})
+    assert "No file was accepted" in result.told
+
+
+def test_list_and_search(service: FakeKnowledgeApi, folder: Path) -> None:
+    run("create", "Towers", str(folder))
+    assert "Towers" in run("list").out
+    assert json.loads(run("list", "--json").out)["knowledge_bases"][0]["id"] == "kb0"
+    for name in ("Towers", "kb0"):
+        result = run("search", name, "white", "tower", "--mode", "keyword", "-k", "3")
+        assert result.code == 0, result.told
+        assert "tower.md, page 2  0.500" in result.out
+        assert "The tower is white." in result.out
+    assert service.searches[0] == {"id": "kb0", "query": "white tower", "mode": "keyword", "top_k": 3}
+
+
+def test_a_name_must_be_of_exactly_one(service: FakeKnowledgeApi, folder: Path) -> None:
+    for _ in range(2):
+        run("create", "Towers", str(folder))
+    assert "2 knowledge bases are called" in run("search", "Towers", "x").told
+    assert "There is no knowledge base" in run("search", "Castles", "x").told
+    assert run("search", "kb1", "x").code == 0
+
+
+def test_every_page_of_the_list_is_read(service: FakeKnowledgeApi) -> None:
+    with service.client() as client:
+        api = KnowledgeApi(client)
+        for number in range(201):
+            api.create({"name": f"n{number}", "collection_ids": []})
+        assert len(list(api.knowledge_bases())) == 201
+
+
+def test_a_busy_service_is_asked_again_with_the_same_key(service: FakeKnowledgeApi) -> None:
+    pauses: list[float] = []
+    with service.client() as client:
+        api = KnowledgeApi(client, pauses.append)
+        service.busy = 2
+        api.create({"name": "n", "collection_ids": []})
+        assert pauses == [1.0, 1.0]
+        assert len(service.bases) == 1
+        assert service.keys[0] is not None
+        assert len(set(service.keys)) == 1
+        service.busy = 100
+        with pytest.raises(StackError, match="503"):
+            api.create({"name": "n", "collection_ids": []})
+
+
+def test_more_files_than_one_call_takes_are_added_in_several(service: FakeKnowledgeApi) -> None:
+    with service.client() as client:
+        KnowledgeApi(client).create_collection("c", [f"f{number}" for number in range(2500)])
+    assert len(service.collections["c0"]) == 2500
+    assert len(service.keys) == 4
+
+
+def test_folders_that_link_in_a_circle_are_read_once(folder: Path) -> None:
+    (folder / "sub" / "loop").symlink_to(folder)
+    files, skipped = find_files([folder, folder / "a.md"])
+    assert [file.name for file in files] == ["a.md", "b.txt", "c.PDF"]
+    assert [file.name for file in skipped] == ["program.bin"]
