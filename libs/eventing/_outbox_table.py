@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from psycopg.rows import class_row
+from psycopg import AsyncCursor
+from psycopg.rows import TupleRow, class_row
 
 from libs.contracts.envelope import Envelope
 from libs.contracts.timestamps import format_time
@@ -92,29 +93,56 @@ class RecordedEvent:
         )
 
 
-async def insert(connection: Connection, drafts: Sequence[EventDraft], writer: str) -> list[RecordedEvent]:
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """Events whose statements are on their way; in a pipeline their answers come later than the call."""
+
+    rows: Sequence["_Row"]
+    inserted: AsyncCursor[TupleRow]
+    left_behind: AsyncCursor[RecordedEvent] | None
+
+    @property
+    def subjects(self) -> list[str]:
+        return [row[3] for row in self.rows]
+
+    async def earlier(self) -> list[RecordedEvent]:
+        """Unpublished events of the same subjects that another process recorded, oldest first."""
+        return [] if self.left_behind is None else await self.left_behind.fetchall()
+
+    async def events(self) -> list[RecordedEvent]:
+        recorded = {event_id: (number, created) for number, event_id, created in await self.inserted.fetchall()}
+        return [
+            RecordedEvent(
+                id=recorded[row[0]][0],
+                event_id=row[0],
+                type=row[1],
+                topic=row[2],
+                subject=row[3],
+                sequence=row[4],
+                company_id=row[5],
+                correlation_id=row[6],
+                causation_id=row[7],
+                traceparent=row[8],
+                payload=row[10],
+                created_at=recorded[row[0]][1],
+            )
+            for row in self.rows
+        ]
+
+
+async def insert(connection: Connection, drafts: Sequence[EventDraft], writer: str) -> Insertion:
     """Record events in the connection's transaction, in the order given."""
     rows = [await _numbered(connection, draft) for draft in drafts]
     columns: list[list[object]] = [list(column) for column in zip(*rows, strict=True)]
-    cursor = await connection.execute(_APPEND, (*columns, [writer] * len(rows)))
-    recorded = {event_id: (number, created) for number, event_id, created in await cursor.fetchall()}
-    return [
-        RecordedEvent(
-            id=recorded[row[0]][0],
-            event_id=row[0],
-            type=row[1],
-            topic=row[2],
-            subject=row[3],
-            sequence=row[4],
-            company_id=row[5],
-            correlation_id=row[6],
-            causation_id=row[7],
-            traceparent=row[8],
-            payload=row[10],
-            created_at=recorded[row[0]][1],
-        )
-        for row in rows
-    ]
+    inserted = await connection.execute(_APPEND, (*columns, [writer] * len(rows)))
+    later = [row[3] for row in rows if row[4] > 1]
+    return Insertion(rows, inserted, await _ask_left_behind(connection, later, writer) if later else None)
+
+
+async def _ask_left_behind(connection: Connection, subjects: list[str], writer: str) -> AsyncCursor[RecordedEvent]:
+    cursor = connection.cursor(row_factory=class_row(RecordedEvent))
+    await cursor.execute(_LEFT_BEHIND, (subjects, writer))
+    return cursor
 
 
 _Row = tuple[str, str, str, str, int, str, str, str | None, str | None, bool, bytes]
@@ -145,9 +173,7 @@ async def _numbered(connection: Connection, draft: EventDraft) -> _Row:
 
 async def left_behind(connection: Connection, subjects: list[str], writer: str) -> list[RecordedEvent]:
     """Unpublished events of these subjects that another process recorded, oldest first."""
-    async with connection.cursor(row_factory=class_row(RecordedEvent)) as cursor:
-        await cursor.execute(_LEFT_BEHIND, (subjects, writer))
-        return await cursor.fetchall()
+    return await (await _ask_left_behind(connection, subjects, writer)).fetchall()
 
 
 async def outcome(connection: Connection, command_id: str) -> RecordedEvent | None:

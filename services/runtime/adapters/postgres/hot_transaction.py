@@ -1,31 +1,20 @@
-"""Transactions of the hot path: statements are pipelined, so that a transaction takes three round trips."""
+"""Transactions of the hot path, and what of their errors means an outage."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
 
-from libs.eventing import EventDraft, Outbox, Transaction
-from libs.persistence import Connection, Database, is_outage
+from libs.eventing import Outbox, Transaction
+from libs.persistence import is_outage
 from services.runtime.domain.ports import StoreUnavailable
 
 _NUL = b"\\u0000"
 _REPLACEMENT = b"\\ufffd"
 _ESCAPED_BACKSLASH = b"\\\\"
-
-
-class HotTransaction:
-    """A transaction in pipeline mode: ``connection.execute`` returns before its result is there."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.drafts: list[EventDraft] = []
-
-    def emit(self, drafts: Sequence[EventDraft]) -> None:
-        self.drafts.extend(drafts)
 
 
 class HotTransactions:
@@ -34,25 +23,14 @@ class HotTransactions:
     Raises StoreUnavailable for an outage, lost connections and lock waits included.
     """
 
-    def __init__(self, database: Database, outbox: Outbox) -> None:
-        self._database = database
+    def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
 
     @asynccontextmanager
-    async def begin(self) -> AsyncIterator[HotTransaction]:
+    async def begin(self) -> AsyncIterator[Transaction]:
         with translated():
-            async with self._database.connection() as connection:
-                try:
-                    async with connection.pipeline():
-                        await connection.execute("BEGIN")
-                        transaction = HotTransaction(connection)
-                        yield transaction
-                        appended = await self._outbox.append(connection, transaction.drafts)
-                        await connection.execute("COMMIT")
-                except BaseException:
-                    await connection.rollback()
-                    raise
-            self._outbox.publish(appended)
+            async with self._outbox.pipelined() as transaction:
+                yield transaction
 
 
 class PlainTransactions:

@@ -58,7 +58,7 @@ class PostgresSteps:
             )
             last: dict[str, int] = dict(await cursor.fetchall())
             following = {turn_id: last[turn_id] - events[turn_id] + 1 for turn_id in last}
-            transaction.emit([draft for step in steps for draft in _drafts(step, following)])
+            transaction.drafts.extend(draft for step in steps for draft in _drafts(step, following))
         return [step.turn.id in last for step in steps]
 
 

@@ -98,7 +98,7 @@ class PostgresTakeover:
                 transaction.connection, sessions, worker_id=self._worker_id, deadline=self._turn_deadline
             )
             claimed = claimed_turns(await claiming.fetchall())
-            transaction.emit([started for _, started in claimed])
+            transaction.drafts.extend(started for _, started in claimed)
         return [turn for turn, _ in claimed]
 
     async def take_over(self, strays: Sequence[Stray], max_lost_attempts: int) -> list[ClaimedTurn]:
@@ -119,7 +119,7 @@ class PostgresTakeover:
                 },
             )
             taken = [(claimed_turn(row), row[CLAIMED_WIDTH], row[-1]) for row in await cursor.fetchall()]
-            transaction.emit([turn_events.restarted(turn, step, sequence) for turn, sequence, step in taken])
+            transaction.drafts.extend(turn_events.restarted(turn, step, sequence) for turn, sequence, step in taken)
         return [turn for turn, _, _ in taken]
 
     def _orphan_parameters(self, unknown: Sequence[str]) -> dict[str, Any]:
