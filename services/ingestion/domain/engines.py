@@ -97,10 +97,10 @@ class Engine(Protocol):
         ...
 
     async def write(self, index_id: str, passages: Sequence[Passage]) -> None:
-        """Add passages of any number of files, all or none of them visible at the end.
+        """Add passages of any number of files.
 
-        Idempotent by (file, chunk id): a passage that is there stays as it is. Best called with some hundreds
-        at a time. Raises ``IndexMissing``. A vector of another length is a ``ValueError``.
+        Idempotent by (file, chunk id). After a failure some may have been written: writing all of them again
+        ends with each of them once. Best called with some hundreds at a time. Raises ``IndexMissing``. A vector of another length is a ``ValueError``.
         """
         ...
 

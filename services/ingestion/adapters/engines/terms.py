@@ -9,7 +9,7 @@ from zlib import crc32
 
 import snowballstemmer  # type: ignore[import-untyped]
 
-_WORDS = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+_WORDS = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 # Written without spaces between words: neighbouring pairs of characters stand for words.
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _ENGLISH = (
@@ -59,7 +59,6 @@ class Terms:
         return found
 
     def _learn(self, word: str) -> str:
-        word = word.replace("\u2019", "'")
         with self._lock:
             stem: str = "" if word in _FUNCTION_WORDS else self._stemmer.stemWord(word).removesuffix("'")
             if len(self._stems) >= _REMEMBERED:
@@ -78,5 +77,5 @@ def _pairs(word: str) -> list[str]:
 
 
 def _without_accents(text: str) -> str:
-    split = unicodedata.normalize("NFKD", text)
+    split = unicodedata.normalize("NFKD", text.replace("\u2019", "'"))
     return unicodedata.normalize("NFC", "".join(each for each in split if not unicodedata.combining(each)))

@@ -60,7 +60,7 @@ async def _graph_pays(connection: Connection, index: Index, files: FileSelection
     if files.only is None:
         return True
     found = await connection.execute(
-        SQL("SELECT count(*) FROM (SELECT FROM {} WHERE file_id = ANY(%s) LIMIT {}) AS some").format(
+        SQL("SELECT count(*) FROM (SELECT FROM {} WHERE file_id = ANY(%s) LIMIT {}) AS selected").format(
             index.table.name, Literal(_FEW_PASSAGES + 1)
         ),
         (list(files.only),),

@@ -1,0 +1,97 @@
+"""The connection to a Weaviate server: made when first needed, and again after it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import weaviate
+from weaviate.classes.init import AdditionalConfig, Timeout
+from weaviate.collections.collection import CollectionAsync
+from weaviate.exceptions import (
+    InsufficientPermissionsError,
+    WeaviateBaseError,
+    WeaviateInvalidInputError,
+)
+
+from services.ingestion.adapters.engines.weaviate.schema import COLLECTION, create_collection
+from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
+
+_MISSING = ("tenant not found", "could not find class", "class not found", "collection not found")
+_OUR_FAULT = (WeaviateInvalidInputError, InsufficientPermissionsError)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`url` of the REST API; the gRPC API is on the same host. Times in seconds."""
+
+    url: str
+    grpc_port: int = 50051
+    api_key: str | None = None
+    query_timeout: float = 30.0
+    write_timeout: float = 120.0
+
+
+class Connection:
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._client: weaviate.WeaviateAsyncClient | None = None
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def collection(self, index_id: str = "") -> AsyncIterator[CollectionAsync]:
+        """The collection with every index as a tenant. Failures inside become those of the port."""
+        try:
+            client = await self._connected()
+            yield client.collections.get(COLLECTION)
+        except _OUR_FAULT:
+            raise
+        except WeaviateBaseError as problem:
+            if any(words in str(problem).lower() for words in _MISSING):
+                raise IndexMissing(index_id) from problem
+            raise EngineUnavailable(f"weaviate does not answer ({type(problem).__name__})") from problem
+
+    async def ping(self) -> None:
+        async with self.collection():
+            client = await self._connected()
+            if not await client.is_ready():
+                raise EngineUnavailable("weaviate is not ready")
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def _connected(self) -> weaviate.WeaviateAsyncClient:
+        async with self._lock:
+            if self._client is None:
+                client = self._new_client()
+                try:
+                    await client.connect()
+                    await create_collection(client)
+                except BaseException:
+                    await client.close()
+                    raise
+                self._client = client
+            return self._client
+
+    def _new_client(self) -> weaviate.WeaviateAsyncClient:
+        address, parts = self._address, urlsplit(self._address.url)
+        host, secure = parts.hostname or "localhost", parts.scheme == "https"
+        return weaviate.use_async_with_custom(
+            http_host=host,
+            http_port=parts.port or (443 if secure else 80),
+            http_secure=secure,
+            grpc_host=host,
+            grpc_port=address.grpc_port,
+            grpc_secure=secure,
+            auth_credentials=address.api_key,
+            additional_config=AdditionalConfig(
+                timeout=Timeout(init=5, query=address.query_timeout, insert=address.write_timeout)
+            ),
+            # Otherwise it asks a package registry whether there is a newer client.
+            skip_init_checks=True,
+        )

@@ -1,0 +1,116 @@
+"""The engine that keeps passages in a Weaviate server: a tenant for each index."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from weaviate.classes.query import Filter
+from weaviate.classes.tenants import Tenant
+from weaviate.collections.collection import CollectionAsync
+from weaviate.exceptions import WeaviateInsertManyAllFailedError
+
+from services.ingestion.adapters.engines.terms import Terms
+from services.ingestion.adapters.engines.weaviate.connection import Address, Connection
+from services.ingestion.adapters.engines.weaviate.objects import object_of, refusal
+from services.ingestion.adapters.engines.weaviate.searching import Searching
+from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexMissing, Passage, Query
+
+_MOST_OBJECTS = 200
+# Weaviate finds no more than 10,000 objects at once, and deletes no more.
+_PAGE = 5000
+
+
+class WeaviateEngine:
+    """Holds one connection, made when first needed.
+
+    What was just written lies in the server's memory, where keyword scores are wrong (1.35.2: nDCG 0.03 instead
+    of 0.53): `finish` has it written to segments by putting the tenant to sleep and waking it.
+    """
+
+    name = "weaviate"
+
+    def __init__(self, address: Address) -> None:
+        self._connection = Connection(address)
+        self._terms = Terms()
+        self._searching = Searching(self._terms)
+
+    async def create_index(self, index_id: str, dimensions: int) -> None:  # noqa: ARG002 - told by the first vector
+        async with self._connection.collection(index_id) as collection:
+            await collection.tenants.create([Tenant(name=index_id)])
+
+    async def drop_index(self, index_id: str) -> None:
+        async with self._connection.collection(index_id) as collection:
+            await collection.tenants.remove([index_id])
+
+    async def write(self, index_id: str, passages: Sequence[Passage]) -> None:
+        if not passages:
+            return
+        objects = await asyncio.to_thread(lambda: [object_of(each, self._terms) for each in passages])
+        async with self._connection.collection(index_id) as collection:
+            tenant = collection.with_tenant(index_id)
+            for start in range(0, len(objects), _MOST_OBJECTS):
+                try:
+                    written = await tenant.data.insert_many(objects[start : start + _MOST_OBJECTS])
+                except WeaviateInsertManyAllFailedError as problem:
+                    raise refusal(index_id, [str(problem)]) from problem
+                if written.has_errors:
+                    raise refusal(index_id, {error.message for error in written.errors.values()})
+
+    async def finish(self, index_id: str) -> None:
+        async with self._connection.collection(index_id) as collection:
+            await _existing(collection, index_id)
+            await collection.tenants.deactivate([index_id])
+            await collection.tenants.activate([index_id])
+
+    async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
+        try:
+            async with self._connection.collection(index_id) as collection:
+                tenant = collection.with_tenant(index_id)
+                chosen = Filter.by_property("file_id").contains_any(list(file_ids))
+                while (deleted := await tenant.data.delete_many(where=chosen)).matches:
+                    if deleted.failed:
+                        raise EngineUnavailable(f"weaviate could not delete {deleted.failed} passages")
+        except IndexMissing:
+            return
+
+    async def count(self, index_id: str) -> int:
+        async with self._connection.collection(index_id) as collection:
+            await _existing(collection, index_id)
+            counted = await collection.with_tenant(index_id).aggregate.over_all(total_count=True)
+            return counted.total_count or 0
+
+    async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
+        found: list[tuple[int, str]] = []
+        async with self._connection.collection(index_id) as collection:
+            await _existing(collection, index_id)
+            query = collection.with_tenant(index_id).query
+            of_file = Filter.by_property("file_id").equal(file_id)
+            for start in range(0, 10**9, _PAGE):
+                position = Filter.by_property("position")
+                page = await query.fetch_objects(
+                    filters=of_file & position.greater_or_equal(start) & position.less_than(start + _PAGE),
+                    limit=_PAGE,
+                    return_properties=["chunk_id", "position"],
+                )
+                found += [(int(str(o.properties["position"])), str(o.properties["chunk_id"])) for o in page.objects]
+                if len(page.objects) < _PAGE:
+                    break
+        return [chunk_id for _, chunk_id in sorted(found)]
+
+    async def search(self, index_id: str, query: Query) -> list[Hit]:
+        if query.files.is_empty:
+            return []
+        async with self._connection.collection(index_id) as collection:
+            return await self._searching.search(collection.with_tenant(index_id), query)
+
+    async def ping(self) -> None:
+        await self._connection.ping()
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+async def _existing(collection: CollectionAsync, index_id: str) -> None:
+    if not await collection.tenants.exists(index_id):
+        raise IndexMissing(index_id)

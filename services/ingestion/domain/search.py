@@ -1,0 +1,28 @@
+"""What a search needs to know besides the index: which knowledge base, and which of its files may answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from libs.contracts.api.knowledge import SearchFilters
+from services.ingestion.domain.engines import FileSelection
+from services.ingestion.domain.knowledge_bases import LiveIndex
+
+
+class LiveIndexes(Protocol):
+    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
+        """What is to be searched, with the settings it was made with; None when there is no such knowledge base."""
+        ...
+
+
+class SearchableFiles(Protocol):
+    """Files as last committed: names, tags, collections and statuses are always those of now."""
+
+    async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
+        """Active files that match: of any of the collections, any of the files, with any of the tags."""
+        ...
+
+    async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
+        """Names of the active files among these; deleted and inactive ones are left out."""
+        ...

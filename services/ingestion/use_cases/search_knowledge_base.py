@@ -1,0 +1,93 @@
+"""Search a knowledge base for the passages that fit a query best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from libs.contracts.api.knowledge import SearchBody, SearchReply
+from libs.contracts.api.sessions import Citation
+from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed
+from libs.contracts.identity import Identity
+from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
+from services.ingestion.domain.engines import Engine, EngineUnavailable, Hit, IndexMissing, Query, Vector
+from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBaseNotFound, LiveIndex
+from services.ingestion.domain.search import LiveIndexes, SearchableFiles
+
+_RETRY_AFTER = 5
+# Meant for another run between reading which index is searched and searching it: a switch is that rare.
+_ATTEMPTS = 2
+
+
+class KnowledgeBaseSearch:
+    """Whatever the caller's company does not have is not found; before the first ingestion nothing is."""
+
+    def __init__(
+        self,
+        indexes: LiveIndexes,
+        files: SearchableFiles,
+        engines: Mapping[str, Engine],
+        embedders: Embedders,
+    ) -> None:
+        self._indexes = indexes
+        self._files = files
+        self._engines = engines
+        self._embedders = embedders
+
+    async def search(self, caller: Identity, knowledge_base_id: str, body: SearchBody) -> SearchReply:
+        for attempt in range(1, _ATTEMPTS + 1):
+            index = await self._indexes.live_index(caller.company_id, knowledge_base_id)
+            if index is None:
+                raise KnowledgeBaseNotFound
+            try:
+                results = await self._results(caller.company_id, index, body)
+            except IndexMissing:
+                if attempt < _ATTEMPTS:
+                    continue
+                raise ServiceUnavailable(
+                    "The knowledge base is being indexed anew.", retry_after=_RETRY_AFTER
+                ) from None
+            except (EngineUnavailable, EmbeddingUnavailable) as problem:
+                raise ServiceUnavailable(f"The search failed: {problem}.", retry_after=_RETRY_AFTER) from problem
+            return SearchReply(query=body.query, mode=body.mode, results=results)
+        raise AssertionError("unreachable")
+
+    async def _results(self, company_id: str, index: LiveIndex, body: SearchBody) -> list[Citation]:
+        if index.index_id is None:
+            return []
+        engine = self._engines.get(index.settings.engine)
+        if engine is None:
+            raise ServiceUnavailable(f"The engine {index.settings.engine} is not configured here.")
+        files = await self._files.select(company_id, index.index_id, body.filters)
+        if files.is_empty:
+            return []
+        vector = None if body.mode == "keyword" else await self._vector(index.settings, body.query)
+        hits = await engine.search(index.index_id, Query(body.query, vector, body.mode, body.top_k, files))
+        least = body.min_score or 0.0
+        return await self._citations(company_id, index, [hit for hit in hits if hit.score >= least])
+
+    async def _vector(self, settings: IndexSettings, query: str) -> Vector:
+        try:
+            embedder = await self._embedders.embedder(settings.provider, settings.model, settings.dimensions)
+            vector: Vector = (await embedder.embed([query]))[0]
+        except EmbeddingRefused as problem:
+            detail = ErrorDetail(loc=["query"], type="not_embedded", message=str(problem))
+            raise ValidationFailed("The query cannot be searched by meaning.", details=[detail]) from problem
+        return vector
+
+    async def _citations(self, company_id: str, index: LiveIndex, hits: Sequence[Hit]) -> list[Citation]:
+        names = await self._files.names(company_id, {hit.file_id for hit in hits})
+        return [
+            Citation(
+                knowledge_base_id=index.knowledge_base_id,
+                knowledge_base_name=index.name,
+                file_id=hit.file_id,
+                file_name=names[hit.file_id],
+                page=hit.page,
+                row=hit.row,
+                passage=hit.text,
+                score=round(hit.score, 6),
+            )
+            for hit in hits
+            # Deleted while it was searched.
+            if hit.file_id in names
+        ]

@@ -1,0 +1,82 @@
+"""Both engines on real servers. Weaviate needs Go to be built once; without it its tests are skipped."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from deploy.local.foreground import RunningPart, start
+from deploy.local.processes import MARKER
+from libs.contracts.identifiers import new_id
+from libs.persistence import Database, migrate
+from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
+from services.ingestion.adapters.engines.weaviate.connection import Address
+from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
+from services.ingestion.bootstrap import MIGRATIONS
+from services.ingestion.domain.engines import Engine
+from tests.support.passages import DIMENSIONS
+from tests.support.weaviate_server import NoWeaviate, WeaviateServer, binary
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    await asyncio.to_thread(migrate, database_url, MIGRATIONS)
+    database = Database(database_url, name="engines")
+    await database.open()
+    yield database
+    await database.close()
+
+
+@pytest.fixture(scope="session")
+def weaviate_part(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPart]:
+    try:
+        binary()
+    except NoWeaviate as reason:
+        pytest.skip(str(reason))
+    directory: Path = tmp_path_factory.mktemp("weaviate")
+    server = WeaviateServer(directory, {**os.environ, MARKER: str(directory)})
+    with ThreadPoolExecutor(1) as executor:
+        running = executor.submit(asyncio.run, start(server, print)).result()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def weaviate_server(weaviate_part: RunningPart) -> WeaviateServer:
+    assert isinstance(weaviate_part.part, WeaviateServer)
+    return weaviate_part.part
+
+
+@pytest.fixture
+async def weaviate(weaviate_server: WeaviateServer) -> AsyncIterator[WeaviateEngine]:
+    engine = WeaviateEngine(Address(weaviate_server.url, weaviate_server.grpc_port))
+    yield engine
+    await engine.close()
+
+
+@pytest.fixture
+def pgvector(database: Database) -> PgvectorEngine:
+    return PgvectorEngine(database)
+
+
+@pytest.fixture
+def pgvector_indexed(database: Database) -> PgvectorEngine:
+    """With a graph and an inverted index from the first passage on."""
+    return PgvectorEngine(database, indexed_from=1)
+
+
+@pytest.fixture(params=["pgvector", "pgvector_indexed", "weaviate"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    made: Engine = request.getfixturevalue(request.param)
+    return made
+
+
+@pytest.fixture
+async def index_id(engine: Engine) -> AsyncIterator[str]:
+    index_id = new_id()
+    await engine.create_index(index_id, DIMENSIONS)
+    yield index_id
+    await engine.drop_index(index_id)

@@ -1,0 +1,108 @@
+"""A real Weaviate for tests, without Docker: built once by `go install`, kept in the user's cache directory."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.local.part import Report
+from deploy.local.ports import choose_free
+from deploy.local.processes import Command
+
+VERSION = "1.35.2"
+_MODULE = f"github.com/weaviate/weaviate/cmd/weaviate-server@v{VERSION}"
+_PORTS = (
+    "GRPC_PORT",
+    "CLUSTER_GOSSIP_BIND_PORT",
+    "CLUSTER_DATA_BIND_PORT",
+    "RAFT_PORT",
+    "RAFT_INTERNAL_RPC_PORT",
+)
+
+
+class NoWeaviate(Exception):
+    """Why there is none here."""
+
+
+def binary() -> Path:
+    """The server; built first where it is missing, which takes some minutes."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aes" / f"weaviate-{VERSION}"
+    if (built := cache / "weaviate-server").exists():
+        return built
+    go = shutil.which("go")
+    if go is None:
+        raise NoWeaviate("Weaviate has to be built, and Go is not installed")
+    cache.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "GOBIN": str(cache)}
+    outcome = subprocess.run([go, "install", _MODULE], env=environment, capture_output=True, text=True, check=False)
+    if outcome.returncode != 0:
+        raise NoWeaviate(f"Weaviate could not be built: {outcome.stderr.strip()[-500:]}")
+    return built
+
+
+@dataclass
+class WeaviateServer:
+    """A part for `deploy.local.foreground.start`; started again, it goes on with what it has stored."""
+
+    directory: Path
+    environment: dict[str, str]
+    name: str = "weaviate"
+
+    def __post_init__(self) -> None:
+        taken: set[int] = set()
+        for _ in range(len(_PORTS) + 1):
+            taken.add(choose_free(taken))
+        self.port, *others = sorted(taken)
+        self._ports = dict(zip(_PORTS, map(str, others), strict=True))
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "weaviate.log"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def grpc_port(self) -> int:
+        return int(self._ports["GRPC_PORT"])
+
+    async def prepare(self, report: Report) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+
+    def command(self) -> Command:
+        settings = {
+            **self._ports,
+            "PERSISTENCE_DATA_PATH": str(self.directory / "data"),
+            "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "true",
+            "DEFAULT_VECTORIZER_MODULE": "none",
+            "CLUSTER_HOSTNAME": "node1",
+            "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",
+            "RAFT_BOOTSTRAP_EXPECT": "1",
+            "DISABLE_TELEMETRY": "true",
+            "GO_PROFILING_DISABLE": "true",
+            "LOG_LEVEL": "warning",
+        }
+        address = ["--scheme", "http", "--host", "127.0.0.1", "--port", str(self.port)]
+        return Command(
+            arguments=[str(binary()), *address],
+            environment={**self.environment, **settings},
+            directory=self.directory,
+            log=self.log,
+        )
+
+    async def is_ready(self) -> bool:
+        return await asyncio.to_thread(self._answers)
+
+    async def complete(self, report: Report) -> None:
+        """The engine makes its collection by itself."""
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/v1/.well-known/ready", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
