@@ -1,6 +1,7 @@
 """Commands about files and collections: each ends in the event its use case returns, or in a rejection."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from libs.contracts.commands.ingestion import (
     AddCollectionFiles,
@@ -45,8 +46,10 @@ class FileCommands:
     async def _change_files(self, transaction: Transaction, command: ChangeFiles, context: CommandContext) -> None:
         label = context.origin.correlation_id
         outcome, happened = await change_files(self._files(transaction), command, context.identity, label)
+        # Without a cause: these events end commands of their own, and a command has one end.
+        aside = replace(context.origin, causation_id=None)
         for file_id, event in happened:
-            transaction.emit(event, subject=file_id)
+            transaction.emit(event, subject=file_id, origin=aside)
         transaction.emit(outcome, subject=context.command_id)
 
     async def _create(self, transaction: Transaction, command: CreateCollection, context: CommandContext) -> None:

@@ -1,0 +1,275 @@
+import asyncio
+import hashlib
+from typing import Any
+
+import pytest
+
+from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
+from libs.contracts.events.ingestion import FileDeleted, FilesChanged
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import CommandRejected
+from services.ingestion.adapters.leftovers import PostgresLeftovers
+from services.ingestion.use_cases.collect_leftovers import collect_leftovers
+from tests.integration.ingestion.conftest import Ingestion
+from tests.support.registry import identity
+
+STRANGER = identity("user-9", company="company-2")
+
+
+async def test_an_uploaded_file_can_be_read(ingestion: Ingestion) -> None:
+    content = "Größe 🤖\n".encode() * 5000
+
+    file = await ingestion.file("Report Größe.TXT", content)
+
+    assert file == {
+        "id": file["id"],
+        "name": "Report Größe.TXT",
+        "content_type": "text/plain",
+        "size": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "status": "active",
+        "tags": [],
+        "collection_ids": [],
+        "created_at": file["created_at"],
+        "updated_at": file["updated_at"],
+    }
+    assert (await ingestion.get(f"/internal/files/{file['id']}")).json() == file
+    download = await ingestion.get(f"/internal/files/{file['id']}/download")
+    assert download.content == content
+    assert download.headers["content-type"].startswith("text/plain")
+    assert download.headers["content-disposition"] == "attachment; filename*=UTF-8''Report%20Gr%C3%B6%C3%9Fe.TXT"
+    assert await ingestion.events() == ["file.uploaded"]
+
+
+async def test_several_files_at_once_are_all_stored(ingestion: Ingestion) -> None:
+    response = await ingestion.upload(("a.md", b"# a"), ("b.csv", b"x,y\n1,2\n"), ("a.md", b"# again"))
+
+    body = response.json()
+    assert (response.status_code, body["success"]) == (201, True)
+    assert [file["name"] for file in body["files"]] == ["a.md", "b.csv", "a.md"]
+    page = (await ingestion.get("/internal/files")).json()
+    assert (page["total"], page["has_more"]) == (3, False)
+    assert {file["id"] for file in page["files"]} == {file["id"] for file in body["files"]}
+
+
+@pytest.mark.parametrize(
+    ("files", "status", "words"),
+    [
+        ([("a.exe", b"MZ")], 415, "'.exe'"),
+        ([("noextension", b"text")], 415, "no extension"),
+        ([("a.pdf", b"\x89PNG\r\n\x1a\n rest")], 415, "looks like a PNG image"),
+        ([("a.txt", b"PK\x03\x04 rest")], 415, "ZIP archive"),
+        ([("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 rest")], 415, "protected by a password"),
+        ([("a.txt", b"")], 422, "empty"),
+        ([("..", b"text")], 422, "no name"),
+        ([("a.txt", b"x" * 1_000_001)], 413, "larger than 1000000"),
+        ([("a.txt", b"good"), ("b.txt", b"x" * 1_000_001)], 413, "'b.txt'"),
+        ([(f"{n}.txt", b"text") for n in range(6)], 422, "At most 5"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+async def test_what_is_refused_leaves_nothing(ingestion: Ingestion, files: Any, status: int, words: str) -> None:
+    response = await ingestion.upload(*files)
+
+    assert response.status_code == status
+    assert words in response.json()["error"]["message"]
+    assert await ingestion.stored() == []
+    assert (await ingestion.get("/internal/files")).json()["total"] == 0
+    assert await ingestion.events() == []
+    assert {row["state"] for row in await ingestion.rows("SELECT state FROM blobs")} <= {"abandoned"}
+
+
+async def test_other_bodies_and_fields_are_refused(ingestion: Ingestion) -> None:
+    headers = dict(ingestion._headers(None))
+    plain = await ingestion.post("/internal/files", {"file": "x"})
+    empty = await ingestion.http.post(
+        "/internal/files", content=b"--b--\r\n", headers={**headers, "Content-Type": "multipart/form-data; boundary=b"}
+    )
+    broken = await ingestion.http.post(
+        "/internal/files",
+        content=b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\ntext',
+        headers={**headers, "Content-Type": "multipart/form-data; boundary=b"},
+    )
+    other = await ingestion.http.post("/internal/files", files={"document": ("a.txt", b"text")}, headers=headers)
+    text = await ingestion.http.post("/internal/files", files={"file": (None, b"text")}, headers=headers)
+
+    assert [r.status_code for r in (plain, empty, broken, other, text)] == [415, 422, 400, 422, 422]
+    assert other.json()["error"]["details"][0]["loc"] == ["document"]
+    assert await ingestion.stored() == []
+
+
+async def test_equal_bytes_are_stored_once_for_a_company(ingestion: Ingestion) -> None:
+    first = await ingestion.file("a.txt", b"same")
+    second = await ingestion.file("b.md", b"same")
+    both = (await ingestion.upload(("c.txt", b"twice"), ("d.txt", b"twice"))).json()["files"]
+    foreign = await ingestion.file("a.txt", b"same", caller=STRANGER)
+
+    assert first["sha256"] == second["sha256"] == foreign["sha256"]
+    assert len(await ingestion.stored()) == 3
+    for file in (first, second, *both):
+        assert (await ingestion.get(f"/internal/files/{file['id']}/download")).status_code == 200
+    kinds = await ingestion.rows("SELECT content_type FROM texts ORDER BY content_type")
+    assert [row["content_type"] for row in kinds] == ["text/markdown", "text/plain", "text/plain", "text/plain"]
+
+
+async def test_equal_uploads_at_once_share_one_blob(ingestion: Ingestion) -> None:
+    files = await asyncio.gather(*(ingestion.file(f"{n}.txt", b"raced" * 1000) for n in range(8)))
+
+    assert len({file["id"] for file in files}) == 8
+    assert len(await ingestion.stored()) == 1
+    states = await ingestion.rows("SELECT state, count(*) AS n FROM blobs GROUP BY state ORDER BY state")
+    assert [(row["state"], row["n"]) for row in states] == [("abandoned", 7), ("stored", 1)]
+
+
+async def test_a_repeated_upload_with_a_key_changes_nothing(ingestion: Ingestion) -> None:
+    first = await ingestion.file("a.txt", b"text", key="k1")
+    again = await ingestion.file("a.txt", b"text", key="k1")
+    other = await ingestion.upload(("a.txt", b"other"), key="k1")
+    someone = await ingestion.file("a.txt", b"text", key="k1", caller=identity("user-2"))
+
+    assert first == again
+    assert other.status_code == 422
+    assert someone["id"] != first["id"]
+    assert await ingestion.events() == ["file.uploaded", "file.uploaded"]
+    assert len(await ingestion.stored()) == 1
+
+
+async def test_parts_of_a_file_can_be_downloaded(ingestion: Ingestion) -> None:
+    content = bytes(range(48, 122)) * 10_000
+    path = f"/internal/files/{(await ingestion.file('a.txt', content))['id']}/download"
+    whole = await ingestion.get(path)
+    etag = whole.headers["etag"]
+
+    middle = await ingestion.get(path, headers={"Range": "bytes=300000-600000"})
+    tail = await ingestion.get(path, headers={"Range": "bytes=-5"})
+    beyond = await ingestion.get(path, headers={"Range": f"bytes={len(content)}-"})
+    known = await ingestion.get(path, headers={"If-None-Match": etag})
+    stale = await ingestion.get(path, headers={"Range": "bytes=0-3", "If-Range": '"old"'})
+
+    assert (middle.status_code, middle.content) == (206, content[300_000:600_001])
+    assert middle.headers["content-range"] == f"bytes 300000-600000/{len(content)}"
+    assert (tail.status_code, tail.content) == (206, content[-5:])
+    assert (beyond.status_code, beyond.headers["content-range"]) == (416, f"bytes */{len(content)}")
+    assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", etag)
+    assert (stale.status_code, stale.content) == (200, content)
+
+
+async def test_files_are_listed_newest_first_and_filtered(ingestion: Ingestion) -> None:
+    ids = [(await ingestion.file(name, name.encode()))["id"] for name in ("a_1.txt", "b%.md", "A2.txt")]
+    await ingestion.carry_out(ChangeFiles(operation="update_tags", file_ids=ids[:2], tags=["x", "y", "x"]))
+    await ingestion.carry_out(ChangeFiles(operation="change_status", file_ids=ids[1:2], status="inactive"))
+
+    async def listed(**params: Any) -> list[str]:
+        page = (await ingestion.get("/internal/files", **params)).json()
+        return [file["id"] for file in page["files"]]
+
+    assert await listed() == ids[::-1]
+    assert await listed(limit=1, offset=1) == [ids[1]]
+    assert await listed(tag="x") == [ids[1], ids[0]]
+    assert await listed(status="inactive") == [ids[1]]
+    assert await listed(name="a") == [ids[2], ids[0]]
+    assert await listed(name="_") == [ids[0]]
+    assert await listed(name="%") == [ids[1]]
+    assert await listed(collection_id=new_id()) == []
+    assert (await ingestion.get(f"/internal/files/{ids[0]}")).json()["tags"] == ["x", "y"]
+
+
+async def test_a_deleted_file_is_gone_and_its_bytes_follow_after_a_day(ingestion: Ingestion) -> None:
+    kept, deleted = await ingestion.file("a.txt", b"same"), await ingestion.file("b.txt", b"same")
+    alone = await ingestion.file("c.txt", b"alone")
+    leftovers = PostgresLeftovers(ingestion.service.database, grace_minutes=0)
+
+    for file in (deleted, alone):
+        outcome = await ingestion.carry_out(DeleteFile(file_id=file["id"]))
+        assert outcome.type == FileDeleted.TYPE
+    again = await ingestion.carry_out(DeleteFile(file_id=alone["id"]))
+
+    assert CommandRejected.decode(again.payload).error.type == "not_found_error"
+    assert (await ingestion.get(f"/internal/files/{alone['id']}")).status_code == 404
+    assert (await ingestion.get(f"/internal/files/{alone['id']}/download")).status_code == 404
+    await collect_leftovers(leftovers, ingestion.objects)
+    assert len(await ingestion.stored()) == 2
+    await ingestion.rows("UPDATE blobs SET unused_since = unused_since - interval '25 hours'")
+    await collect_leftovers(leftovers, ingestion.objects)
+    assert len(await ingestion.stored()) == 1
+    assert (await ingestion.get(f"/internal/files/{kept['id']}/download")).content == b"same"
+
+
+async def test_bytes_that_come_again_within_the_day_stay(ingestion: Ingestion) -> None:
+    first = await ingestion.file("a.txt", b"again")
+    await ingestion.carry_out(DeleteFile(file_id=first["id"]))
+    await ingestion.rows("UPDATE blobs SET unused_since = unused_since - interval '25 hours'")
+    second = await ingestion.file("a.txt", b"again")
+
+    await collect_leftovers(PostgresLeftovers(ingestion.service.database, grace_minutes=0), ingestion.objects)
+
+    assert (await ingestion.get(f"/internal/files/{second['id']}/download")).content == b"again"
+
+
+async def test_an_upload_that_was_given_up_cannot_end(ingestion: Ingestion) -> None:
+    async def given_up_meanwhile() -> Any:
+        boundary = b"--b\r\n"
+        yield boundary + b'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nbegin'
+        while not await ingestion.rows("SELECT id FROM blobs"):
+            await asyncio.sleep(0.01)
+        await ingestion.rows("UPDATE blobs SET created_at = now() - interval '3 hours'")
+        await PostgresLeftovers(ingestion.service.database).give_up()
+        yield b"end\r\n--b--\r\n"
+
+    response = await ingestion.http.post(
+        "/internal/files",
+        content=given_up_meanwhile(),
+        headers={**ingestion._headers(None), "Content-Type": "multipart/form-data; boundary=b"},
+    )
+
+    assert response.status_code == 409
+    assert await ingestion.stored() == []
+    assert (await ingestion.get("/internal/files")).json()["total"] == 0
+
+
+async def test_what_a_crash_left_of_an_upload_is_collected(ingestion: Ingestion) -> None:
+    await ingestion.file("a.txt", b"good")
+    good = await ingestion.stored()
+    await ingestion.rows(
+        "INSERT INTO blobs (id, company_id, state, created_at) VALUES ('x', 'c', 'uploading', now() - interval '3 h')"
+    )
+
+    async def content() -> Any:
+        yield b"half"
+
+    await ingestion.objects.put("blobs/x/original", content())
+    gone = await collect_leftovers(PostgresLeftovers(ingestion.service.database, grace_minutes=0), ingestion.objects)
+
+    assert (gone, await ingestion.stored()) == (1, good)
+
+
+async def test_bulk_operations_succeed_file_by_file(ingestion: Ingestion) -> None:
+    ids = [(await ingestion.file(f"{n}.txt", str(n).encode()))["id"] for n in range(3)]
+    missing, foreign = new_id(), (await ingestion.file("f.txt", b"f", caller=STRANGER))["id"]
+
+    outcome = await ingestion.carry_out(
+        ChangeFiles(operation="delete", file_ids=[ids[0], missing, ids[1], ids[0], foreign, "no\x00id"])
+    )
+
+    reply = FilesChanged.decode(outcome.payload).reply
+    assert (reply.success, reply.processed, reply.failed) == (True, 2, 3)
+    assert [(result.file_id, result.status) for result in reply.results] == [
+        (ids[0], "success"), (missing, "failed"), (ids[1], "success"), (foreign, "failed"), ("no\x00id", "failed"),
+    ]  # fmt: skip
+    assert reply.results[1].error is not None
+    assert reply.results[1].error.type == "not_found_error"
+    page = (await ingestion.get("/internal/files")).json()
+    assert [file["id"] for file in page["files"]] == [ids[2]]
+    assert (await ingestion.events("file.deleted")) == ["file.deleted", "file.deleted"]
+    none = await ingestion.carry_out(ChangeFiles(operation="update_tags", file_ids=[missing], tags=[]))
+    assert FilesChanged.decode(none.payload).reply.success is False
+
+
+async def test_files_of_another_company_do_not_exist(ingestion: Ingestion) -> None:
+    file = await ingestion.file()
+
+    for path in (f"/internal/files/{file['id']}", f"/internal/files/{file['id']}/download"):
+        assert (await ingestion.get(path, STRANGER)).status_code == 404
+    assert (await ingestion.get("/internal/files", STRANGER)).json()["total"] == 0
+    outcome = await ingestion.carry_out(DeleteFile(file_id=file["id"]), STRANGER)
+    assert CommandRejected.decode(outcome.payload).error.type == "not_found_error"
