@@ -276,3 +276,12 @@ async def test_callbacks_hear_every_company_and_one_that_fails_disturbs_nobody(
         await publish(bus, event("d"), b"3")
         assert await replies.outcome(30) is not None
     assert heard == [("company-1", b"1"), ("company-2", b"2"), ("company-1", b"3")]
+
+
+async def test_a_reader_that_starts_anew_is_not_fresh_however_lately_it_was_answered(
+    sender: CommandSender, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("libs.eventing._tail._FRESH_SECONDS", 1000.0)
+    await eventually(sender.fresh)
+    bus.down = True
+    await eventually(lambda: not sender.fresh())
