@@ -18,7 +18,7 @@ async def test_cancelling_a_running_turn_stops_it_and_starts_the_next(node: Node
     assert (await node.outcome(command))[0] == "cancel_turn.accepted"
     assert await node.names(first) == ["turn.started", "turn.cancelled"]
     await node.ended(second)
-    assert first not in node.worker.engine.held
+    await until(lambda: first not in node.worker.engine.held)
     assert [text for _, text in await node.history(session)] == ["stuck", "next", "re: next"]
 
 
@@ -139,7 +139,7 @@ async def test_deleting_waits_for_the_running_execution(node: Node, start_node, 
     assert await node.names(command) == []
     await worker.worker.watch.look()
     assert (await node.outcome(command))[0] == "session.deleted"
-    assert worker.worker.engine.held == {}
+    await until(lambda: not worker.worker.engine.held)
     assert await node.reads.session(session, person()) is None
 
 

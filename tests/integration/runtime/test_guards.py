@@ -100,7 +100,7 @@ async def test_a_turn_whose_command_was_given_up_ends_without_a_second_outcome(
     model.open("work")
     await node.ended(turn.id)
     assert (await node.names(turn.id)).count("turn.completed") == 0
-    assert turn.id not in node.worker.engine.held
+    await until(lambda: turn.id not in node.worker.engine.held)
 
 
 async def test_a_session_with_a_running_turn_is_not_claimed(start_node, model: ObedientModel) -> None:
