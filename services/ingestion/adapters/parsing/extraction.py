@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _TITLE = re.compile(r"<title\b[^>]*>([^<]{1,500})</title", re.IGNORECASE)
 _HEAD_ELEMENTS = re.compile(r"<title\b[^>]*>[^<]*</title\s*>|<meta\b[^>]*>", re.IGNORECASE)
 _TITLE_SHOWN = 1000
+_TABLE_ROW = re.compile(r"^\| .*$", re.MULTILINE)
+_PADDING = re.compile(r"(?<=\S)  +(?=\S)|  +(?=\|)|(?<=---)-+")
 _PAGE_BREAK = "\n\n"
 _TESSERACT_DATA = (
     "/usr/share/tesseract-ocr/5/tessdata",
@@ -161,6 +163,12 @@ def _file(path: Path, mime_type: str, config: ExtractionConfig) -> ExtractionRes
 
 
 def _clean(text: str) -> str:
-    """PostgreSQL stores no NUL, UTF-8 no half of a surrogate pair."""
+    """PostgreSQL stores no NUL, UTF-8 no half of a surrogate pair; what pads the cells of tables says nothing."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
+    if "\n| " in text:
+        text = _TABLE_ROW.sub(_unpadded, text)
     return text.encode("utf-8", "replace").decode()
+
+
+def _unpadded(row: re.Match[str]) -> str:
+    return _PADDING.sub(lambda gap: "" if gap.group().startswith("-") else " ", row.group())

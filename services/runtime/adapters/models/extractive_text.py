@@ -27,6 +27,9 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'\u201d\u2019)\]]*\s+(?=[\"'\u201c\
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _HEADING = re.compile(r"\s*#{1,6}\s+")
+# Of a Markdown table, or of a spreadsheet as ingestion writes it: each value after the name of its column.
+_ROW = re.compile(r"\s*\|.*\|\s*$|[^:,]{1,60}: [^:]{1,200}, [^:,]{1,60}: ")
+_RULE = re.compile(r"[\s|:-]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,13 @@ def sentences(text: str, source: int = 0) -> list[Sentence]:
 
 
 def _lines(block: str) -> list[str]:
-    """Lines of running text joined; list items and headings stay by themselves."""
+    """Lines of running text joined; list items, headings and rows of tables stay by themselves."""
     lines: list[str] = []
     for line in block.splitlines():
-        apart = _LIST_ITEM.match(line) or _HEADING.match(line) or not lines or _HEADING.match(lines[-1])
-        if apart:
+        if _RULE.match(line):
+            continue
+        begins = _LIST_ITEM.match(line) or _HEADING.match(line) or _ROW.match(line)
+        if begins or not lines or _HEADING.match(lines[-1]) or _ROW.match(lines[-1]):
             lines.append(line.strip())
         else:
             lines[-1] += " " + line.strip()

@@ -82,6 +82,13 @@ def test_html_gives_its_title_and_body_alone(read) -> None:
     assert read("a.html", page.encode()).text == "Tea & Co\n\n# Green\n\ncafé\n"
 
 
+def test_tables_come_without_padding(read) -> None:
+    cells = "<tr><th>A long name of a column</th><th>n</th></tr><tr><td>x  y</td><td>1</td></tr>"
+    text = read("a.html", f"<p>p</p><table>{cells}</table><pre>a    b</pre>".encode()).text
+    assert "| A long name of a column | n |\n| --- | --- |\n| x y | 1 |" in text
+    assert "a    b" in text
+
+
 def test_form_feeds_end_pages(read) -> None:
     assert segment_texts(read("a.txt", b"one\ftwo")) == [(1, None, "one"), (2, None, "two")]
 

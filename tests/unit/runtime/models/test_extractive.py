@@ -202,6 +202,14 @@ def test_a_document_alone_has_no_question() -> None:
     assert split_question(DOCUMENT) == (DOCUMENT, "")
 
 
+def test_rows_of_tables_are_sentences_of_their_own() -> None:
+    table = "| Dish | Price |\n| --- | --- |\n| Soup | 98 |\n| Waffle | 64 |"
+    assert [sentence.text for sentence in sentences(table)] == ["| Dish | Price |", "| Soup | 98 |", "| Waffle | 64 |"]
+    sheet = "month: May, crossings: 434, cancelled: 4\nmonth: June, crossings: 420, cancelled: 2"
+    assert [sentence.text for sentence in sentences(sheet)] == sheet.splitlines()
+    assert len(sentences("A line that goes on\nin the next: here, there and\neverywhere.")) == 1
+
+
 def test_sentences_know_abbreviations_lists_and_years() -> None:
     text = "Dr. Rey came in 1987. He met J. Smith, e.g. at 5 p.m.\n\n1. First item\n2. Second item."
     assert [s.text for s in sentences(text)] == [
