@@ -72,8 +72,10 @@ class Api:
             f"/runtime/{session_id}/execute/", json={"content": content}, headers=_dashed(headers)
         )
 
-    async def messages(self, session_id: str) -> list[dict[str, Any]]:
-        reply = await self.http.get(f"/runtime/{session_id}/messages/", params={"limit": 200})
+    async def messages(self, session_id: str, *, patient: bool = False) -> list[dict[str, Any]]:
+        """The history; ``patient`` callers ask again while something is not back yet."""
+        ask = self.persistently if patient else self.http.request
+        reply = await ask("GET", f"/runtime/{session_id}/messages/", params={"limit": 200})
         assert reply.status_code == 200, reply.text
         found: list[dict[str, Any]] = reply.json()["messages"]
         return found

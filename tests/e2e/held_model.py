@@ -15,8 +15,9 @@ from tests.support.model_stub import ModelStub, behaviour
 class HeldModel(ModelStub):
     """Serves in a thread of its own, so that tests read ``requests`` and open the gate directly.
 
-    A model named with ``hold`` makes its tool calls at once, but its final text waits while the gate is closed. One
-    named with ``fetch`` calls ``http_get`` with the user's message. ``visits`` counts requests that are not a model's.
+    A model named with ``hold`` makes its tool calls at once, but its final text waits while the gate is closed; with
+    ``wait`` its calls wait, too. One named with ``fetch`` calls ``http_get`` with the user's message. ``visits``
+    counts requests that are not a model's.
     """
 
     def __init__(self) -> None:
@@ -65,7 +66,7 @@ class HeldModel(ModelStub):
         self.requests.append(body)
         if "fetch" in flags and not tool_results(body):
             return web.json_response(_fetch(_question(body)))
-        if "hold" in flags and self._tool_round(body, flags) is None:
+        if "wait" in flags or ("hold" in flags and self._tool_round(body, flags) is None):
             await self._gate.wait()
         return await super()._handle(request)
 

@@ -1,9 +1,11 @@
 """Processes killed with -9 in the middle of their work: nothing is lost, nothing happens twice."""
 
 import asyncio
+import signal
 from collections.abc import Sequence
 
 import httpx
+import pytest
 
 from tests.e2e.api import Api, configuration, unique
 from tests.e2e.event_log import ENDS, BusEvent, EventLog, count_by_subject
@@ -11,7 +13,7 @@ from tests.e2e.held_model import HeldModel, tool_results
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.waiting import eventually
 
-PLAIN, WITH_TOOL = "openai:stub-hold", "openai:stub-hold-tool"
+PLAIN, WITH_TOOL, WITH_TOOL_LATER = "openai:stub-hold", "openai:stub-hold-tool", "openai:stub-wait-tool"
 
 
 class Load:
@@ -23,21 +25,22 @@ class Load:
         self.sessions: list[str] = []
         self.callers: list[asyncio.Task[httpx.Response]] = []
 
-    async def start(self, plain: int, with_tool: int = 0, *, careful: bool = False) -> None:
-        """Returns when the model has been asked for every final answer; ``careful`` callers repeat with a key."""
+    async def start(
+        self, plain: int, with_tool: int = 0, *, tool_model: str = WITH_TOOL, careful: bool = False
+    ) -> None:
+        """Returns when the model holds back an answer to every turn; ``careful`` callers repeat with a key."""
         self.sessions = await self.api.sessions(plain, PLAIN)
-        self.sessions += await self.api.sessions(with_tool, WITH_TOOL, tools=["calculator"])
+        self.sessions += await self.api.sessions(with_tool, tool_model, tools=["calculator"])
         self.texts = [unique("turn") for _ in self.sessions]
         execute = self._careful if careful else self._trusting
         self.callers = [asyncio.create_task(execute(*turn)) for turn in zip(self.sessions, self.texts, strict=True)]
-        await self._until_held(plain)
+        after_tool = self.texts[plain:] if tool_model == WITH_TOOL else []
 
-    async def _until_held(self, plain: int) -> None:
-        async def look() -> bool:
-            asked = [self.model.asked(text) for text in self.texts]
-            return all(asked[:plain]) and all(any(map(tool_results, bodies)) for bodies in asked[plain:])
+        async def held() -> bool:
+            called = all(any(map(tool_results, self.model.asked(text))) for text in after_tool)
+            return called and all(map(self.model.asked, self.texts))
 
-        await eventually(look)
+        await eventually(held)
 
     async def _trusting(self, session_id: str, text: str) -> httpx.Response:
         return await self.api.execute(session_id, text, x_correlation_id=text)
@@ -51,7 +54,7 @@ class Load:
         """Every caller got an answer, every history holds it once, every turn ended once. Returns the events."""
         replies = await asyncio.gather(*self.callers)
         assert [reply.status_code for reply in replies] == [200] * len(replies), [r.text for r in replies]
-        histories = await asyncio.gather(*map(self.api.messages, self.sessions))
+        histories = await asyncio.gather(*(self.api.messages(session, patient=True) for session in self.sessions))
         for reply, text, history in zip(replies, self.texts, histories, strict=True):
             assert [(message["role"], message["content"]) for message in history] == [
                 ("user", text),
@@ -105,6 +108,29 @@ async def _all_asked_again(load: Load) -> bool:
     )
 
 
+async def test_runtime_killed_in_the_middle_of_a_stream(breakable: RunningStack, api: Api) -> None:
+    session = await api.session("openai:stub-slow-4000")
+    events, killed = [], 0
+    async for event in api.events(session, "tell me"):
+        events.append(event)
+        if event.name == "turn.output_text.delta" and not killed:
+            killed = await asyncio.to_thread(breakable.kill, "runtime")
+    names = [event.name for event in events]
+    assert names[0] == "turn.started"
+    assert names[-1] == "turn.completed"
+    again = names.index("turn.restarted")
+    assert names.count("turn.restarted") == 1
+    # What was streamed before is void: the second attempt begins anew.
+    deltas = [event.data for event in events[again:] if event.name == "turn.output_text.delta"]
+    assert {delta["attempt"] for delta in deltas} == {2}
+    text = ""
+    for delta in deltas:
+        assert delta["offset"] == len(text)
+        text += delta["text"]
+    assert text == events[-1].data["response"]["content"]
+    assert [message["role"] for message in await api.messages(session)] == ["user", "assistant"]
+
+
 async def test_runtime_killed_twice_while_turns_wait_in_line(
     breakable: RunningStack, api: Api, event_log: EventLog
 ) -> None:
@@ -150,8 +176,9 @@ async def _all_on_the_bus(log: EventLog, correlation_ids: Sequence[str]) -> bool
     return {command.correlation_id for command in commands} == set(correlation_ids)
 
 
-async def test_gateway_killed_and_callers_repeat_their_requests(
-    breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=lambda how: how.name)
+async def test_gateway_ended_and_callers_repeat_their_requests(
+    breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog, how: signal.Signals
 ) -> None:
     load = Load(api, model)
     names = [unique("opened") for _ in range(4)]
@@ -164,11 +191,14 @@ async def test_gateway_killed_and_callers_repeat_their_requests(
         await load.start(plain=8, with_tool=2, careful=True)
         opening = [asyncio.create_task(open_session(name)) for name in names]
         await asyncio.sleep(0)
-        killed = breakable.kill("gateway")
+        killed = breakable.kill("gateway", how)
         await asyncio.to_thread(breakable.wait_replaced, "gateway", killed)
         opened = await asyncio.gather(*opening)
     await load.check(event_log)
     assert api.problems, "no caller noticed that the gateway was gone"
+    if how is signal.SIGTERM:
+        # Whoever waits is told what to do instead of being cut off.
+        assert any("service_unavailable" in problem for problem in api.problems)
     first = [await caller for caller in load.callers]
     again = [await load._careful(*turn) for turn in zip(load.sessions, load.texts, strict=True)]
     assert [reply.content for reply in again] == [reply.content for reply in first]
@@ -192,6 +222,26 @@ async def test_kafka_killed_while_turns_run(
     await asyncio.to_thread(breakable.wait_replaced, "kafka", killed)
     assert all(len(model.asked(text)) == 1 for text in load.texts[:8])
     await check_goes_on(api, load.sessions[0])
+
+
+async def test_runtime_killed_with_news_that_never_left(
+    breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
+) -> None:
+    load = Load(api, model)
+    with model.held():
+        await load.start(plain=4, with_tool=2, tool_model=WITH_TOOL_LATER)
+        with breakable.stopped("kafka"):
+            model.release()
+            # Committed, and the broker takes nothing of it.
+            await eventually(lambda: _all_answered(load))
+            killed = breakable.kill("runtime")
+    await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)
+    # Of the tool calls tells nothing but the outbox.
+    check_sequences(await load.check(event_log))
+
+
+async def _all_answered(load: Load) -> bool:
+    return all([len(await load.api.messages(session)) == 2 for session in load.sessions])
 
 
 async def test_postgres_killed_while_turns_run(
