@@ -92,7 +92,14 @@ class S3Objects:
         return Written(pipe.size, pipe.sha256)
 
     def _put(self, key: str, pipe: Pipe) -> None:
-        self._client.put_object(self._bucket, key, cast(BinaryIO, pipe), length=-1, part_size=_PART_BYTES)
+        self._client.put_object(
+            self._bucket,
+            key,
+            cast(BinaryIO, pipe),
+            length=-1,
+            part_size=_PART_BYTES,
+            num_parallel_uploads=1,  # its pool of threads is left behind when reading fails
+        )
 
     async def open(self, key: str, *, start: int = 0, length: int | None = None) -> Pieces:
         checked(key)

@@ -1,0 +1,178 @@
+"""What every object store promises, on both of them."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from libs.objects import (
+    InvalidKey,
+    LocalObjects,
+    ObjectMissing,
+    ObjectStore,
+    S3Objects,
+    S3Settings,
+    StoreUnavailable,
+    one_piece,
+    open_store,
+    read_all,
+)
+
+LARGE = bytes(range(256)) * 50_000  # more than two parts of a multipart upload
+
+
+async def in_pieces(content: bytes, size: int = 100_000) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+async def keys(store: ObjectStore, prefix: str = "") -> list[str]:
+    return sorted([entry.key async for entry in store.entries(prefix)])
+
+
+@pytest.mark.parametrize("content", [b"", b"x", LARGE], ids=["empty", "small", "large"])
+async def test_what_is_put_is_there_hashed_and_measured(store: ObjectStore, content: bytes) -> None:
+    written = await store.put("a/b/c.bin", in_pieces(content))
+
+    assert (written.size, written.sha256) == (len(content), hashlib.sha256(content).hexdigest())
+    assert await read_all(store, "a/b/c.bin") == content
+    assert await store.size("a/b/c.bin") == len(content)
+    async with store.as_file("a/b/c.bin") as path:
+        assert path.read_bytes() == content
+
+
+async def test_a_part_of_an_object_can_be_read(store: ObjectStore) -> None:
+    await store.put("k", in_pieces(LARGE))
+
+    async def part(start: int, length: int | None) -> bytes:
+        pieces = await store.open("k", start=start, length=length)
+        return b"".join([piece async for piece in pieces])
+
+    assert await part(5, 300_000) == LARGE[5:300_005]
+    assert await part(len(LARGE) - 3, None) == LARGE[-3:]
+    assert await part(0, 0) == b""
+    assert await part(len(LARGE) - 2, 100) == LARGE[-2:]
+
+
+async def test_reading_can_be_broken_off(store: ObjectStore) -> None:
+    await store.put("k", in_pieces(LARGE))
+
+    for _ in range(40):
+        pieces = await store.open("k")
+        assert await anext(pieces)
+        await pieces.aclose()
+
+    assert await read_all(store, "k") == LARGE
+
+
+async def test_putting_again_replaces(store: ObjectStore) -> None:
+    await store.put("k", one_piece(b"old and longer"))
+    await store.put("k", one_piece(b"new"), durable=False)
+
+    assert await read_all(store, "k") == b"new"
+    assert await keys(store) == ["k"]
+
+
+@pytest.mark.parametrize("before", [0, 100, len(LARGE)])
+async def test_nothing_is_left_of_what_was_not_put_to_its_end(store: ObjectStore, before: int) -> None:
+    class Refused(Exception):
+        pass
+
+    async def pieces() -> AsyncIterator[bytes]:
+        async for piece in in_pieces(LARGE[:before]):
+            yield piece
+        raise Refused
+
+    with pytest.raises(Refused):
+        await store.put("k", pieces())
+
+    assert await store.size("k") is None
+    assert await keys(store) == []
+
+
+async def test_a_put_can_be_cancelled(store: ObjectStore) -> None:
+    reached, never = asyncio.Event(), asyncio.Event()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        async for piece in in_pieces(LARGE):
+            yield piece
+        reached.set()
+        await never.wait()
+
+    putting = asyncio.create_task(store.put("k", pieces()))
+    await reached.wait()
+    putting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await putting
+
+    assert await keys(store) == []
+
+
+async def test_what_is_not_there(store: ObjectStore) -> None:
+    assert await store.size("a/b") is None
+    await store.delete("a/b")
+    with pytest.raises(ObjectMissing):
+        await store.open("a/b")
+    with pytest.raises(ObjectMissing):
+        async with store.as_file("a/b"):
+            pass
+
+
+async def test_entries_below_a_prefix(store: ObjectStore) -> None:
+    for key in ("a/1", "a/b/2", "ab/3", "c"):
+        await store.put(key, one_piece(key.encode()))
+
+    assert await keys(store) == ["a/1", "a/b/2", "ab/3", "c"]
+    assert await keys(store, "a/") == ["a/1", "a/b/2"]
+    assert await keys(store, "none/") == []
+    sizes = {entry.key: entry.size async for entry in store.entries("a/")}
+    assert sizes == {"a/1": 3, "a/b/2": 5}
+
+
+async def test_deleting_and_putting_nearby_at_once(store: ObjectStore) -> None:
+    async def come_and_go(number: int) -> None:
+        for _ in range(10):
+            await store.put(f"d/{number}/x", one_piece(b"x"))
+            await store.delete(f"d/{number}/x")
+        await store.put(f"d/{number}/x", one_piece(b"last"))
+
+    await asyncio.gather(*map(come_and_go, range(8)))
+
+    assert await keys(store) == [f"d/{number}/x" for number in range(8)]
+
+
+@pytest.mark.parametrize("key", ["", "/a", "a/", "../a", "a/../b", "a//b", ".a", "a b", "ä", "a" * 1000, "a\x00"])
+async def test_only_plain_names_are_keys(store: ObjectStore, key: str) -> None:
+    with pytest.raises(InvalidKey):
+        await store.put(key, one_piece(b"x"))
+    with pytest.raises(InvalidKey):
+        await store.open(key)
+    with pytest.raises(InvalidKey):
+        await store.delete(key)
+
+
+async def test_starting_again_changes_nothing(store: ObjectStore) -> None:
+    await store.put("k", one_piece(b"x"))
+    await store.start()
+    assert await keys(store) == ["k"]
+
+
+async def test_a_server_that_is_away_is_an_outage() -> None:
+    settings = S3Settings(endpoint="127.0.0.1:1", bucket="bucket", access_key="a", secret_key="s" * 8, secure=False)
+    with pytest.raises(StoreUnavailable):
+        await S3Objects(settings).start()
+
+
+@pytest.mark.parametrize(
+    "url", ["", "/tmp", "file://host/tmp", "s3://host/bucket", "s3://a:b@host", "s3://a:b@host/c/d", "s3://a:b@h/c?x=1"]
+)
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(ValueError, match="object store") as problem:
+        open_store(url)
+    assert "a:b" not in str(problem.value)
+
+
+def test_addresses() -> None:
+    assert isinstance(open_store("file:/tmp/objects"), LocalObjects)
+    assert isinstance(open_store("s3://key:se%2Fcret@127.0.0.1:9000/bucket?secure=false"), S3Objects)

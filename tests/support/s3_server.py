@@ -1,0 +1,88 @@
+"""A real S3 server for tests, without Docker: built once by `go install`, kept in the user's cache directory."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deploy.local.part import Report
+from deploy.local.ports import choose_free
+from deploy.local.processes import Command
+from libs.objects import S3Settings
+
+VERSION = "1.8.0"
+_MODULE = f"github.com/versity/versitygw/cmd/versitygw@v{VERSION}"
+
+
+class NoS3Server(Exception):
+    """Why there is none here."""
+
+
+def binary() -> Path:
+    """The server; built first where it is missing, which takes some minutes."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aes" / f"versitygw-{VERSION}"
+    if (built := cache / "versitygw").exists():
+        return built
+    go = shutil.which("go")
+    if go is None:
+        raise NoS3Server("an S3 server has to be built, and Go is not installed")
+    cache.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "GOBIN": str(cache)}
+    outcome = subprocess.run([go, "install", _MODULE], env=environment, capture_output=True, text=True, check=False)
+    if outcome.returncode != 0:
+        raise NoS3Server(f"the S3 server could not be built: {outcome.stderr.strip()[-500:]}")
+    return built
+
+
+@dataclass
+class S3Server:
+    """A part for `deploy.local.foreground.start`; started again, it goes on with what it has stored."""
+
+    directory: Path
+    environment: dict[str, str]
+    name: str = "s3"
+    port: int = field(default_factory=choose_free)
+    secret: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "s3.log"
+
+    def settings(self, bucket: str) -> S3Settings:
+        return S3Settings(
+            endpoint=f"127.0.0.1:{self.port}", bucket=bucket, access_key="tests", secret_key=self.secret, secure=False
+        )
+
+    async def prepare(self, report: Report) -> None:
+        for name in ("data", "metadata"):
+            (self.directory / name).mkdir(parents=True, exist_ok=True)
+
+    def command(self) -> Command:
+        # Metadata beside the data: not every file system has extended attributes.
+        backend = ["posix", "--sidecar", str(self.directory / "metadata"), str(self.directory / "data")]
+        return Command(
+            arguments=[str(binary()), "--port", f"127.0.0.1:{self.port}", *backend],
+            environment={**self.environment, "ROOT_ACCESS_KEY": "tests", "ROOT_SECRET_KEY": self.secret},
+            directory=self.directory,
+            log=self.log,
+        )
+
+    async def is_ready(self) -> bool:
+        return await asyncio.to_thread(self._answers)
+
+    async def complete(self, report: Report) -> None:
+        """Stores make their buckets themselves."""
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=2):
+                return True
+        except urllib.error.HTTPError:
+            return True  # it refuses who is not signed in
+        except OSError:
+            return False
