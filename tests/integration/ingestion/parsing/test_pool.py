@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from tests.support.corpus import good_files, write_corpus
 from tests.support.office_files import xlsx
 
 TEXT = "The ferry leaves at seven.\n\n" * 200
+SHORT = ParsedDocument(TEXT)
 LONG = ParsedDocument(TEXT * 2000)
 SLOW_SETTINGS = ChunkingStrategy(strategy="markdown")
 SETTINGS = ChunkingStrategy(chunk_size=50, chunk_overlap=5)
@@ -50,7 +53,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 @contextlib.asynccontextmanager
 async def long_work(pool: ParsingPool) -> AsyncIterator["asyncio.Task[object]"]:
     """A call that takes many seconds, in the middle of which the body runs."""
-    await pool.chunk(ParsedDocument(TEXT), SETTINGS, "id/hash")
+    await pool.chunk(SHORT, SETTINGS, "id/hash")
     worker = (await workers())[0]
     used = worker.cpu_times().user
     task = asyncio.create_task(pool.chunk(LONG, SLOW_SETTINGS, "id/hash"))
@@ -174,6 +177,42 @@ async def test_a_pool_closed_while_a_process_starts_leaves_none(pool: ParsingPoo
     with pytest.raises(ServiceUnavailable):
         await under_way
     assert await workers() == []
+
+
+_SERVICE = """
+import asyncio
+from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing.pool import ParsingPool
+from tests.integration.ingestion.parsing.test_pool import LONG, SETTINGS, SHORT, SLOW_SETTINGS
+
+async def main():
+    pool = ParsingPool(2, Limits(timeout_seconds=2))
+    await asyncio.gather(*(pool.chunk(SHORT, SETTINGS, "id") for _ in range(2)))
+    task = asyncio.create_task(pool.chunk(LONG, SLOW_SETTINGS, "id"))
+    await asyncio.sleep(0.2)
+    print("busy", flush=True)
+    await task
+
+asyncio.run(main())
+"""
+
+
+async def test_processes_end_with_a_service_that_was_killed() -> None:
+    service = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _SERVICE, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": "."}
+    )
+    assert service.stdout is not None
+    async with asyncio.timeout(60):
+        assert await service.stdout.readline() == b"busy\n"
+    idle_and_busy = psutil.Process(service.pid).children()
+    service.kill()
+    await service.wait()
+
+    async def gone() -> bool:
+        return not any(child.is_running() and child.status() != "zombie" for child in idle_and_busy)
+
+    await until(gone)
+    assert len(idle_and_busy) == 2
 
 
 async def test_processes_know_no_secrets(pool: ParsingPool, note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
