@@ -32,9 +32,11 @@ class PostgresSearchableFiles:
         parameters = {"index": index_id, "company": company_id, **given}
         if not given:
             # Files that are out of use are few, and an index without them is searched as a whole.
-            return FileSelection(without=await self._ids(f"{_INDEXED} AND f.status <> 'active'", parameters))
+            unwanted = f"{_INDEXED} AND (f.status <> 'active' OR f.deleted_at IS NOT NULL)"
+            return FileSelection(without=await self._ids(unwanted, parameters))
         conditions = "".join(f" AND {_CONDITIONS[name]}" for name in given)
-        return FileSelection(only=await self._ids(f"{_INDEXED} AND f.status = 'active'{conditions}", parameters))
+        active = f"{_INDEXED} AND f.status = 'active' AND f.deleted_at IS NULL"
+        return FileSelection(only=await self._ids(active + conditions, parameters))
 
     async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
         query = """
@@ -47,5 +49,5 @@ class PostgresSearchableFiles:
 
     async def _ids(self, query: str, parameters: Mapping[str, Any]) -> frozenset[str]:
         async with self._database.connection() as connection:
-            found = await connection.execute(f"{query} AND f.deleted_at IS NULL", parameters)
+            found = await connection.execute(query, parameters)
             return frozenset(row[0] for row in await found.fetchall())

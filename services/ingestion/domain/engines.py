@@ -100,7 +100,8 @@ class Engine(Protocol):
         """Add passages of any number of files.
 
         Idempotent by (file, chunk id). After a failure some may have been written: writing all of them again
-        ends with each of them once. Best called with some hundreds at a time. Raises ``IndexMissing``. A vector of another length is a ``ValueError``.
+        ends with each of them once. Best called with some hundreds at a time. Raises ``IndexMissing``. A vector
+        of another length is a ``ValueError``.
         """
         ...
 

@@ -1,0 +1,146 @@
+"""Fakes of what a search of a knowledge base is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from libs.contracts.api.knowledge import ChunkingStrategy, SearchFilters
+from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
+from services.ingestion.domain.engines import (
+    EVERY_FILE,
+    EngineUnavailable,
+    FileSelection,
+    Hit,
+    IndexMissing,
+    Passage,
+    Query,
+)
+from services.ingestion.domain.knowledge_bases import IndexSettings, LiveIndex
+
+
+class MemoryEngine:
+    """An Engine that counts common words and compares vectors, in memory."""
+
+    name = "pgvector"
+
+    def __init__(self) -> None:
+        self.indexes: dict[str, dict[tuple[str, str], Passage]] = {}
+        self.down = False
+
+    async def create_index(self, index_id: str, dimensions: int) -> None:
+        self.indexes.setdefault(index_id, {})
+
+    async def drop_index(self, index_id: str) -> None:
+        self.indexes.pop(index_id, None)
+
+    async def write(self, index_id: str, passages: Sequence[Passage]) -> None:
+        self._of(index_id).update({(each.file_id, each.chunk_id): each for each in passages})
+
+    async def finish(self, index_id: str) -> None:
+        self._of(index_id)
+
+    async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
+        passages = self.indexes.get(index_id, {})
+        for key in [key for key in passages if key[0] in set(file_ids)]:
+            del passages[key]
+
+    async def count(self, index_id: str) -> int:
+        return len(self._of(index_id))
+
+    async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
+        own = [each for each in self._of(index_id).values() if each.file_id == file_id]
+        return [each.chunk_id for each in sorted(own, key=lambda each: each.position)]
+
+    async def search(self, index_id: str, query: Query) -> list[Hit]:
+        selection = query.files
+        among = [
+            each
+            for each in self._of(index_id).values()
+            if each.file_id not in selection.without and (selection.only is None or each.file_id in selection.only)
+        ]
+        scored = [(self._score(each, query), each) for each in among]
+        best = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])[: query.top_k]
+        return [Hit(p.chunk_id, p.file_id, p.text, score, p.start, p.end, p.page, p.row) for score, p in best]
+
+    async def ping(self) -> None:
+        if self.down:
+            raise EngineUnavailable("down")
+
+    async def close(self) -> None:
+        self.indexes.clear()
+
+    def _of(self, index_id: str) -> dict[tuple[str, str], Passage]:
+        if self.down:
+            raise EngineUnavailable("down")
+        if index_id not in self.indexes:
+            raise IndexMissing(index_id)
+        return self.indexes[index_id]
+
+    def _score(self, passage: Passage, query: Query) -> float:
+        words = set(query.text.lower().split())
+        keyword = len(words & set(passage.text.lower().split())) / len(words) if words else 0.0
+        cosine = 0.0 if query.vector is None else max(0.0, float(query.vector @ passage.vector))
+        return {"keyword": keyword, "semantic": cosine, "hybrid": (keyword + cosine) / 2}[query.mode]
+
+
+@dataclass
+class SettledIndexes:
+    """Which index each knowledge base of a company has; `later` replaces them one by one, look-up by look-up."""
+
+    known: dict[tuple[str, str], LiveIndex] = field(default_factory=dict)
+    later: list[LiveIndex] = field(default_factory=list)
+
+    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
+        found = self.known.get((company_id, knowledge_base_id))
+        if found is not None and self.later:
+            self.known[company_id, knowledge_base_id] = self.later.pop(0)
+        return found
+
+
+@dataclass
+class NamedFiles:
+    named: dict[str, str] = field(default_factory=dict)
+    selection: FileSelection = EVERY_FILE
+    asked: list[SearchFilters] = field(default_factory=list)
+
+    async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
+        self.asked.append(filters)
+        return self.selection
+
+    async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
+        return {file_id: name for file_id, name in self.named.items() if file_id in file_ids}
+
+
+@dataclass
+class WordEmbedder:
+    """Texts with equal words have equal vectors."""
+
+    dimensions: int = 16
+    model: str = "words:test"
+    embedded: list[str] = field(default_factory=list)
+    failure: Exception | None = None
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        if self.failure is not None:
+            raise self.failure
+        if not all(text.strip() for text in texts):
+            raise EmbeddingRefused("a text without content has no vector")
+        self.embedded += texts
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+        for row, text in enumerate(texts):
+            for word in text.lower().split():
+                vectors[row, sum(word.encode()) % self.dimensions] += 1
+        unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return unit
+
+    async def embedder(self, provider: str, model: str, dimensions: int | None) -> WordEmbedder:
+        """It is its own `Embedders`."""
+        return self
+
+
+def live_index(index_id: str | None, *, knowledge_base_id: str = "kb", engine: str = "pgvector") -> LiveIndex:
+    settings = IndexSettings(engine, ChunkingStrategy(), "words", "test", 16)
+    return LiveIndex(knowledge_base_id, "Handbook", index_id, settings)

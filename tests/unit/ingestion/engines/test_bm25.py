@@ -1,0 +1,70 @@
+from math import log
+
+import numpy as np
+import pytest
+
+from services.ingestion.adapters.engines.bm25 import (
+    K1,
+    B,
+    TermWeights,
+    best_possible,
+    counted,
+    passage_weights,
+    query_weights,
+)
+from services.ingestion.adapters.engines.terms import number
+
+PASSAGES = (
+    ["ship", "harbour", "ship"],
+    ["harbour", "crane"],
+    ["tram", "city", "tram", "tram", "ticket"],
+    ["ship"],
+)
+AVERAGE = sum(map(len, PASSAGES)) / len(PASSAGES)
+
+
+def score(passage: TermWeights, query: TermWeights) -> float:
+    weights = dict(zip(passage.terms.tolist(), passage.weights.tolist(), strict=True))
+    return sum(
+        weight * weights.get(term, 0.0)
+        for term, weight in zip(query.terms.tolist(), query.weights.tolist(), strict=True)
+    )
+
+
+def by_the_book(passage: list[str], query: list[str]) -> float:
+    total = 0.0
+    for word in query:
+        having = sum(word in each for each in PASSAGES)
+        idf = log(1 + (len(PASSAGES) - having + 0.5) / (having + 0.5))
+        frequency = passage.count(word)
+        total += idf * frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * len(passage) / AVERAGE))
+    return total
+
+
+@pytest.mark.parametrize(
+    "query", [["ship"], ["ship", "harbour"], ["tram", "tram", "city"], ["crane", "ticket", "ship"]]
+)
+def test_the_inner_product_of_both_halves_is_bm25(query: list[str]) -> None:
+    frequencies = {number(w): float(sum(w in p for p in PASSAGES)) for p in PASSAGES for w in p}
+    weights = query_weights(counted(query), frequencies, len(PASSAGES))
+    for passage in PASSAGES:
+        found = score(passage_weights(counted(passage), len(passage), AVERAGE), weights)
+        assert found == pytest.approx(by_the_book(passage, query), rel=1e-5)
+        assert found <= best_possible(weights)
+
+
+def test_weights_are_sorted_by_term() -> None:
+    weights = passage_weights(counted([f"word{n}" for n in range(500)]), 500, 100)
+    assert np.all(np.diff(weights.terms) > 0)
+
+
+def test_a_passage_of_endless_different_words_keeps_the_most_frequent() -> None:
+    words = [f"word{n}" for n in range(30_000)] + ["anchor"] * 5
+    weights = passage_weights(counted(words), len(words), 100)
+    assert len(weights.terms) == 16_000
+    assert number("anchor") in weights.terms
+
+
+def test_a_word_that_no_passage_has_is_as_rare_as_can_be() -> None:
+    weights = query_weights({1: 1, 2: 1}, {1: 50.0}, 100)
+    assert weights.weights[1] > weights.weights[0] > 0
