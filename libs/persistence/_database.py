@@ -10,6 +10,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 Connection = AsyncConnection[TupleRow]
+_LOCK_TIMEOUT_MS = 5000
 
 
 def is_outage(problem: BaseException) -> bool:
@@ -42,7 +43,8 @@ class Database:
             "application_name": f"aes-{name}",
             "connect_timeout": 5,
             "options": f"-c statement_timeout={int(statement_timeout * 1000)}"
-            " -c idle_in_transaction_session_timeout=60000",
+            # A frozen holder of a lock fails those behind it early enough that they can try again.
+            f" -c lock_timeout={_LOCK_TIMEOUT_MS} -c idle_in_transaction_session_timeout=60000",
         }
         self.url = url
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
