@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import uvloop
@@ -17,16 +17,26 @@ from libs.service_defaults.settings import ServiceSettings
 S = TypeVar("S", bound=ServiceSettings)
 
 
-def serve(name: str, settings_type: type[S], build: Callable[[S], Service]) -> None:
-    """Run a service as its arguments say; exits with 2 and the names of the variables when settings are wrong."""
+def serve(
+    name: str,
+    settings_type: type[S],
+    build: Callable[[S], Service],
+    *,
+    own_roles: Mapping[str, Callable[[S], Service]] | None = None,
+) -> None:
+    """Run a service as its arguments say; exits with 2 and the names of the variables when settings are wrong.
+
+    ``own_roles`` are processes that only this service has, each built in its own way.
+    """
+    builders = own_roles or {}
     parser = argparse.ArgumentParser(prog=f"python -m services.{name}")
-    parser.add_argument("role", choices=["all", "api", "worker", "migrate"], nargs="?", default="all")
+    parser.add_argument("role", choices=["all", "api", "worker", "migrate", *builders], nargs="?", default="all")
     role = parser.parse_args().role
     settings = _read(settings_type)
     configure_logging(service=name, level=settings.log_level, form=settings.log_format)
 
     async def run() -> None:
-        service = build(settings)
+        service = builders.get(role, build)(settings)
         if role == "migrate":
             await asyncio.to_thread(migrate, settings.database_url.get_secret_value(), service.migrations)
         else:

@@ -1,8 +1,8 @@
-"""``python -m services.ingestion all|api|worker|migrate``"""
+"""``python -m services.ingestion all|api|worker|streams|migrate``; ``streams`` works off ingestions."""
 
 from libs.service_defaults import serve
-from services.ingestion.bootstrap import build
+from services.ingestion.bootstrap import build, build_streams
 from services.ingestion.settings import IngestionSettings
 
 if __name__ == "__main__":
-    serve("ingestion", IngestionSettings, build)
+    serve("ingestion", IngestionSettings, build, own_roles={"streams": build_streams})

@@ -1,26 +1,55 @@
 """Builds the ingestion service from its parts."""
 
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from libs.eventing import Transaction
 from libs.objects import ObjectStore, open_store
 from libs.service_defaults import API, Service
+from services.ingestion.adapters.agenda import PostgresAgenda
 from services.ingestion.adapters.collection_reader import PostgresCollectionReader
 from services.ingestion.adapters.collection_watch import PostgresCollectionTeller, PostgresCollectionWatch
 from services.ingestion.adapters.collection_writer import PostgresCollectionWriter
+from services.ingestion.adapters.embeddings.configured import ConfiguredEmbedders
+from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
+from services.ingestion.adapters.engines.weaviate.connection import Address
+from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.adapters.file_reader import PostgresFileReader
 from services.ingestion.adapters.file_writer import PostgresFileWriter
+from services.ingestion.adapters.graves import PostgresGraves
+from services.ingestion.adapters.knowledge_base_reader import PostgresKnowledgeBaseReader
+from services.ingestion.adapters.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.adapters.leftovers import PostgresLeftovers
+from services.ingestion.adapters.parsing.pool import parsing_pool
+from services.ingestion.adapters.runs import PostgresRuns
+from services.ingestion.adapters.texts import PostgresTexts
 from services.ingestion.adapters.uploads import PostgresUploads, PostgresUploadWriter
+from services.ingestion.adapters.work_items import PostgresWorkItems
+from services.ingestion.adapters.work_sender import BusWorkSender
+from services.ingestion.domain.engines import Engine
 from services.ingestion.entrypoints.file_commands import FileCommands
 from services.ingestion.entrypoints.http.collections import collections_router
 from services.ingestion.entrypoints.http.files import files_router
+from services.ingestion.entrypoints.http.knowledge_bases import knowledge_bases_router
+from services.ingestion.entrypoints.knowledge_commands import KnowledgeCommands
+from services.ingestion.entrypoints.streams import IngestionStreams
 from services.ingestion.entrypoints.upkeep import CollectionNews, collect
+from services.ingestion.entrypoints.watchdog import Watchdog
+from services.ingestion.entrypoints.work_upkeep import WorkUpkeep, keep_dropping
 from services.ingestion.settings import IngestionSettings
+from services.ingestion.use_cases.advance_runs import RunAdvance
 from services.ingestion.use_cases.change_collections import CollectionChange
+from services.ingestion.use_cases.change_knowledge_bases import KnowledgeBaseChange
+from services.ingestion.use_cases.index_documents import DocumentIndexing
+from services.ingestion.use_cases.index_settings import SettingsResolution
+from services.ingestion.use_cases.ingest_items import ItemIngestion
+from services.ingestion.use_cases.load_documents import DocumentLoading
 from services.ingestion.use_cases.read_collections import CollectionReading
 from services.ingestion.use_cases.read_files import FileReading
+from services.ingestion.use_cases.read_knowledge_bases import KnowledgeBaseReading
 from services.ingestion.use_cases.upload_files import FileUpload, Limits
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -32,6 +61,25 @@ def build(settings: IngestionSettings) -> Service:
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(store.start)
     _add_files(service, settings, store)
+    _add_knowledge(service, settings)
+    return service
+
+
+def build_streams(settings: IngestionSettings) -> Service:
+    """A process that works off ingestions, next to the service itself."""
+    service = Service("ingestion", settings.model_copy(update={"port": settings.streams_port}), migrations=MIGRATIONS)
+    store = open_store(settings.objects_url.get_secret_value())
+    service.on_start(store.start)
+    work = _ingestion_work(service, settings, store)
+    streams = IngestionStreams(
+        servers=settings.kafka_bootstrap_servers,
+        prefix=settings.topic_prefix,
+        items=work.items.process,
+        run=work.runs.process,
+        batch=settings.streams_batch,
+        batches=settings.streams_batches,
+    )
+    _run_streams(service, settings, streams, work)
     return service
 
 
@@ -50,6 +98,87 @@ def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore
     service.background("leftovers.collect", lambda: collect(leftovers, store), role=API)
 
 
+def _add_knowledge(service: Service, settings: IngestionSettings) -> None:
+    database = service.database
+    search = _search_parts(service, settings)
+    reader = PostgresKnowledgeBaseReader(database)
+    resolution = SettingsResolution(search.embedders, search.engines, settings.processing_engine)
+    KnowledgeCommands(KnowledgeBaseChange(reader, resolution, _now), _knowledge_writer).register(service.commands)
+    service.http.include_router(knowledge_bases_router(KnowledgeBaseReading(reader)))
+    service.on_stop(search.close)
+    graves = PostgresGraves(database, service.outbox)
+    service.background("indexes.drop", lambda: keep_dropping(graves, search.engines))
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchParts:
+    engines: dict[str, Engine]
+    embedders: ConfiguredEmbedders
+
+    async def close(self) -> None:
+        await self.embedders.close()
+        for engine in self.engines.values():
+            await engine.close()
+
+
+def _search_parts(service: Service, settings: IngestionSettings) -> _SearchParts:
+    engines: dict[str, Engine] = {"pgvector": PgvectorEngine(service.database)}
+    if settings.weaviate_url:
+        engines["weaviate"] = WeaviateEngine(Address(settings.weaviate_url))
+    return _SearchParts(engines, ConfiguredEmbedders(os.environ))
+
+
+@dataclass(frozen=True, slots=True)
+class _IngestionWork:
+    items: ItemIngestion
+    runs: RunAdvance
+    upkeep: WorkUpkeep
+    agenda: PostgresAgenda
+    closing: tuple[Callable[[], Awaitable[None]], ...]
+
+
+def _ingestion_work(service: Service, settings: IngestionSettings, store: ObjectStore) -> _IngestionWork:
+    database, outbox = service.database, service.outbox
+    search = _search_parts(service, settings)
+    items = PostgresWorkItems(database, outbox, lease_seconds=settings.lease_seconds)
+    runs = PostgresRuns(
+        database, outbox, lease_seconds=settings.lease_seconds, grace_seconds=settings.index_grace_seconds
+    )
+    pool = parsing_pool(settings.parsing_processes, settings.parsing_timeout_seconds, settings.parsing_memory_bytes)
+    loading = DocumentLoading(PostgresTexts(database), store, pool)
+    ingestion = ItemIngestion(items, runs, loading, DocumentIndexing(items, search.embedders, search.engines))
+    advance = RunAdvance(runs, search.engines)
+    agenda = PostgresAgenda(database)
+    sender = BusWorkSender(service.producer, source=service.source)
+    claims = lambda: [*ingestion.in_hand, *advance.in_hand]  # noqa: E731
+    upkeep = WorkUpkeep(agenda, sender, runs, items, loading, claims)
+    return _IngestionWork(ingestion, advance, upkeep, agenda, (pool.close, search.close))
+
+
+def _run_streams(
+    service: Service, settings: IngestionSettings, streams: IngestionStreams, work: _IngestionWork
+) -> None:
+    upkeep = work.upkeep
+    watchdog = Watchdog(work.agenda.stuck, limit_seconds=settings.watchdog_seconds)
+    tasks = {
+        "streams": streams.serve,
+        "work.announce": upkeep.announce,
+        "work.reconcile": lambda: upkeep.reconcile(settings.reconcile_seconds),
+        "work.keep": lambda: upkeep.keep(settings.lease_seconds / 4),
+        "texts.parse": upkeep.parse_texts,
+        "watchdog": watchdog.run,
+    }
+    for name, run in tasks.items():
+        service.background(name, run, role="streams")
+    for hook in (streams.stop, *work.closing):
+        service.on_stop(hook)
+
+    async def joined() -> bool:
+        return streams.joined
+
+    service.ready_check("streams", joined)
+
+
 def _upload_writer(transaction: Transaction) -> PostgresUploadWriter:
     return PostgresUploadWriter(transaction.connection)
 
@@ -64,6 +193,10 @@ def _collection_writer(transaction: Transaction) -> PostgresCollectionWriter:
 
 def _collection_teller(transaction: Transaction) -> PostgresCollectionTeller:
     return PostgresCollectionTeller(transaction.connection)
+
+
+def _knowledge_writer(transaction: Transaction) -> PostgresKnowledgeBaseWriter:
+    return PostgresKnowledgeBaseWriter(transaction.connection)
 
 
 def _now() -> datetime:

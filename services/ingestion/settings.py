@@ -3,6 +3,7 @@
 from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 
+from libs.contracts.api.knowledge import Engine
 from libs.service_defaults import ServiceSettings
 
 
@@ -12,3 +13,17 @@ class IngestionSettings(ServiceSettings):
     objects_url: SecretStr
     max_upload_bytes: int = Field(52_428_800, ge=1)
     max_files_per_upload: int = Field(100, ge=1, le=1000)
+
+    processing_engine: Engine = "pgvector"
+    weaviate_url: str = ""
+    index_grace_seconds: float = Field(60.0, ge=0)
+
+    streams_port: int = Field(0, ge=0, le=65535)
+    streams_batch: int = Field(32, ge=1, le=200)
+    streams_batches: int = Field(2, ge=1, le=16)
+    parsing_processes: int = Field(2, ge=1, le=64)
+    parsing_timeout_seconds: float = Field(60.0, gt=0)
+    parsing_memory_bytes: int = Field(1_073_741_824, ge=128 * 1024**2)
+    lease_seconds: float = Field(20.0, ge=1)
+    reconcile_seconds: float = Field(30.0, ge=1)
+    watchdog_seconds: float = Field(120.0, ge=10)

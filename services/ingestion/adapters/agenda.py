@@ -66,11 +66,10 @@ _WAITING: Final = """
           AND (d.lease_until IS NULL OR d.lease_until < now()) AND (d.retry_at IS NULL OR d.retry_at < now()))
 """
 _UNPARSED: Final = """
-    SELECT t.blob_id, t.content_type, min(f.name) FROM texts t
-    JOIN files f ON f.blob_id = t.blob_id AND f.content_type = t.content_type
-    WHERE (t.state = 'pending' OR (t.state = 'running' AND t.lease_until < now()))
-      AND EXISTS (SELECT FROM collection_files cf WHERE cf.file_id = f.id)
-    GROUP BY t.blob_id, t.content_type LIMIT %s
+    SELECT t.blob_id, t.content_type, f.name FROM texts t CROSS JOIN LATERAL (
+        SELECT f.name FROM files f JOIN collection_files cf ON cf.file_id = f.id
+        WHERE f.blob_id = t.blob_id AND f.content_type = t.content_type LIMIT 1) f
+    WHERE t.state IN ('pending', 'running') AND (t.state = 'pending' OR t.lease_until < now()) LIMIT %s
 """
 _MANY: Final = 5000
 _FEW: Final = 500

@@ -51,6 +51,7 @@ class PostgresFileWriter:
             {"ids": ids},
         )
         blobs = [blob_id for (blob_id,) in await deleted.fetchall()]
+        await self._leave_indexes(ids)
         await self._connection.execute(
             """UPDATE blobs b SET unused_since = now()
                WHERE b.id = ANY (%s) AND NOT EXISTS (SELECT FROM files f WHERE f.blob_id = b.id)""",
@@ -69,4 +70,13 @@ class PostgresFileWriter:
                UPDATE collections SET files_changed_at = now(), updated_at = clock_timestamp(), correlation_id = %s
                WHERE id IN (SELECT collection_id FROM gone)""",
             (file_ids, correlation_id),
+        )
+
+    async def _leave_indexes(self, file_ids: list[str]) -> None:
+        """Whoever is just writing them finds that they are unwanted, and takes them out again."""
+        await self._connection.execute(
+            """UPDATE ingestion_items
+               SET state = 'removing', phase = '', attempts = 0, sent_at = NULL, retry_at = NULL, changed_at = now()
+               WHERE file_id = ANY (%s) AND state <> 'removing'""",
+            (file_ids,),
         )

@@ -76,7 +76,8 @@ class PostgresKnowledgeBaseReader:
     async def seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
         async with self._database.transaction() as connection:
             cursor = await connection.execute(
-                "SELECT status_version FROM knowledge_base_views WHERE knowledge_base_id = %s AND user_id = %s FOR UPDATE",
+                """SELECT status_version FROM knowledge_base_views
+                   WHERE knowledge_base_id = %s AND user_id = %s FOR UPDATE""",
                 (knowledge_base_id, user_id),
             )
             row = await cursor.fetchone()

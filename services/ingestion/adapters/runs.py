@@ -201,7 +201,8 @@ async def _locked_base(connection: Connection, run: RunRef) -> tuple[list[str], 
 async def _locked(connection: Connection, run: ClaimedRun, state: str) -> str | None:
     planned_to: str | None = await _one(
         connection,
-        "SELECT planned_to FROM ingestion_runs WHERE id = %(id)s AND token = %(token)s AND state = %(state)s FOR UPDATE",
+        """SELECT planned_to FROM ingestion_runs
+           WHERE id = %(id)s AND token = %(token)s AND state = %(state)s FOR UPDATE""",
         {"id": run.run.id, "token": run.token, "state": state},
     )
     return planned_to

@@ -1,0 +1,130 @@
+"""The Faust application: takes announced work in batches from ``ingestion-work``.
+
+It only hears of work here; what is done and what is not stands in the database, since Faust acknowledges a batch
+whether or not it was worked off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import faust
+import structlog
+from faust.types import StreamT
+
+from libs.contracts.topics import INGESTION_WORK
+from libs.persistence import is_outage
+from services.ingestion.domain.runs import ItemKey, RunKey, decode_work
+from services.ingestion.entrypoints.watchdog import end_process
+
+_log = structlog.get_logger(__name__)
+_WITHIN_SECONDS: Final = 0.05
+_STOP_SECONDS: Final = 5.0
+
+
+class IngestionStreams:
+    def __init__(
+        self,
+        *,
+        servers: str,
+        prefix: str,
+        items: Callable[[Sequence[ItemKey]], Awaitable[None]],
+        run: Callable[[RunKey], Awaitable[None]],
+        batch: int,
+        batches: int,
+        end: Callable[[], None] = end_process,
+    ) -> None:
+        """Up to ``batches`` batches of up to ``batch`` items are worked at at once, so that parsing one goes on while
+        another is written."""
+        self._items = items
+        self._run = run
+        self._batch = batch
+        self._places = asyncio.Semaphore(batches)
+        self._working: set[asyncio.Task[None]] = set()
+        self._end = end
+        self._stopping = False
+        self.joined = False
+        self.app = _application(servers, prefix)
+        self.app.on_partitions_assigned.connect(self._assigned)
+        topic = self.app.topic(prefix + INGESTION_WORK.name, value_serializer="raw", key_serializer="raw")
+        self.app.agent(topic, name=f"{prefix}ingestion.work")(self._take)
+
+    async def serve(self) -> None:
+        """Work until told to stop. When Faust ends by itself, the process ends: it is of no use any more."""
+        try:
+            await self.app.start()
+            await self.app.wait_until_stopped()
+        except Exception as problem:
+            _log.critical("streams.failed", problem=repr(problem))
+            self._end()
+        if not self._stopping:
+            _log.critical("streams.ended", problem=repr(self.app.crash_reason))
+            self._end()
+        await asyncio.Event().wait()
+
+    async def stop(self) -> None:
+        """Take nothing more and let what is in work end; what does not within seconds is taken up by others."""
+        self._stopping = True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.app.stop(), _STOP_SECONDS)
+        if self._working:
+            await asyncio.wait(set(self._working), timeout=_STOP_SECONDS)
+        for task in set(self._working):
+            task.cancel()
+        await asyncio.gather(*self._working, return_exceptions=True)
+
+    async def _assigned(self, *_: Any, **__: Any) -> None:
+        self.joined = True
+        _log.info("streams.assigned", partitions=len(self.app.consumer.assignment()))
+
+    async def _take(self, stream: StreamT[bytes]) -> None:
+        async for values in stream.take(self._batch, within=_WITHIN_SECONDS):
+            keys = dict.fromkeys(key for key in map(decode_work, values) if key is not None)
+            for run in [key for key in keys if isinstance(key, RunKey)]:
+                await self._spawn(self._run(run))
+            if items := [key for key in keys if isinstance(key, ItemKey)]:
+                await self._spawn(self._items(items))
+
+    async def _spawn(self, work: Awaitable[None]) -> None:
+        await self._places.acquire()
+        task = asyncio.create_task(self._guarded(work))
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _guarded(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except Exception as problem:
+            # The leases run out, and the work is announced again.
+            if is_outage(problem):
+                _log.warning("streams.outage", problem=str(problem).strip())
+            else:
+                _log.exception("streams.work_failed")
+        finally:
+            self._places.release()
+
+
+def _application(servers: str, prefix: str) -> faust.App:
+    return faust.App(
+        f"{prefix}ingestion-worker",
+        broker=[f"aiokafka://{server.strip()}" for server in servers.split(",")],
+        store="memory://",
+        # Faust makes it although nothing is kept in it.
+        datadir=tempfile.mkdtemp(prefix="aes-faust-"),
+        autodiscover=False,
+        web_enabled=False,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        consumer_auto_offset_reset="earliest",
+        # What one worker has fetched ahead, another one that joins cannot help with.
+        stream_buffer_maxsize=256,
+        broker_max_poll_records=200,
+        stream_wait_empty=False,
+        broker_session_timeout=10.0,
+        broker_heartbeat_interval=2.0,
+        broker_client_id="aes-ingestion-worker",
+    )

@@ -1,0 +1,72 @@
+"""Ends the process when work waits and nothing moves, or when the event loop hangs, so that a new one is started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from libs.persistence import is_outage
+
+_log = structlog.get_logger(__name__)
+_LOOK_SECONDS: Final = 5.0
+_EXIT_CODE: Final = 70
+
+
+def end_process() -> None:
+    """At once: whatever hangs would hang a graceful end as well, and nothing is lost that way."""
+    os._exit(_EXIT_CODE)
+
+
+class Watchdog:
+    def __init__(
+        self,
+        stuck: Callable[[float], Awaitable[bool]],
+        *,
+        limit_seconds: float,
+        end: Callable[[], None] = end_process,
+        look_seconds: float = _LOOK_SECONDS,
+    ) -> None:
+        """``stuck`` tells whether work has been waiting while nothing moved for that many seconds."""
+        self._stuck = stuck
+        self._limit = limit_seconds
+        self._end = end
+        self._look = look_seconds
+        self._beat = time.monotonic()
+        self._stopped = threading.Event()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        self._stopped.clear()
+        thread = threading.Thread(target=self._watch_loop, name="watchdog", daemon=True)
+        self._beat = time.monotonic()
+        thread.start()
+        started = time.monotonic()
+        try:
+            while True:
+                await asyncio.sleep(self._look)
+                self._beat = time.monotonic()
+                if self._beat - started > self._limit and await self._is_stuck():
+                    _log.critical("watchdog.work_stands_still", seconds=self._limit)
+                    self._end()
+        finally:
+            self._stopped.set()
+
+    async def _is_stuck(self) -> bool:
+        try:
+            return await self._stuck(self._limit)
+        except Exception as problem:
+            if not is_outage(problem):
+                raise
+            return False
+
+    def _watch_loop(self) -> None:
+        while not self._stopped.wait(self._look):
+            if time.monotonic() - self._beat > self._limit:
+                _log.critical("watchdog.loop_hangs", seconds=self._limit)
+                self._end()

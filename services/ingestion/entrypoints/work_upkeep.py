@@ -1,0 +1,69 @@
+"""What goes on beside the streams: announcing work, reconciling, keeping leases, parsing ahead, dropping indexes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from services.ingestion.domain.knowledge_ports import Agenda, Engines, Graves, Runs, WorkItems, WorkSender
+from services.ingestion.domain.runs import Token
+from services.ingestion.use_cases.announce_work import announce_work, reconcile_work
+from services.ingestion.use_cases.drop_indexes import drop_indexes
+from services.ingestion.use_cases.load_documents import DocumentLoading
+
+_ANNOUNCE_SECONDS: Final = 0.2
+_DROP_SECONDS: Final = 0.5
+_PARSE_SECONDS: Final = 1.0
+_PARSED_AT_ONCE: Final = 8
+
+
+class WorkUpkeep:
+    """Each method runs until it is cancelled; any number of processes may do the same at once."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        sender: WorkSender,
+        runs: Runs,
+        items: WorkItems,
+        loading: DocumentLoading,
+        claims: Callable[[], Sequence[Token]],
+    ) -> None:
+        self._agenda = agenda
+        self._sender = sender
+        self._runs = runs
+        self._items = items
+        self._loading = loading
+        self._claims = claims
+
+    async def announce(self) -> None:
+        while True:
+            if not await announce_work(self._agenda, self._sender):
+                await asyncio.sleep(_ANNOUNCE_SECONDS)
+
+    async def reconcile(self, seconds: float) -> None:
+        while True:
+            await reconcile_work(self._agenda, self._runs, seconds)
+            await asyncio.sleep(seconds)
+
+    async def keep(self, seconds: float) -> None:
+        while True:
+            if claims := self._claims():
+                await self._items.keep(claims)
+            await asyncio.sleep(seconds)
+
+    async def parse_texts(self) -> None:
+        """Files of collections are parsed even if no knowledge base wants them, when there is nothing else to do."""
+        while True:
+            found = [] if self._claims() else await self._agenda.unparsed(_PARSED_AT_ONCE)
+            await asyncio.gather(*(self._loading.parse(key, name) for key, name in found))
+            if not found:
+                await asyncio.sleep(_PARSE_SECONDS)
+
+
+async def keep_dropping(graves: Graves, engines: Engines) -> None:
+    """Until cancelled."""
+    while True:
+        await drop_indexes(graves, engines)
+        await asyncio.sleep(_DROP_SECONDS)

@@ -1,0 +1,71 @@
+"""Plans runs and ends them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from libs.contracts.identifiers import new_id
+from libs.persistence import is_outage
+from services.ingestion.domain.engines import EngineUnavailable
+from services.ingestion.domain.knowledge_ports import Engines, Runs
+from services.ingestion.domain.runs import ClaimedRun, RunKey, Token
+
+_log = structlog.get_logger(__name__)
+_FILES_AT_ONCE: Final = 500
+_AGAIN_SECONDS: Final = 5.0
+
+
+class RunAdvance:
+    def __init__(self, runs: Runs, engines: Engines) -> None:
+        self._runs = runs
+        self._engines = engines
+        self.in_hand: set[Token] = set()
+        """Claims whose leases are to be renewed."""
+
+    async def process(self, key: RunKey) -> None:
+        """Raises only when the database does not answer; the run is then taken up again later."""
+        token = new_id()
+        self.in_hand.add(token)
+        try:
+            claimed = await self._runs.claim(key, token)
+            if claimed is not None:
+                await self._advance(claimed)
+        finally:
+            self.in_hand.discard(token)
+
+    async def _advance(self, run: ClaimedRun) -> None:
+        try:
+            if run.state == "planning":
+                await self._plan(run)
+            else:
+                await self._finish(run)
+        except Exception as problem:
+            if not isinstance(problem, EngineUnavailable) and not is_outage(problem):
+                _log.exception("ingestion.run_failed", run_id=run.run.id, state=run.state)
+            else:
+                _log.warning("ingestion.outage", run_id=run.run.id, problem=str(problem))
+            await self._runs.hand_back(run, seconds=_AGAIN_SECONDS)
+
+    async def _plan(self, run: ClaimedRun) -> None:
+        engine = self._engines[run.settings.engine]
+        await engine.create_index(run.run.index_id, run.settings.dimensions)
+        while await self._runs.plan(run, _FILES_AT_ONCE):
+            await self._runs.tell_progress(run.run)
+        await self._runs.complete(run.run.id)
+
+    async def _finish(self, run: ClaimedRun) -> None:
+        await self._engines[run.settings.engine].finish(run.run.index_id)
+        ending = await self._runs.end(run)
+        if ending is not None:
+            _log.info(
+                "ingestion.ended",
+                run_id=run.run.id,
+                knowledge_base_id=run.run.knowledge_base_id,
+                completed=ending.completed,
+                switched=ending.switched,
+                ingested=ending.ingested,
+                failed=ending.failed,
+                chunks=ending.chunks,
+            )

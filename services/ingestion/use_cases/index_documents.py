@@ -1,0 +1,81 @@
+"""Embeds chunks and writes them into an index, for as long as index, knowledge base and file are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from services.ingestion.domain.embedding import Embedders, Vectors
+from services.ingestion.domain.engines import IndexMissing, Passage
+from services.ingestion.domain.knowledge_bases import IndexSettings
+from services.ingestion.domain.knowledge_ports import Engines, WorkItems
+from services.ingestion.domain.runs import ItemKey, Token
+from services.ingestion.use_cases.load_documents import Loaded
+
+_EMBEDDED_AT_ONCE: Final = 512
+_WRITTEN_AT_ONCE: Final = 1000
+
+
+class DocumentIndexing:
+    def __init__(self, items: WorkItems, embedders: Embedders, engines: Engines) -> None:
+        self._items = items
+        self._embedders = embedders
+        self._engines = engines
+
+    async def index(self, token: Token, loaded: Sequence[Loaded]) -> None:
+        """Documents on their way into one index. Safe to repeat; raises what embedder and engine raise."""
+        first = loaded[0].item
+        index_id, settings = first.key.index_id, first.settings
+        chunks = {each.item.key: len(each.chunks) for each in loaded}
+        await self._items.advance(token, chunks, "embedding")
+        vectors = await self._embed(settings, loaded)
+        if index_id not in await self._items.writable([index_id]):
+            return
+        await self._items.advance(token, chunks, "indexing")
+        engine = self._engines[settings.engine]
+        passages = iter(_passages(loaded, vectors))
+        try:
+            while some := list(islice(passages, _WRITTEN_AT_ONCE)):
+                await engine.write(index_id, some)
+        except IndexMissing:
+            if index_id in await self._items.writable([index_id]):
+                raise
+            return
+        # The file, or all of it, may have been deleted while it was written.
+        if unwanted := await self._items.ingested(token, chunks):
+            await engine.delete_files(index_id, [key.file_id for key in unwanted])
+
+    async def remove(self, token: Token, engine: str, keys: Sequence[ItemKey]) -> None:
+        """Take files out of one index."""
+        await self._engines[engine].delete_files(keys[0].index_id, [key.file_id for key in keys])
+        await self._items.removed(token, keys)
+
+    async def _embed(self, settings: IndexSettings, loaded: Sequence[Loaded]) -> Vectors:
+        embedder = await self._embedders.embedder(settings.provider, settings.model, settings.dimensions)
+        texts = [chunk.text for each in loaded for chunk in each.chunks]
+        parts = [
+            await embedder.embed(texts[start : start + _EMBEDDED_AT_ONCE])
+            for start in range(0, len(texts), _EMBEDDED_AT_ONCE)
+        ]
+        return np.concatenate(parts)
+
+
+def _passages(loaded: Sequence[Loaded], vectors: Vectors) -> list[Passage]:
+    chunks = [(each.item.key.file_id, chunk) for each in loaded for chunk in each.chunks]
+    return [
+        Passage(
+            chunk_id=chunk.id,
+            file_id=file_id,
+            position=chunk.index,
+            text=chunk.text,
+            vector=vector,
+            start=chunk.start,
+            end=chunk.end,
+            page=chunk.page,
+            row=chunk.row,
+        )
+        for (file_id, chunk), vector in zip(chunks, vectors, strict=True)
+    ]

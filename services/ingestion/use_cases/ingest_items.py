@@ -1,0 +1,174 @@
+"""Works off items: claims them, loads, embeds and indexes their files, and sees to it that each ends in some way."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Final
+
+import structlog
+
+from libs.contracts.api.knowledge import DatasourceError
+from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.identifiers import new_id
+from libs.objects import StoreUnavailable
+from libs.persistence import is_outage
+from services.ingestion.domain.embedding import EmbeddingRefused, EmbeddingUnavailable
+from services.ingestion.domain.engines import EngineUnavailable
+from services.ingestion.domain.knowledge_ports import Runs, WorkItems
+from services.ingestion.domain.parsing import Unparsable
+from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
+from services.ingestion.use_cases.index_documents import DocumentIndexing
+from services.ingestion.use_cases.load_documents import DocumentLoading, Loaded, NotLoaded
+
+_log = structlog.get_logger(__name__)
+_CHUNKS_AT_ONCE: Final = 1000
+_BYTES_AT_ONCE: Final = 16 * 1024 * 1024
+_BUSY_SECONDS: Final = 1.0
+_OUTAGE_SECONDS: Final = 5.0
+_TRIES: Final = 2
+_OUTAGES = (EmbeddingUnavailable, EngineUnavailable, StoreUnavailable, ServiceUnavailable, ConnectionError)
+
+
+class ItemIngestion:
+    def __init__(self, items: WorkItems, runs: Runs, loading: DocumentLoading, indexing: DocumentIndexing) -> None:
+        self._items = items
+        self._runs = runs
+        self._loading = loading
+        self._indexing = indexing
+        self.in_hand: set[Token] = set()
+        """Claims whose leases are to be renewed."""
+
+    async def process(self, keys: Sequence[ItemKey]) -> None:
+        """Raises only when the database does not answer; whatever is left undone then is done again later."""
+        async with self._claim() as token:
+            claimed = await self._items.claim(keys, token)
+            leaving = [item for item in claimed if item.text is None]
+            await self._by_index(token, leaving, self._remove)
+            staying = [item for item in claimed if item.text is not None]
+            if given_up := [item for item in staying if item.exhausted]:
+                await self._items.failed([ItemFailure(item, _given_up(item)) for item in given_up])
+            for portion in _portions([item for item in staying if not item.exhausted]):
+                await self._ingest(token, portion)
+            for run in {item.run.id: item.run for item in claimed}.values():
+                await self._follow_up(run)
+
+    @asynccontextmanager
+    async def _claim(self) -> AsyncIterator[Token]:
+        token = new_id()
+        self.in_hand.add(token)
+        try:
+            yield token
+        finally:
+            self.in_hand.discard(token)
+
+    async def _follow_up(self, run: RunRef) -> None:
+        await self._runs.tell_progress(run)
+        if await self._runs.complete(run.id):
+            _log.info("ingestion.items_done", run_id=run.id, knowledge_base_id=run.knowledge_base_id)
+
+    async def _ingest(self, token: Token, items: Sequence[ClaimedItem]) -> None:
+        await self._items.advance(token, {item.key: 0 for item in items}, "parsing")
+        ready: list[Loaded] = []
+        async with aclosing(self._loading.load(items)) as loading:
+            async for each in loading:
+                if isinstance(each, NotLoaded):
+                    await self._not_loaded(token, each)
+                    continue
+                ready += [loaded for loaded in each if loaded.chunks]
+                if empty := [loaded.item for loaded in each if not loaded.chunks]:
+                    await self._not_loaded(token, NotLoaded(empty, Unparsable("empty", "The file contains no text.")))
+                if sum(len(loaded.chunks) for loaded in ready) >= _CHUNKS_AT_ONCE:
+                    await self._index(token, ready)
+                    ready = []
+        await self._index(token, ready)
+
+    async def _index(self, token: Token, ready: Sequence[Loaded]) -> None:
+        by_key = {loaded.item.key: loaded for loaded in ready}
+
+        async def index(token: Token, items: Sequence[ClaimedItem]) -> None:
+            await self._indexing.index(token, [by_key[item.key] for item in items])
+
+        await self._by_index(token, [loaded.item for loaded in ready], index)
+
+    async def _remove(self, token: Token, items: Sequence[ClaimedItem]) -> None:
+        await self._indexing.remove(token, items[0].settings.engine, [item.key for item in items])
+
+    async def _by_index(
+        self,
+        token: Token,
+        items: Sequence[ClaimedItem],
+        work: Callable[[Token, Sequence[ClaimedItem]], Awaitable[None]],
+    ) -> None:
+        """Whatever goes wrong costs the items of one index, and in the end the item that is to blame."""
+        groups: dict[str, list[ClaimedItem]] = {}
+        for item in items:
+            groups.setdefault(item.key.index_id, []).append(item)
+        for group in groups.values():
+            try:
+                await work(token, group)
+            except Exception as problem:
+                if len(group) == 1 or _is_outage(problem):
+                    await self._went_wrong(token, group, problem, "indexing")
+                    continue
+                _log.warning("ingestion.one_by_one", items=len(group), problem=type(problem).__name__)
+                for item in group:
+                    await self._alone(token, item, work)
+
+    async def _alone(
+        self, token: Token, item: ClaimedItem, work: Callable[[Token, Sequence[ClaimedItem]], Awaitable[None]]
+    ) -> None:
+        try:
+            await work(token, [item])
+        except Exception as problem:
+            await self._went_wrong(token, [item], problem, "indexing")
+
+    async def _not_loaded(self, token: Token, which: NotLoaded) -> None:
+        if which.problem is None:
+            keys = [item.key for item in which.items]
+            await self._items.hand_back(token, keys, seconds=_BUSY_SECONDS, counts=False)
+            return
+        await self._went_wrong(token, which.items, which.problem, "parsing")
+
+    async def _went_wrong(self, token: Token, items: Sequence[ClaimedItem], problem: Exception, phase: str) -> None:
+        keys = [item.key for item in items]
+        if isinstance(problem, Unparsable) and not (problem.retryable and items[0].attempts < _TRIES):
+            error = (problem.code, problem.message, phase, problem.retryable)
+            await self._items.failed([ItemFailure(item, _error(item, *error)) for item in items])
+        elif isinstance(problem, EmbeddingRefused):
+            refusal = ("embedding_refused", str(problem), "embedding", False)
+            await self._items.failed([ItemFailure(item, _error(item, *refusal)) for item in items])
+        elif _is_outage(problem):
+            _log.warning("ingestion.outage", items=len(items), problem=str(problem))
+            await self._items.hand_back(token, keys, seconds=_OUTAGE_SECONDS, counts=False)
+        else:
+            _log.exception("ingestion.item_failed", file_ids=[key.file_id for key in keys], exc_info=problem)
+            await self._items.hand_back(token, keys, seconds=float(items[0].attempts), counts=True)
+
+
+def _is_outage(problem: Exception) -> bool:
+    return isinstance(problem, _OUTAGES) or is_outage(problem)
+
+
+def _error(item: ClaimedItem, code: str, message: str, phase: str, retryable: bool) -> DatasourceError:
+    return DatasourceError(code=code, message=message, phase=phase, attempt=item.attempts, retryable=retryable)
+
+
+def _given_up(item: ClaimedItem) -> DatasourceError:
+    message = (
+        "It was tried again and again without success: what it takes did not answer, or the worker ended each time."
+    )
+    return _error(item, "given_up", message, "indexing", retryable=True)
+
+
+def _portions(items: Sequence[ClaimedItem]) -> list[list[ClaimedItem]]:
+    """Few enough bytes in each that memory stays bounded, in the same order."""
+    portions: list[list[ClaimedItem]] = []
+    size = 0
+    for item in items:
+        if not portions or size + item.size > _BYTES_AT_ONCE:
+            portions.append([])
+            size = 0
+        portions[-1].append(item)
+        size += item.size
+    return portions
