@@ -20,9 +20,15 @@ def from_json(text: str, limits: Limits) -> ParsedDocument:
         for number, item in enumerate(value, 1):
             table.row(", ".join(f"{key}: {_cell(cell)}" for key, cell in item.items() if cell is not None), number)
         return table.document()
-    return ParsedDocument(
-        orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() if value not in (None, {}, []) else ""
-    )
+    return ParsedDocument("" if value in (None, {}, []) else _written(value, text))
+
+
+def _written(value: Any, text: str, option: int = orjson.OPT_INDENT_2) -> str:
+    try:
+        return orjson.dumps(value, option=option).decode()
+    except orjson.JSONEncodeError:
+        # Nested deeper than it can be written.
+        return text
 
 
 def _value(text: str) -> Any:
@@ -39,4 +45,4 @@ def _value(text: str) -> Any:
 
 
 def _cell(value: Any) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else orjson.dumps(value).decode()
+    return " ".join(value.split()) if isinstance(value, str) else _written(value, str(value), 0)

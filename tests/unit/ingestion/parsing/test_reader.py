@@ -76,6 +76,13 @@ def test_json_objects_are_rows(read) -> None:
     assert '"deep": [' in read("a.json", b'{"deep":[1,2]}').text
 
 
+def test_json_nested_deeply_is_read_or_refused(read) -> None:
+    deep = b"[" * 900 + b"42" + b"]" * 900
+    assert "42" in read("a.json", deep).text
+    assert "42" in read("a.json", b'[{"a": ' + deep + b"}]").text
+    assert refused(read, "a.json", b"[" * 100_000) == "damaged"
+
+
 def test_html_gives_its_title_and_body_alone(read) -> None:
     head = "<head><title>Tea &amp; Co</title><meta name='description' content='dd'></head>"
     page = f"<html>{head}<body><h1>Green</h1><p>caf&eacute;</p></body></html>"
