@@ -1,5 +1,7 @@
 """`aes bench`."""
 
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -13,6 +15,11 @@ Only = Annotated[
 ]
 Scenarios = Annotated[list[str] | None, typer.Option("--scenario", help="Only this one; repeatable.")]
 Rounds = Annotated[int | None, typer.Option("--rounds", min=1, max=20, help="How often both sides take turns.")]
+
+
+class Engine(StrEnum):
+    PGVECTOR = "pgvector"
+    WEAVIATE = "weaviate"
 
 
 @app.callback()
@@ -60,3 +67,48 @@ def turns(
         print_json(report.as_json(windows))
     else:
         report.show(windows, Console(highlight=False, width=120 if not Console().is_terminal else None))
+
+
+@app.command()
+def search(
+    collection: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders of labelled collections: corpus, queries, qrels (BEIR or TREC).", exists=True),
+    ] = None,
+    engine: Annotated[list[Engine] | None, typer.Option("--engine", help="Repeatable.")] = None,
+    size: Annotated[
+        list[int] | None, typer.Option("--size", min=1, help="Chunks in the index when searches are timed; repeatable.")
+    ] = None,
+    quality_only: Annotated[bool, typer.Option("--quality-only", help="Time nothing.")] = False,
+    searches: Annotated[int, typer.Option("--searches", min=1, help="Searches of each mode at each size.")] = 100,
+    json_output: Json = False,
+) -> None:
+    """Measure how good and how fast the search engines' answers are.
+
+    Starts servers of its own and ends them. Weaviate is built by Go at its first use. Without a collection, a small
+    one about the handbook in examples/ is used.
+    """
+    import asyncio
+
+    from rich.console import Console
+
+    from benchmarks.search import report
+    from benchmarks.search.run import SHIPPED, Plan, run
+    from deploy.local.errors import StackError
+    from deploy.local.weaviate import NoWeaviate
+
+    plan = Plan(
+        engines=[each.value for each in engine or (Engine.PGVECTOR,)],
+        collections=collection or (SHIPPED,),
+        sizes=() if quality_only else tuple(size or Plan.sizes),
+        searches=searches,
+    )
+    with failures_explained(json_output):
+        try:
+            findings = asyncio.run(run(plan, note))
+        except (ValueError, NoWeaviate) as error:
+            raise StackError(str(error)) from error
+    if json_output:
+        print_json(report.as_json(findings))
+    else:
+        report.show(findings, Console(highlight=False, width=120 if not Console().is_terminal else None))

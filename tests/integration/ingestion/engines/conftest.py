@@ -10,6 +10,7 @@ import pytest
 
 from deploy.local.foreground import RunningPart, start
 from deploy.local.processes import MARKER
+from deploy.local.weaviate import NoWeaviate, WeaviateServer, binary
 from libs.contracts.identifiers import new_id
 from libs.persistence import Database, migrate
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
@@ -18,7 +19,6 @@ from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.bootstrap import MIGRATIONS
 from services.ingestion.domain.engines import Engine
 from tests.support.passages import DIMENSIONS
-from tests.support.weaviate_server import NoWeaviate, WeaviateServer, binary
 
 
 @pytest.fixture

@@ -1,15 +1,18 @@
-"""A real Weaviate for tests, without Docker: built once by `go install`, kept in the user's cache directory."""
+"""One Weaviate server, without Docker: built once by `go install`, kept in the user's cache directory.
+
+No part of the stack, which does without; tests and benchmarks of the engine start it.
+"""
 
 import asyncio
 import os
 import shutil
 import subprocess
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.local.part import Report
 from deploy.local.ports import choose_free
+from deploy.local.probes import answers_ok
 from deploy.local.processes import Command
 
 VERSION = "1.35.2"
@@ -71,6 +74,8 @@ class WeaviateServer:
         return int(self._ports["GRPC_PORT"])
 
     async def prepare(self, report: Report) -> None:
+        report("looking for the server, building it if need be")
+        await asyncio.to_thread(binary)
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def command(self) -> Command:
@@ -95,14 +100,7 @@ class WeaviateServer:
         )
 
     async def is_ready(self) -> bool:
-        return await asyncio.to_thread(self._answers)
+        return await answers_ok(self.port, "/v1/.well-known/ready")
 
     async def complete(self, report: Report) -> None:
         """The engine makes its collection by itself."""
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.url}/v1/.well-known/ready", timeout=2) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
