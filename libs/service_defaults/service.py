@@ -119,37 +119,43 @@ class Service:
     async def run(self, roles: frozenset[str] = ROLES) -> None:
         """Serve until SIGTERM, SIGINT or ``stop``; what is in work is then finished or handed back."""
         self._handle_signals()
-        await self._until_answered(self._open_database)
-        if self._stop.is_set():
-            await self.database.close()
-            return
-        await self.producer.start()
-        for hook in self._on_start:
-            await hook()
-        consumers = self._consumers() if WORKER in roles else []
-        tasks = [self._supervised(name, run) for name, run, role in self._background if role in roles]
-        tasks += [
-            self._supervised("outbox.publish", self.publisher.run),
-            self._supervised("outbox.mark", self.publisher.run_marking),
-        ]
-        if API in roles:
-            tasks.append(self._supervised("outbox.sweep", self.publisher.run_sweeping))
-        consuming = [self._supervised(consumer.group, consumer.run, once=True) for consumer in consumers]
         server = HttpServer(
             self.http,
             host=self.settings.host,
             port=self.settings.port,
             grace_seconds=self.settings.shutdown_grace_seconds,
         )
+        # HTTP first: a service that waits for its database is alive, just not ready.
         serving = asyncio.create_task(server.serve_until_told(), name="http")
-        self._started = True
-        _log.info("service.started", roles=sorted(roles), port=self.settings.port)
-        stopping = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
-        died = serving.done() and not self._stop.is_set()
-        await self._shut_down(consumers, consuming, server, serving, tasks)
+        serving.add_done_callback(lambda _: self._stop.set())
+        consumers: list[ConsumerLoop] = []
+        consuming: list[asyncio.Task[None]] = []
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await self._until_answered(self._open_database)
+            if not self._stop.is_set():
+                await self.producer.start()
+                for hook in self._on_start:
+                    await hook()
+                consumers += self._consumers() if WORKER in roles else []
+                tasks += self._background_tasks(roles)
+                consuming += [self._supervised(consumer.group, consumer.run, once=True) for consumer in consumers]
+                self._started = True
+                _log.info("service.started", roles=sorted(roles), port=self.settings.port)
+            await self._stop.wait()
+        finally:
+            died = serving.done()
+            self._stop.set()
+            await self._shut_down(consumers, consuming, server, serving, tasks)
         if died:
             raise SystemExit(f"the HTTP server of {self.name} could not run on port {self.settings.port}")
+
+    def _background_tasks(self, roles: frozenset[str]) -> list[asyncio.Task[None]]:
+        background = [(name, run) for name, run, role in self._background if role in roles]
+        background += [("outbox.publish", self.publisher.run), ("outbox.mark", self.publisher.run_marking)]
+        if API in roles:
+            background.append(("outbox.sweep", self.publisher.run_sweeping))
+        return [self._supervised(name, run) for name, run in background]
 
     async def _shut_down(
         self,

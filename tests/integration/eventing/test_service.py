@@ -94,6 +94,9 @@ async def test_the_start_waits_for_the_database(installation: Installation) -> N
     running = asyncio.create_task(service.run())
     await asyncio.sleep(1.5)
     assert not running.done()
+    assert await status(installation.port, "/health/live") == 200
+    assert await status(installation.port, "/internal/commands/any") == 401
+    assert await status(installation.port) == 503
     async with TcpProxy(port=port, target_port=target):
         await until_ready(service)
         service.stop()
