@@ -25,13 +25,19 @@ from services.gateway.entrypoints.http.operations import Operation
 from services.gateway.entrypoints.http.reference.pages import Pages
 from services.gateway.entrypoints.http.resources.agents import Agents
 from services.gateway.entrypoints.http.resources.catalogues import Catalogues
+from services.gateway.entrypoints.http.resources.collections import Collections
+from services.gateway.entrypoints.http.resources.files import Files
 from services.gateway.entrypoints.http.resources.keys import Keys
+from services.gateway.entrypoints.http.resources.knowledge_bases import KnowledgeBases
 from services.gateway.entrypoints.http.resources.runtime import Runtime
 from services.gateway.entrypoints.http.resources.sessions import Sessions
+from services.gateway.entrypoints.http.uploads import Bytes
 from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.authenticate import KeyAuthenticator
 from services.gateway.use_cases.carry_out import CarryOut
 from services.gateway.use_cases.change_agents import ChangeAgents
+from services.gateway.use_cases.change_files import ChangeFilesAndCollections
+from services.gateway.use_cases.change_knowledge_bases import ChangeKnowledgeBases
 from services.gateway.use_cases.change_sessions import ChangeSessions
 from services.gateway.use_cases.execute_turn import ExecuteTurns
 from services.gateway.use_cases.manage_keys import KeyManager
@@ -84,11 +90,15 @@ def assemble(outside: Outside) -> PublicApi:
 def _operations(outside: Outside, manager: KeyManager) -> tuple[Operation, ...]:
     carry_out = CarryOut(outside.bus, outside.idempotency)
     sessions = ChangeSessions(carry_out, outside.owners)
+    files = ChangeFilesAndCollections(carry_out)
     forward = Forwarding(outside.owners)
     return (
         *Agents(ChangeAgents(carry_out), forward).operations(),
         *Sessions(sessions, forward).operations(),
         *Runtime(ExecuteTurns(carry_out), sessions, forward).operations(),
+        *Files(files, forward, Bytes(outside.owners)).operations(),
+        *Collections(files, forward).operations(),
+        *KnowledgeBases(ChangeKnowledgeBases(carry_out), forward).operations(),
         *Catalogues(forward).operations(),
         *Keys(manager, now=outside.now).operations(),
     )

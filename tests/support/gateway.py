@@ -1,7 +1,7 @@
 """The gateway's public API on fakes: a bus whose owners are scripted, keys and idempotency keys in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected, Event
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandState, Received, Replies
-from libs.service_defaults import OwnerResponse
+from libs.service_defaults import OwnerResponse, OwnerStream
 from services.gateway.bootstrap import Outside, PublicApi, assemble
 from services.gateway.domain.accounts import ALL_SCOPES, ApiKey, Holder
 from services.gateway.domain.idempotency import Dispatch, IdempotentRequest, KeyReused
@@ -226,6 +226,7 @@ class FakeOwners:
 
     answers: dict[tuple[str, str, str], tuple[int, Any]] = field(default_factory=dict)
     asked: list[tuple[str, str, str, Any]] = field(default_factory=list)
+    uploaded: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     down: bool = False
 
     async def request(
@@ -244,6 +245,27 @@ class FakeOwners:
         missing = (404, {"error": {"type": "not_found_error", "message": "there is none"}})
         status, answer = self.answers.get((method, owner, path), missing)
         return OwnerResponse(status, orjson.dumps(answer), "application/json")
+
+    @asynccontextmanager
+    async def exchange(
+        self,
+        method: str,
+        owner: str,
+        path: str,
+        identity: Identity,
+        *,
+        params: dict[str, Any] | None = None,
+        body: AsyncIterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[OwnerStream]:
+        content = b"" if body is None else b"".join([piece async for piece in body])
+        self.uploaded.append((dict(headers or {}), content))
+        reply = await self.request(method, owner, path, identity, params=params)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield reply.body
+
+        yield OwnerStream(reply.status, {"Content-Type": reply.content_type}, pieces())
 
 
 @dataclass

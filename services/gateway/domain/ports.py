@@ -1,6 +1,6 @@
 """What the gateway needs from outside."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Protocol
@@ -80,6 +80,17 @@ class OwnerReply(Protocol):
     def body(self) -> bytes: ...
 
 
+class OwnerAnswer(Protocol):
+    """An answer whose body is still coming in."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def pieces(self) -> AsyncIterator[bytes]: ...
+
+
 class Owners(Protocol):
     """The internal HTTP APIs of the services, by service. Raises ``ServiceUnavailable`` when one does not answer."""
 
@@ -93,6 +104,19 @@ class Owners(Protocol):
         params: dict[str, Any] | None = None,
         body: bytes | None = None,
     ) -> OwnerReply: ...
+
+    def exchange(
+        self,
+        method: str,
+        owner: str,
+        path: str,
+        identity: Identity,
+        *,
+        params: dict[str, Any] | None = None,
+        body: AsyncIterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AbstractAsyncContextManager[OwnerAnswer]:
+        """A call whose bodies are streamed; the answer may be there before the body is sent to its end."""
 
 
 class Replies(Protocol):

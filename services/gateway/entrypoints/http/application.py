@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 import structlog
@@ -21,10 +21,11 @@ from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.bodies import ClientGone, Receive, decode_body, read_body
 from services.gateway.entrypoints.http.errors import method_not_allowed
 from services.gateway.entrypoints.http.event_streams import EventStreams
-from services.gateway.entrypoints.http.exchange import Exchange, Send
+from services.gateway.entrypoints.http.exchange import AnswerBroken, Exchange, Send
+from services.gateway.entrypoints.http.incoming import Incoming
 from services.gateway.entrypoints.http.leaving import Leaving
 from services.gateway.entrypoints.http.measurements import CLIENT_GONE, Measurement
-from services.gateway.entrypoints.http.messages import Reply, Request, correlation_from
+from services.gateway.entrypoints.http.messages import Passage, Reply, Request, correlation_from
 from services.gateway.entrypoints.http.operations import Operation
 from services.gateway.entrypoints.http.routing import Routes
 from services.gateway.entrypoints.http.validation import required_object, validated
@@ -65,6 +66,9 @@ class Application:
             await self._serve(request, exchange, receive, leaving)
         except ClientGone:
             exchange.status = CLIENT_GONE
+        except AnswerBroken as problem:
+            # Without its last message the server closes the connection, which is all the caller can still be told.
+            _log.warning("answer.broken", operation=request.operation, problem=str(problem.__cause__))
         except asyncio.CancelledError:
             if not leaving.gone:
                 await exchange.fail(_STOPPING)
@@ -90,10 +94,15 @@ class Application:
         await self._admit(request, operation)
         if operation.body is not None:
             await _take_body(request, operation, receive)
-        with leaving, self._being_answered():
+        if operation.uploads:
+            request.incoming = Incoming(receive, request.headers)
+        # Whoever passes on an upload reads the body, and so notices a caller who leaves.
+        with nullcontext() if operation.uploads else leaving, self._being_answered():
             answer = await operation.handler(request)
             if isinstance(answer, Reply):
                 await exchange.reply(answer)
+            elif isinstance(answer, Passage):
+                await exchange.pass_on(answer)
             else:
                 await exchange.stream(answer, self._streams)
 

@@ -30,7 +30,7 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
     declared = headers.get(b"content-length", b"")
     if declared.isdigit() and int(declared) > MAX_BODY:
         if headers.get(b"expect", b"").lower() != b"100-continue":
-            await _drain(receive)
+            await drain(receive)
         raise _too_large()
     try:
         async with asyncio.timeout(_READ_SECONDS):
@@ -51,7 +51,7 @@ async def _collect(receive: Receive) -> bytes:
         if len(body) > MAX_BODY:
             body.clear()
             if message.get("more_body"):
-                await _drain(receive)
+                await drain(receive)
             raise _too_large()
         if not message.get("more_body"):
             return bytes(body)
@@ -64,7 +64,8 @@ def _checked(body: bytes) -> bytes:
     return body
 
 
-async def _drain(receive: Receive) -> None:
+async def drain(receive: Receive) -> None:
+    """Take in a bounded rest of a body. Raises ``ClientGone``."""
     taken = 0
     try:
         async with asyncio.timeout(DRAIN_SECONDS):

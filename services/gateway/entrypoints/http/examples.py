@@ -41,3 +41,37 @@ KEYS: Final = {
     }
 }
 ROTATION: Final = {"an hour of both": {"grace_seconds": 3600}}
+_FILE: Final = "01980f4f-6f42-727a-9394-8192a3b4c5da"
+_COLLECTION: Final = "01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"
+BULK: Final = {
+    "other tags": {"operation": "update_tags", "file_ids": [_FILE], "parameters": {"tags": ["handbook"]}},
+    "leave out of retrieval": {
+        "operation": "change_status",
+        "file_ids": [_FILE],
+        "parameters": {"status": "inactive"},
+    },
+    "delete": {"operation": "delete", "file_ids": [_FILE]},
+}
+COLLECTIONS: Final = {"documents": {"name": "Handbooks", "description": "What customers ask about"}}
+COLLECTION_CHANGES: Final = {"another name": {"name": "Manuals"}}
+COLLECTION_FILES: Final = {"one file": {"file_ids": [_FILE]}}
+KNOWLEDGE_BASES: Final[dict[str, Any]] = {
+    "of a collection": {"name": "Handbooks", "collection_ids": [_COLLECTION]},
+    "with settings": {
+        "name": "Handbooks",
+        "file_ids": [_FILE],
+        "processing_engine": "pgvector",
+        "chunking_strategy": {"strategy": "sentence", "chunk_size": 200, "chunk_overlap": 20, "split_by": "word"},
+        "embedding_config": {"provider": "wordllama"},
+    },
+}
+KNOWLEDGE_BASE_CHANGES: Final = {"another description": {"description": "Everything for customers"}}
+SEARCHES: Final[dict[str, Any]] = {
+    "hybrid": {"query": "How much is a ticket?"},
+    "by words, in one collection": {
+        "query": "ticket price",
+        "mode": "keyword",
+        "top_k": 3,
+        "filters": {"collection_ids": [_COLLECTION]},
+    },
+}

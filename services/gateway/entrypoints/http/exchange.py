@@ -4,14 +4,24 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from libs.contracts.errors import ServiceError
+from libs.contracts.errors import ServiceError, ServiceUnavailable
 from services.gateway.entrypoints.http.errors import error_reply
 from services.gateway.entrypoints.http.event_streams import EventStreams, render_event
-from services.gateway.entrypoints.http.messages import Headers, Reply, Request, Stream
+from services.gateway.entrypoints.http.messages import Headers, Passage, Reply, Request, Stream
+from services.gateway.use_cases.ask_owner import refusal
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _STREAM_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
 _LABEL: Final = b"x-correlation-id"
+_PASSED_ON: Final = (
+    "Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Length", "Content-Range",
+    "Content-Security-Policy", "Content-Type", "ETag", "X-Content-Type-Options",
+)  # fmt: skip
+_NOT_AN_ERROR: Final = (416,)
+
+
+class AnswerBroken(Exception):
+    """The answer cannot be sent to its end."""
 
 
 class Exchange:
@@ -53,6 +63,26 @@ class Exchange:
                 raise
         finally:
             await chunks.aclose()
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def pass_on(self, passage: Passage) -> None:
+        """Send an owner's answer as it comes in. A refusal of the owner's is raised."""
+        async with passage.opening as answer:
+            if answer.status >= 400 and answer.status not in _NOT_AN_ERROR:
+                raise refusal(answer.status, b"".join([piece async for piece in answer.pieces]))
+            headers: Headers = [(_LABEL, self._request.label.encode())]
+            headers += [
+                (name.lower().encode(), answer.headers[name].encode("latin-1"))
+                for name in _PASSED_ON
+                if name in answer.headers
+            ]
+            await self._start(answer.status, headers)
+            try:
+                async for piece in answer.pieces:
+                    await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+            except ServiceUnavailable as problem:
+                # Only a connection that ends too early can tell the caller now.
+                raise AnswerBroken from problem
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _start(self, status: int, headers: Headers) -> None:

@@ -1,12 +1,14 @@
 """Reads, passed on to the services that own the answer."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
 from services.gateway.domain.ports import Owners
 from services.gateway.entrypoints.http.messages import Reply, Request
-from services.gateway.entrypoints.http.validation import page_of
+from services.gateway.entrypoints.http.operations import QueryParameter
+from services.gateway.entrypoints.http.validation import page_of, query_values
 from services.gateway.use_cases.ask_owner import checked
 
 
@@ -19,10 +21,12 @@ class Forwarding:
     async def get(self, request: Request, owner: str, path: str) -> Reply:
         return await self._ask("GET", request, owner, path)
 
-    async def page(self, request: Request, owner: str, path: str) -> Reply:
-        """Like ``get``, with the ``limit`` and ``offset`` of the query."""
+    async def page(self, request: Request, owner: str, path: str, filters: Sequence[QueryParameter] = ()) -> Reply:
+        """Like ``get``, with the ``limit`` and ``offset`` of the query, and of its other parameters the filters."""
         limit, offset = page_of(request.query)
-        return await self._ask("GET", request, owner, path, params={"limit": limit, "offset": offset})
+        given = query_values(request.query) if filters else {}
+        chosen = {each.name: given[each.name] for each in filters if each.name in given}
+        return await self._ask("GET", request, owner, path, params={"limit": limit, "offset": offset, **chosen})
 
     async def post(self, request: Request, owner: str, path: str, body: bytes) -> Reply:
         return await self._ask("POST", request, owner, path, body=body)

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from libs.contracts.errors import InvalidRequest
 from libs.contracts.identifiers import is_correlation_id
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest
+from services.gateway.domain.ports import OwnerAnswer
+from services.gateway.entrypoints.http.incoming import Incoming
 from services.gateway.use_cases.carry_out import Write
 
 Headers = list[tuple[bytes, bytes]]
@@ -22,7 +25,7 @@ _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-
 class Request:
     """``values`` is the decoded body, ``body`` the same after the operation's model; ``None`` without a body.
 
-    ``principal`` is there once the caller is authenticated.
+    ``principal`` is there once the caller is authenticated, ``incoming`` for an operation that takes uploads.
     """
 
     method: str
@@ -36,6 +39,7 @@ class Request:
     values: Any = None
     body: Any = None
     principal: Principal = field(init=False)
+    incoming: Incoming = field(init=False)
     _write: Write | None = None
 
     @property
@@ -55,12 +59,9 @@ class Request:
 
     def idempotent_request(self) -> IdempotentRequest | None:
         """What its ``Idempotency-Key`` stands for, if it has one. Raises ``InvalidRequest`` for a bad one."""
-        raw = self.headers.get(b"idempotency-key")
-        if raw is None:
+        key = self.idempotency_key()
+        if key is None:
             return None
-        key = raw.decode("latin-1")
-        if not 1 <= len(key) <= 200 or not (key.isascii() and key.isprintable()):
-            raise InvalidRequest("The Idempotency-Key must be 1 to 200 printable ASCII characters.")
         identity = self.principal.identity
         return IdempotentRequest(
             company_id=identity.company_id,
@@ -70,6 +71,16 @@ class Request:
             key=key,
             body_hash=hashlib.sha256(orjson.dumps(self.values, option=orjson.OPT_SORT_KEYS)).digest(),
         )
+
+    def idempotency_key(self) -> str | None:
+        """Raises ``InvalidRequest`` for a bad one."""
+        raw = self.headers.get(b"idempotency-key")
+        if raw is None:
+            return None
+        key = raw.decode("latin-1")
+        if not 1 <= len(key) <= 200 or not (key.isascii() and key.isprintable()):
+            raise InvalidRequest("The Idempotency-Key must be 1 to 200 printable ASCII characters.")
+        return key
 
 
 @dataclass(slots=True)
@@ -85,6 +96,13 @@ class Stream:
     """A reply that is sent while it comes about; closing the generator ends what it stands for."""
 
     chunks: AsyncGenerator[bytes, None]
+
+
+@dataclass(slots=True)
+class Passage:
+    """An owner's answer that is passed on as it comes in; its status and headers as well."""
+
+    opening: AbstractAsyncContextManager[OwnerAnswer]
 
 
 def _trace(raw: bytes | None) -> str | None:

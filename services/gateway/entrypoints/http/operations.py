@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from libs.contracts.identity import Scope
-from services.gateway.entrypoints.http.messages import Reply, Request, Stream
+from services.gateway.entrypoints.http.messages import Passage, Reply, Request, Stream
 
-Handler = Callable[[Request], Awaitable[Reply | Stream]]
+Handler = Callable[[Request], Awaitable[Reply | Stream | Passage]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +27,30 @@ class Body:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One documented reply: its status is the key it stands under."""
+    """One documented reply: its status is the key it stands under. ``is_file``: the bytes of a file."""
 
     description: str
     model: Any = None
     headers: tuple[str, ...] = ()
     streams: bool = False
+    is_file: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryParameter:
+    """One that the owner checks; an unknown one is passed over."""
+
+    name: str
+    description: str
+    schema: dict[str, Any] = field(default_factory=lambda: {"type": "string"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """``path`` is below ``/api/v1``. ``scope`` is what the caller needs, if more than a valid credential.
 
-    ``errors`` lists the statuses that can occur beside those that every operation shares.
+    ``errors`` lists the statuses that can occur beside those that every operation shares. ``uploads``: the body is a
+    multipart form, which the handler passes on as it comes in.
     """
 
     method: str
@@ -52,6 +63,8 @@ class Operation:
     description: str = ""
     scope: Scope | None = None
     body: Body | None = None
+    uploads: bool = False
+    query: tuple[QueryParameter, ...] = ()
     paged: bool = False
     writes: bool = False
     prefers: bool = False

@@ -21,6 +21,18 @@ _ALWAYS: Final = (400, 401, 429, 500, 503)
 _WITH_BODY: Final = (413, 415, 422)
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
 _YAML_TYPES: Final = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
+_FORM: Final[dict[str, Any]] = {
+    "required": True,
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "properties": {"file": {"type": "array", "items": {"type": "string", "format": "binary"}}},
+                "required": ["file"],
+            }
+        }
+    },
+}
 
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
@@ -95,6 +107,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
     }
     if operation.body is not None:
         described["requestBody"] = _body(operation.body)
+    if operation.uploads:
+        described["requestBody"] = _FORM
     return described
 
 
@@ -108,7 +122,7 @@ def _errors(operation: Operation) -> list[int]:
     statuses = {*_ALWAYS, *operation.errors}
     if operation.scope is not None:
         statuses.add(403)
-    if operation.body is not None:
+    if operation.body is not None or operation.uploads:
         statuses.update(_WITH_BODY)
     if operation.writes:
         statuses.update((409, 422, 504))
@@ -119,6 +133,10 @@ def _used_parameters(operation: Operation) -> list[dict[str, Any]]:
     names = [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
     own: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+    ]
+    own += [
+        {"name": each.name, "in": "query", "description": each.description, "schema": each.schema}
+        for each in operation.query
     ]
     shared = ["CorrelationId"]
     if operation.paged:
@@ -148,6 +166,8 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "description": answer.description,
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
     }
+    if answer.is_file:
+        described["content"] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
     if answer.model is not None:
         described["content"] = {"application/json": {"schema": _schema(answer.model)}}
     if answer.streams:

@@ -24,6 +24,8 @@ TAGS: Final = {
     "Agents": "Stored agents, their versions, and the validation of configurations.",
     "Sessions": "Conversations with agents.",
     "Runtime": "Executing messages, the history, the state of turns.",
+    "Files": "Documents of the company, and collections of them.",
+    "Knowledge bases": "Documents made searchable for agents.",
     "Catalogues": "What agents can be built from.",
     "Access": "API keys and the caller.",
 }

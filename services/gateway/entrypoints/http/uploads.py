@@ -1,0 +1,66 @@
+"""Uploads and downloads, passed between callers and owners without being held."""
+
+from libs.contracts.errors import ServiceError
+from libs.service_defaults.uploads import boundary_of
+from services.gateway.domain.ports import Owners
+from services.gateway.entrypoints.http.bodies import ClientGone
+from services.gateway.entrypoints.http.messages import Passage, Reply, Request
+from services.gateway.use_cases.ask_owner import refusal
+
+_CONDITIONS = (b"range", b"if-range", b"if-none-match")
+
+
+class Bytes:
+    """What the owner answers is the answer; what it refuses is raised."""
+
+    def __init__(self, owners: Owners) -> None:
+        self._owners = owners
+
+    async def upload(self, request: Request, owner: str, path: str) -> bytes:
+        """Send the request's multipart form to the owner as it comes in; returns the owner's reply.
+
+        Raises ``UnsupportedMediaType`` for any other body and ``TooLarge``.
+        """
+        try:
+            return await self._send(request, owner, path)
+        except ServiceError:
+            await request.incoming.stop()
+            raise
+
+    async def _send(self, request: Request, owner: str, path: str) -> bytes:
+        incoming = request.incoming
+        content_type = request.headers.get(b"content-type", b"").decode("latin-1")
+        boundary_of(content_type)
+        incoming.check_length()
+        headers = {"Content-Type": content_type}
+        if key := request.idempotency_key():
+            headers["Idempotency-Key"] = key
+        identity = request.principal.identity
+        try:
+            async with self._owners.exchange(
+                "POST", owner, path, identity, body=incoming.pieces(), headers=headers
+            ) as answer:
+                reply = b"".join([piece async for piece in answer.pieces])
+                # An owner that refuses early does so before the body's end; the rest is not for it.
+                await incoming.stop()
+        except ServiceError:
+            if incoming.problem is not None:
+                raise incoming.problem from None
+            raise
+        if isinstance(incoming.problem, ClientGone):
+            raise incoming.problem
+        if answer.status >= 400:
+            raise incoming.problem or refusal(answer.status, reply)
+        return reply
+
+    def download(self, request: Request, owner: str, path: str) -> Passage:
+        """The owner's bytes, or the part that the request asks for."""
+        headers = {
+            name.decode(): request.headers[name].decode("latin-1") for name in _CONDITIONS if name in request.headers
+        }
+        return Passage(self._owners.exchange("GET", owner, path, request.principal.identity, headers=headers))
+
+
+def created(reply: bytes, location: str | None) -> Reply:
+    """A 201, with the place of what was made."""
+    return Reply(201, reply, [] if location is None else [(b"location", location.encode())])
