@@ -66,6 +66,16 @@ async def test_a_failing_transaction_leaves_neither_state_nor_events(owner: Even
     assert await owner.rows("SELECT subject FROM outbox") == [("m",)]
 
 
+@pytest.mark.parametrize("text", ["a\0b", "\\u0000 \\\\u0000 \0", '"\\\n\x1f\u2028 مرحبا 😀'])
+async def test_any_text_travels_unchanged_at_once_and_swept(owner: EventOwner, text: str) -> None:
+    payload = NoteTaken(note_id=text).encode()
+    await owner.commit_without_publishing("n", text)
+    assert await owner.rows("SELECT payload FROM outbox") == [(payload,)]
+    await owner.age_everything()
+    assert await owner.sweep() == 1
+    assert owner.names() == [text]
+
+
 async def test_an_event_needs_an_origin(owner: EventOwner) -> None:
     with pytest.raises(ValueError, match="origin"):
         async with owner.outbox.transaction() as transaction:
