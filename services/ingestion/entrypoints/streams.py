@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
@@ -109,6 +110,9 @@ class IngestionStreams:
 
 
 def _application(servers: str, prefix: str) -> faust.App:
+    # They tell of every part that starts.
+    for library in ("faust", "mode"):
+        logging.getLogger(library).setLevel(logging.WARNING)
     return faust.App(
         f"{prefix}ingestion-worker",
         broker=[f"aiokafka://{server.strip()}" for server in servers.split(",")],

@@ -47,6 +47,7 @@ class DocumentIndexing:
         # The file, or all of it, may have been deleted while it was written.
         if unwanted := await self._items.ingested(token, chunks):
             await engine.delete_files(index_id, [key.file_id for key in unwanted])
+            await self._items.removed(token, list(unwanted))
 
     async def remove(self, token: Token, engine: str, keys: Sequence[ItemKey]) -> None:
         """Take files out of one index."""

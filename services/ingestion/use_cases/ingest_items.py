@@ -50,6 +50,7 @@ class ItemIngestion:
                 await self._items.failed([ItemFailure(item, _given_up(item)) for item in given_up])
             for portion in _portions([item for item in staying if not item.exhausted]):
                 await self._ingest(token, portion)
+            _log.info("ingestion.items_processed", announced=len(keys), claimed=len(claimed))
             for run in {item.run.id: item.run for item in claimed}.values():
                 await self._follow_up(run)
 

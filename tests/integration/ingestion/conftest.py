@@ -38,13 +38,18 @@ class Ingestion:
         self, command: Command, caller: Identity | None = None, command_id: str | None = None
     ) -> RecordedEvent:
         """Deliver a command as the consumer does; returns the event that ended it."""
+        command_id = await self.deliver(command, caller, command_id)
+        outcome = await self.service.outbox.outcome(command_id)
+        assert outcome is not None
+        return outcome
+
+    async def deliver(self, command: Command, caller: Identity | None = None, command_id: str | None = None) -> str:
+        """The same for a command that ends later; returns its id."""
         command_id = command_id or new_id()
         envelope = command_envelope(command, self.service.signer, command_id=command_id, caller=caller)
         record = Record(command.TOPIC.name, 0, 0, "test", command.encode(), envelope.headers())
         await self.service.commands.deliver(record)
-        outcome = await self.service.outbox.outcome(command_id)
-        assert outcome is not None
-        return outcome
+        return command_id
 
     async def upload(
         self, *files: tuple[str, bytes], caller: Identity | None = None, key: str | None = None

@@ -1,0 +1,59 @@
+"""Ingestions from the command to the index, by workers that are killed, joined and interfered with."""
+
+from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses, documents, until
+
+
+async def test_files_become_searchable_and_the_record_says_so(bases: KnowledgeBases, workers: WorkerProcesses) -> None:
+    files = await bases.upload([*documents(6), ("broken.pdf", b"%PDF-1.7\nbroken")])
+    knowledge_base_id = await bases.create(files)
+    before = await bases.get(knowledge_base_id)
+    workers.start()
+
+    after = await bases.ended(knowledge_base_id)
+
+    assert (before["status"], before["progress"], before["total_datasources"]) == ("pending", 0, 7)
+    assert (after["status"], after["progress"]) == ("failed", 100)
+    assert (after["datasource_count"], after["total_datasources"]) == (6, 7)
+    assert list(after["datasource_errors"]) == [files[-1]]
+    assert after["datasource_errors"][files[-1]]["phase"] == "parsing"
+    assert len(await bases.chunk_ids(knowledge_base_id)) == after["processing_metadata"]["processed_chunks"] > 6
+
+
+async def test_two_workers_share_an_ingestion(bases: KnowledgeBases, workers: WorkerProcesses) -> None:
+    files = await bases.upload(documents(120))
+    first, second = workers.start(AES_INGESTION_STREAMS_BATCH="4"), workers.start(AES_INGESTION_STREAMS_BATCH="4")
+    await until(lambda: workers.joined(2), "both workers have partitions")
+    knowledge_base_id = await bases.create(files)
+
+    after = await bases.ended(knowledge_base_id)
+
+    assert (after["status"], after["datasource_count"]) == ("completed", 120)
+    assert (first.poll(), second.poll()) == (None, None)
+    assert all(done > 0 for done in workers.items_done())
+    chunks = await bases.chunk_ids(knowledge_base_id)
+    assert len(chunks) == len(set(chunks)) >= 120
+
+
+async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_ingestion(
+    bases: KnowledgeBases, workers: WorkerProcesses
+) -> None:
+    files = await bases.upload(documents(80))
+    knowledge_base_id = await bases.create(files)
+    victim = workers.start(AES_INGESTION_STREAMS_BATCH="4")
+
+    async def some_are_done() -> bool:
+        return (await bases.get(knowledge_base_id))["datasource_count"] >= 8
+
+    await until(some_are_done, "some files are ingested")
+    victim.kill()
+    left = (await bases.get(knowledge_base_id))["datasource_count"]
+    workers.start()
+
+    after = await bases.ended(knowledge_base_id)
+
+    assert left < 80, "the worker was killed too late for this test to tell anything"
+    assert (after["status"], after["datasource_count"]) == ("completed", 80)
+    undisturbed = await bases.create(files)
+    await bases.ended(undisturbed)
+    assert await bases.chunk_ids(knowledge_base_id) == await bases.chunk_ids(undisturbed)
+    assert len(set(await bases.chunk_ids(undisturbed))) == len(await bases.chunk_ids(undisturbed))

@@ -1,0 +1,351 @@
+"""Runs and items on a real database, worked off where the test stands."""
+
+import asyncio
+
+import pytest
+
+from libs.contracts.commands.ingestion import (
+    DeleteFile,
+    DeleteKnowledgeBase,
+    UpdateKnowledgeBase,
+)
+from services.ingestion.domain.embedding import EmbeddingUnavailable
+from services.ingestion.domain.runs import ItemKey
+from tests.integration.ingestion.conftest import Ingestion
+from tests.support.ingestion_workers import KnowledgeBases, documents, execute, until
+from tests.support.inline_ingestion import InlineWorker
+
+_DELAYED_COMMITS = """
+    CREATE FUNCTION wait_for_the_test() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN NULL; END $$;
+    CREATE CONSTRAINT TRIGGER delayed AFTER UPDATE ON ingestion_items DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.state = 'ingested') EXECUTE FUNCTION wait_for_the_test();
+"""
+
+
+async def test_an_ingestion_is_told_from_its_queueing_to_its_end(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(3)))
+    await worker.drain()
+
+    after = await bases.get(knowledge_base_id)
+
+    assert (after["status"], after["progress"], after["success_rate"]) == ("completed", 100, 100.0)
+    assert after["processing_metadata"] == {}
+    assert {each["ingestion_status"] for each in after["datasource_snapshots"].values()} == {"completed"}
+    told = await ingestion.events()
+    assert told[-1] == "knowledge_base.ingestion.completed"
+    assert "knowledge_base.ingestion.progress" in told
+
+
+async def test_ingesting_again_without_a_change_embeds_and_parses_nothing(
+    bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(3)))
+    await worker.drain()
+    embedded, parsed = len(worker.embedders.embedded), len(worker.reader.parsed)
+
+    await bases.ingest(knowledge_base_id)
+    between = await bases.get(knowledge_base_id)
+    await worker.drain()
+
+    assert between["status"] == "running"
+    assert (await bases.get(knowledge_base_id))["status"] == "completed"
+    assert embedded > 0
+    assert (len(worker.embedders.embedded), len(worker.reader.parsed)) == (embedded, parsed)
+
+
+async def test_ingesting_takes_up_what_is_new_or_failed_and_drops_what_was_taken_out(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    kept, failing, leaving, new = await bases.upload(documents(4))
+    worker.reader.broken = {"doc-0001.md"}
+    knowledge_base_id = await bases.create([kept, failing, leaving])
+    await worker.drain()
+    before = await bases.get(knowledge_base_id)
+    worker.reader.broken = set()
+    changes = {"file_ids": [kept, failing, new]}
+    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+
+    await bases.ingest(knowledge_base_id)
+    await worker.drain()
+
+    after = await bases.get(knowledge_base_id)
+    assert (before["status"], list(before["datasource_errors"])) == ("failed", [failing])
+    assert (after["status"], after["datasource_errors"]) == ("completed", {})
+    assert {each["id"] for each in after["ingested_datasources"]} == {kept, failing, new}
+    index_id = await bases.index_id(knowledge_base_id)
+    assert index_id is not None
+    assert await bases.engine.chunk_ids(index_id, leaving) == []
+
+
+async def test_the_same_bytes_are_parsed_once_for_all_knowledge_bases(
+    bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    (name, content), *_ = documents(1)
+    files = await bases.upload([(name, content), ("copy.md", content)])
+    first, second = await bases.create(files), await bases.create(files)
+
+    await worker.drain()
+
+    assert len(worker.reader.parsed) == 1
+    assert [(await bases.get(each))["datasource_count"] for each in (first, second)] == [2, 2]
+
+
+async def test_an_item_whose_handler_raised_is_done_again(bases: KnowledgeBases, worker: InlineWorker) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(1)))
+    worker.embedders.problems = [RuntimeError("a fault of ours")]
+    await worker.drain()
+    between = await bases.get(knowledge_base_id)
+
+    async def ended() -> bool:
+        await worker.drain()
+        return (await bases.get(knowledge_base_id))["status"] == "completed"
+
+    assert between["status"] == "running"
+    await until(ended, "the item is done again")
+
+
+async def test_an_outage_of_the_embedding_costs_no_attempts(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(1)))
+    for _ in range(8):
+        worker.embedders.problems = [EmbeddingUnavailable("away")]
+        await ingestion.rows("UPDATE ingestion_items SET retry_at = NULL")
+        await worker.drain()
+    await ingestion.rows("UPDATE ingestion_items SET retry_at = NULL")
+    await worker.drain()
+
+    assert (await bases.get(knowledge_base_id))["status"] == "completed"
+
+
+async def test_an_item_that_fails_for_ever_ends_as_failed(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    good, bad = await bases.upload(documents(2))
+    knowledge_base_id = await bases.create([good, bad])
+    write = worker.engines["pgvector"].write
+
+    async def refuse(index_id: str, passages: object) -> None:
+        if any(passage.file_id == bad for passage in passages):  # type: ignore[attr-defined]
+            raise RuntimeError("a fault of ours")
+        await write(index_id, passages)  # type: ignore[arg-type]
+
+    worker.engines["pgvector"].write = refuse  # type: ignore[method-assign]
+    for _ in range(7):
+        await ingestion.rows("UPDATE ingestion_items SET retry_at = NULL")
+        await worker.drain()
+
+    after = await bases.get(knowledge_base_id)
+    assert (after["status"], after["success_rate"]) == ("failed", 50.0)
+    assert after["datasource_errors"][bad]["code"] == "given_up"
+    assert [each["id"] for each in after["ingested_datasources"]] == [good]
+
+
+async def test_what_a_dead_worker_held_is_done_by_another(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    files = await bases.upload(documents(2))
+    knowledge_base_id = await bases.create(files)
+    await worker.step()
+    [row] = await ingestion.rows("SELECT index_id FROM ingestion_runs")
+    lost = await worker.claim(row["index_id"], files)
+    await worker.drain()
+    held = await bases.get(knowledge_base_id)
+    await ingestion.rows("UPDATE ingestion_items SET lease_until = now() - interval '1 second'")
+
+    await worker.reconcile()
+    await worker.drain()
+
+    assert held["datasource_count"] == 0
+    assert (await bases.get(knowledge_base_id))["status"] == "completed"
+    keys = {ItemKey(row["index_id"], file_id): 99 for file_id in files}
+    assert await worker.items.ingested(lost, keys) == set(), "what another has done is not taken out again"
+    assert not await ingestion.rows("SELECT file_id FROM ingestion_items WHERE chunks = 99")
+
+
+async def test_last_items_finishing_at_once_end_the_run(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    """Looked at from inside their own transactions, each of the two would see the other one unfinished."""
+    files = await bases.upload(documents(2))
+    knowledge_base_id = await bases.create(files)
+    await worker.step()
+    [row] = await ingestion.rows("SELECT index_id FROM ingestion_runs")
+    execute(ingestion.database_url, _DELAYED_COMMITS)
+    async with ingestion.service.database.connection() as gate:
+        await gate.execute("SELECT pg_advisory_lock(42)")
+        finishing = [
+            asyncio.create_task(worker.ingestion.process([ItemKey(row["index_id"], file_id)])) for file_id in files
+        ]
+
+        async def both_commit() -> bool:
+            waiting = await ingestion.rows(
+                "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 42 AND NOT granted"
+            )
+            return len(waiting) == 2
+
+        await until(both_commit, "both items are about to be committed")
+        await gate.execute("SELECT pg_advisory_unlock(42)")
+    await asyncio.gather(*finishing)
+
+    states = await ingestion.rows("SELECT state FROM ingestion_runs")
+    assert [each["state"] for each in states] == ["finishing"]
+    await worker.drain()
+    assert (await bases.get(knowledge_base_id))["status"] == "completed"
+
+
+async def test_a_run_whose_end_nobody_noticed_is_ended_by_the_reconciler(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(1)))
+    await worker.step()
+
+    async def killed_before(run_id: str) -> bool:
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker.runs, "complete", killed_before)
+        await worker.drain()
+    unnoticed = await ingestion.rows("SELECT state FROM ingestion_runs")
+    await worker.reconcile()
+    await worker.drain()
+
+    assert unnoticed == [{"state": "running"}]
+    assert (await bases.get(knowledge_base_id))["status"] == "completed"
+
+
+async def test_a_file_deleted_while_it_is_written_leaves_nothing(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    kept, deleted = await bases.upload(documents(2))
+    knowledge_base_id = await bases.create([kept, deleted])
+    await worker.step()
+    write = worker.engines["pgvector"].write
+
+    async def delete_meanwhile(index_id: str, passages: object) -> None:
+        await ingestion.carry_out(DeleteFile(file_id=deleted))
+        worker.engines["pgvector"].write = write  # type: ignore[method-assign]
+        await write(index_id, passages)  # type: ignore[arg-type]
+
+    worker.engines["pgvector"].write = delete_meanwhile  # type: ignore[method-assign]
+    await worker.drain()
+    await worker.reconcile()
+    await worker.drain()
+
+    after = await bases.get(knowledge_base_id)
+    index_id = await bases.index_id(knowledge_base_id)
+    assert index_id is not None
+    assert (after["status"], [each["id"] for each in after["datasources"]]) == ("completed", [kept])
+    assert await bases.engine.chunk_ids(index_id, deleted) == []
+    assert await bases.engine.chunk_ids(index_id, kept) != []
+    assert await ingestion.rows("SELECT file_id FROM ingestion_items WHERE file_id = %s", deleted) == []
+
+
+async def test_a_knowledge_base_deleted_while_it_is_written_leaves_nothing(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(2)))
+    await worker.step()
+    write = worker.engines["pgvector"].write
+
+    async def delete_meanwhile(index_id: str, passages: object) -> None:
+        await ingestion.deliver(DeleteKnowledgeBase(knowledge_base_id=knowledge_base_id))
+        await until(lambda: bases.is_missing(index_id), "the index is dropped")
+        await write(index_id, passages)  # type: ignore[arg-type]
+
+    worker.engines["pgvector"].write = delete_meanwhile  # type: ignore[method-assign]
+    await worker.drain()
+
+    assert (await ingestion.get(f"/internal/knowledge-bases/{knowledge_base_id}")).status_code == 404
+    assert await ingestion.rows("SELECT id FROM search.indexes") == []
+    assert await ingestion.rows("SELECT file_id FROM ingestion_items") == []
+    assert (await ingestion.events())[-1] == "knowledge_base.deleted"
+
+
+async def test_other_settings_build_a_fresh_index_that_is_switched_to_when_it_is_complete(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    files = await bases.upload(documents(2))
+    knowledge_base_id = await bases.create(files)
+    await worker.drain()
+    old = await bases.index_id(knowledge_base_id)
+    changes = {"chunking_strategy": {"strategy": "fixed_size", "chunk_size": 50, "chunk_overlap": 0}}
+    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await bases.ingest(knowledge_base_id)
+    await worker.step()
+    during = await bases.index_id(knowledge_base_id)
+    embedded = len(worker.embedders.embedded)
+
+    await worker.drain()
+
+    new = await bases.index_id(knowledge_base_id)
+    assert old is not None
+    assert new is not None
+    assert during == old != new
+    assert len(worker.embedders.embedded) > embedded
+    await until(lambda: bases.is_missing(old), "the old index is dropped")
+
+
+async def test_a_file_deleted_while_a_new_index_is_built_leaves_both(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    kept, deleted = await bases.upload(documents(2))
+    knowledge_base_id = await bases.create([kept, deleted])
+    await worker.drain()
+    old = await bases.index_id(knowledge_base_id)
+    changes = {"embedding_config": {"dimensions": 64}}
+    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await bases.ingest(knowledge_base_id)
+    await worker.step()
+    assert old is not None
+
+    await ingestion.carry_out(DeleteFile(file_id=deleted))
+    await worker.step()
+
+    assert await bases.engine.chunk_ids(old, deleted) == []
+    await worker.drain()
+    new = await bases.index_id(knowledge_base_id)
+    assert new is not None
+    assert await bases.engine.chunk_ids(new, deleted) == []
+    assert await bases.engine.chunk_ids(new, kept) != []
+
+
+async def test_a_worse_index_is_not_switched_to(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(2)))
+    await worker.drain()
+    old = await bases.index_id(knowledge_base_id)
+    changes = {"chunking_strategy": {"strategy": "sentence", "chunk_size": 50, "chunk_overlap": 0}}
+    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await bases.ingest(knowledge_base_id)
+    await worker.step()
+    await ingestion.rows("UPDATE ingestion_items SET attempts = 9 WHERE state = 'pending'")
+
+    await worker.drain()
+
+    assert (await bases.get(knowledge_base_id))["status"] == "failed"
+    assert await bases.index_id(knowledge_base_id) == old
+    await bases.ingest(knowledge_base_id)
+    await worker.drain()
+    assert (await bases.get(knowledge_base_id))["status"] == "completed"
+    assert await bases.index_id(knowledge_base_id) != old
+
+
+async def test_a_status_is_new_to_a_caller_once(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(1)))
+    path = f"/internal/knowledge-bases/{knowledge_base_id}/check_status"
+
+    async def updated() -> bool:
+        return bool((await ingestion.get(path)).json()["status_updated"])
+
+    asked = [await updated()]
+    await worker.drain()
+    asked += [await updated(), await updated()]
+
+    assert asked == [False, True, False]

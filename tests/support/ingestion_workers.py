@@ -1,0 +1,158 @@
+"""Worker processes of the ingestion service, and what tests ask of knowledge bases."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psycopg
+
+from libs.contracts.commands.ingestion import CreateKnowledgeBase, IngestKnowledgeBase
+from libs.contracts.identifiers import new_id
+from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
+
+PATIENCE = 90.0
+ROOT = Path(__file__).parents[2]
+
+
+async def until(condition: Callable[[], Awaitable[Any]], what: str = "") -> Any:
+    """Poll until the condition is truthy; the limit is generous because it only bounds failures."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not (found := await condition()):
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"it never came true: {what}") from None
+    return found
+
+
+@dataclass
+class WorkerProcesses:
+    """``python -m services.ingestion streams`` as often as asked."""
+
+    environment: dict[str, str]
+    directory: Path
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, **settings: str) -> subprocess.Popen[bytes]:
+        log = (self.directory / f"worker-{len(self.started)}.log").open("wb")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "services.ingestion", "streams"],
+            cwd=ROOT, env={**os.environ, **self.environment, **settings}, stdout=log, stderr=log,
+        )  # fmt: skip
+        log.close()
+        self.started.append(process)
+        return process
+
+    def entries(self, worker: int) -> list[dict[str, Any]]:
+        """What that worker has logged so far."""
+        lines = (self.directory / f"worker-{worker}.log").read_bytes().splitlines()
+        return [orjson.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
+
+    async def joined(self, count: int) -> bool:
+        """Whether so many workers have been given a part of the work."""
+        parts = [
+            [entry["partitions"] for entry in self.entries(worker) if entry["event"] == "streams.assigned"]
+            for worker in range(len(self.started))
+        ]
+        return sum(1 for part in parts if part and part[-1] == 12 // count) == count
+
+    def items_done(self) -> list[int]:
+        """How many items each worker has claimed."""
+        return [
+            sum(entry["claimed"] for entry in self.entries(worker) if entry["event"] == "ingestion.items_processed")
+            for worker in range(len(self.started))
+        ]
+
+    def stop(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self.started:
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+class KnowledgeBases:
+    """Makes knowledge bases of an ingestion service under test and looks into them."""
+
+    def __init__(self, ingestion: Any) -> None:
+        self.ingestion = ingestion
+        self.engine = PgvectorEngine(ingestion.service.database)
+
+    async def upload(self, documents: Sequence[tuple[str, bytes]]) -> list[str]:
+        """Ids of the files, in the order given."""
+        ids = []
+        for start in range(0, len(documents), 5):
+            response = await self.ingestion.upload(*documents[start : start + 5])
+            assert response.status_code == 201, response.text
+            body = response.json()
+            ids += [each["id"] for each in body.get("files", [body])]
+        return ids
+
+    async def create(self, file_ids: Sequence[str] = (), **settings: Any) -> str:
+        knowledge_base_id = new_id()
+        body = {"name": "Handbook", "file_ids": list(file_ids), **settings}
+        command = CreateKnowledgeBase(knowledge_base_id=knowledge_base_id, settings=body)
+        outcome = await self.ingestion.carry_out(command)
+        assert outcome.type == "aes.ingestion.knowledge_base.created.v1", outcome.payload
+        return knowledge_base_id
+
+    async def ingest(self, knowledge_base_id: str) -> None:
+        outcome = await self.ingestion.carry_out(IngestKnowledgeBase(knowledge_base_id=knowledge_base_id))
+        assert outcome.type == "aes.ingestion.knowledge_base.ingestion.queued.v1", outcome.payload
+
+    async def get(self, knowledge_base_id: str) -> dict[str, Any]:
+        response = await self.ingestion.get(f"/internal/knowledge-bases/{knowledge_base_id}")
+        assert response.status_code == 200, response.text
+        body: dict[str, Any] = response.json()
+        return body
+
+    async def ended(self, knowledge_base_id: str) -> dict[str, Any]:
+        """As it is when its ingestion has ended."""
+
+        async def has_ended() -> dict[str, Any] | None:
+            now = await self.get(knowledge_base_id)
+            return now if now["status"] in ("completed", "failed") else None
+
+        found: dict[str, Any] = await until(has_ended, f"the ingestion of {knowledge_base_id} ends")
+        return found
+
+    async def index_id(self, knowledge_base_id: str) -> str | None:
+        rows = await self.ingestion.rows("SELECT index_id FROM knowledge_bases WHERE id = %s", knowledge_base_id)
+        found: str | None = rows[0]["index_id"]
+        return found
+
+    async def chunk_ids(self, knowledge_base_id: str) -> list[str]:
+        """Of everything in the index that is searched, sorted; doubles show."""
+        index_id = await self.index_id(knowledge_base_id)
+        number = await self.ingestion.rows("SELECT number FROM search.indexes WHERE id = %s", index_id)
+        rows = await self.ingestion.rows(f"SELECT id FROM search.passages_{number[0]['number']} ORDER BY id")
+        return [row["id"] for row in rows]
+
+    async def is_missing(self, index_id: str) -> bool:
+        return not await self.ingestion.rows("SELECT id FROM search.indexes WHERE id = %s", index_id)
+
+
+def documents(count: int, *, words: int = 400) -> list[tuple[str, bytes]]:
+    """Markdown files that have several passages each and no two the same."""
+    return [
+        (f"doc-{n:04}.md", f"# Document {n}\n\n{' '.join(f'word{n}x{w}' for w in range(words))}\n".encode())
+        for n in range(count)
+    ]
+
+
+def execute(database_url: str, statement: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(statement)

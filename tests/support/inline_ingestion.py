@@ -1,0 +1,118 @@
+"""Ingestion without Faust and without processes: what is due is worked off where the test stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from libs.contracts.api.knowledge import ChunkingStrategy
+from libs.contracts.identifiers import new_id
+from libs.objects import ObjectStore
+from libs.service_defaults import Service
+from services.ingestion.adapters.agenda import PostgresAgenda
+from services.ingestion.adapters.chunking.cut import cut
+from services.ingestion.adapters.graves import PostgresGraves
+from services.ingestion.adapters.runs import PostgresRuns
+from services.ingestion.adapters.texts import PostgresTexts
+from services.ingestion.adapters.work_items import PostgresWorkItems
+from services.ingestion.domain.documents import Chunk, ParsedDocument
+from services.ingestion.domain.embedding import Embedder, Vectors
+from services.ingestion.domain.engines import Engine
+from services.ingestion.domain.parsing import Unparsable
+from services.ingestion.domain.runs import ItemKey, RunKey
+from services.ingestion.use_cases.advance_runs import RunAdvance
+from services.ingestion.use_cases.announce_work import reconcile_work
+from services.ingestion.use_cases.drop_indexes import drop_indexes
+from services.ingestion.use_cases.index_documents import DocumentIndexing
+from services.ingestion.use_cases.ingest_items import ItemIngestion
+from services.ingestion.use_cases.load_documents import DocumentLoading
+
+
+class PlainTextReader:
+    """A Parser and Chunker of UTF-8, in this process. Counts what it parses; `broken` names files it cannot read."""
+
+    def __init__(self) -> None:
+        self.parsed: list[str] = []
+        self.broken: set[str] = set()
+
+    async def parse(self, path: Path, name: str, content_type: str) -> ParsedDocument:
+        self.parsed.append(name)
+        if name in self.broken:
+            raise Unparsable("damaged", "The file is damaged.")
+        return ParsedDocument(await asyncio.to_thread(path.read_text))
+
+    async def chunk(self, document: ParsedDocument, strategy: ChunkingStrategy, source: str) -> Sequence[Chunk]:
+        return cut(document, strategy, source)
+
+    async def parse_and_chunk(
+        self, path: Path, name: str, content_type: str, strategy: ChunkingStrategy, source: str
+    ) -> tuple[ParsedDocument, Sequence[Chunk]]:
+        document = await self.parse(path, name, content_type)
+        return document, cut(document, strategy, source)
+
+
+class CountingEmbedders:
+    """One model of 64 or 256 dimensions; `problems` are raised by the next calls, one each."""
+
+    model = "wordllama:test"
+
+    def __init__(self) -> None:
+        self.embedded: list[str] = []
+        self.problems: list[Exception] = []
+        self.dimensions = 64
+
+    async def embedder(self, provider: str, model: str, dimensions: int | None) -> Embedder:
+        self.dimensions = dimensions or 64
+        return self
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        if self.problems:
+            raise self.problems.pop(0)
+        self.embedded += texts
+        vectors = np.ones((len(texts), self.dimensions), np.float32)
+        unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return unit
+
+
+class InlineWorker:
+    def __init__(self, service: Service, store: ObjectStore, engine: Engine, *, lease_seconds: float = 20.0) -> None:
+        database, outbox = service.database, service.outbox
+        self.reader, self.embedders, self.engines = PlainTextReader(), CountingEmbedders(), {"pgvector": engine}
+        self.items = PostgresWorkItems(database, outbox, lease_seconds=lease_seconds)
+        self.runs = PostgresRuns(database, outbox, lease_seconds=lease_seconds, grace_seconds=0)
+        self.agenda = PostgresAgenda(database)
+        self.graves = PostgresGraves(database, outbox)
+        loading = DocumentLoading(PostgresTexts(database), store, self.reader)
+        self.ingestion = ItemIngestion(
+            self.items, self.runs, loading, DocumentIndexing(self.items, self.embedders, self.engines)
+        )
+        self.advance = RunAdvance(self.runs, self.engines)
+
+    async def step(self, limit: int = 500) -> int:
+        """Work off what is due now; returns how much that was."""
+        due = await self.agenda.due(limit)
+        for each in due:
+            if isinstance(each.key, RunKey):
+                await self.advance.process(each.key)
+        if items := [each.key for each in due if isinstance(each.key, ItemKey)]:
+            await self.ingestion.process(items)
+        return len(due)
+
+    async def drain(self) -> None:
+        """Until nothing is due any more."""
+        while await self.step():
+            pass
+        await drop_indexes(self.graves, self.engines)
+
+    async def reconcile(self) -> None:
+        await reconcile_work(self.agenda, self.runs, 0.0)
+
+    async def claim(self, index_id: str, file_ids: Sequence[str]) -> str:
+        """Take items and do nothing, as a worker that is killed; returns its token."""
+        token = new_id()
+        claimed = await self.items.claim([ItemKey(index_id, file_id) for file_id in file_ids], token)
+        assert len(claimed) == len(file_ids)
+        return token
