@@ -129,12 +129,8 @@ class _Attempt:
         )
 
     async def _whole(self, response: aiohttp.ClientResponse) -> ModelAnswer:
-        length = response.content_length
-        if length is not None and length <= self._model.largest_answer_bytes:
-            payload = await response.read()
-        else:
-            payload = b"".join([piece async for piece in self._pieces(response)])
-        answer = decode_answer(payload)
+        # Not `read()`: what is announced is the compressed length, which says little of what comes out.
+        answer = decode_answer(b"".join([piece async for piece in self._pieces(response)]))
         if self._on_text is not None and answer.text:
             self._on_text(answer.text)
         return answer

@@ -6,7 +6,7 @@ Reading is tolerant: a missing usage, missing call ids and text as a list of par
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -24,6 +24,9 @@ from services.runtime.domain.conversation import (
 from services.runtime.domain.conversation_json import part_to_json
 from services.runtime.domain.models import ModelRequest
 from services.runtime.domain.tools import ToolDefinition
+
+# What writes JSON here goes down 250 levels, half of what reads it.
+_DEEPEST: Final = 64
 
 
 def encode_request(request: ModelRequest, name: str, *, stream: bool) -> bytes:
@@ -105,7 +108,9 @@ class ErrorInBody(Exception):
     def __init__(self, error: Any) -> None:
         super().__init__(error_message(error))
         code = error.get("code") if isinstance(error, dict) else None
-        self.code = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdigit()) else None
+        if isinstance(code, str) and len(code) == 3 and code.isdecimal():
+            code = int(code)
+        self.code = code if isinstance(code, int) else None
 
 
 def error_message(error: Any) -> str:
@@ -133,7 +138,8 @@ def _objects(value: Any) -> list[JsonObject]:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return "".join(_text(part.get("text")) for part in _objects(value))
+    texts = (part.get("text") for part in _objects(value))
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _function(call: JsonObject) -> tuple[str, str]:
@@ -142,7 +148,14 @@ def _function(call: JsonObject) -> tuple[str, str]:
         return "", ""
     arguments = function.get("arguments")
     # Some servers send the arguments as an object instead of its text.
-    return _text(function.get("name")), arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    return _text(function.get("name")), arguments if isinstance(arguments, str) else _json(arguments)
+
+
+def _json(arguments: Any) -> str:
+    try:
+        return orjson.dumps(arguments).decode()
+    except orjson.JSONEncodeError as error:
+        raise NotAnAnswer("the arguments of a call are nested too deeply") from error
 
 
 def _decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
@@ -154,7 +167,21 @@ def _decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
         parsed = {}
     if not isinstance(parsed, dict):
         return ToolCall(call_id, name, {}, fault="the arguments are not a JSON object")
+    if arguments.count("[") + arguments.count("{") > _DEEPEST and _deeper(parsed):
+        return ToolCall(call_id, name, {}, fault=f"the arguments are nested deeper than {_DEEPEST} levels")
     return ToolCall(call_id, name, parsed)
+
+
+def _deeper(value: JsonObject) -> bool:
+    level: list[Any] = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+    return any(isinstance(item, dict | list) for item in level)
 
 
 def _usage(usage: Any) -> Usage:
@@ -194,6 +221,7 @@ class StreamedAnswer:
         self._usage: Any = None
         self._finish_reason = ""
         self._ended = False
+        self._begun = False
 
     @property
     def complete(self) -> bool:
@@ -219,6 +247,7 @@ class StreamedAnswer:
         return self._take_choice(choices[0]) if choices else ""
 
     def _take_choice(self, choice: JsonObject) -> str:
+        self._begun = True
         self._finish_reason = _text(choice.get("finish_reason")) or self._finish_reason
         delta = choice.get("delta")
         if not isinstance(delta, dict):
@@ -244,6 +273,9 @@ class StreamedAnswer:
             call.arguments.append(arguments)
 
     def answer(self) -> ModelAnswer:
+        """Raises NotAnAnswer for a stream that ended without having begun."""
+        if not self._begun:
+            raise NotAnAnswer("the answer holds no choices")
         calls = tuple(_decode_call(call.id, call.name, "".join(call.arguments)) for call in self._calls.values())
         reason = "tool_calls" if calls else self._finish_reason or "stop"
         return ModelAnswer("".join(self._text), calls, _usage(self._usage), reason)

@@ -1,4 +1,5 @@
 import asyncio
+import gzip
 from collections.abc import Callable
 
 import pytest
@@ -169,6 +170,14 @@ async def test_an_answer_that_is_too_large_is_refused(stub: ModelStub, lean: Lea
     assert stub.calls["stub"] == 1
 
 
+async def test_an_answer_that_is_too_large_only_when_unpacked_is_refused(lean: Lean) -> None:
+    body = gzip.compress(b'{"choices": [{"message": {"content": "' + b"x" * 100_000 + b'"}}]}')
+    address, runner = await _answering(body, **{"Content-Encoding": "gzip"})
+    with pytest.raises(ModelFailed, match="larger than this service takes"):
+        await lean(base_url=address, largest_answer_bytes=10_000).answer(asking())
+    await runner.cleanup()
+
+
 async def test_nobody_listening_is_a_model_error(lean: Lean, waits: list[float]) -> None:
     with pytest.raises(ModelFailed, match="connection failed"):
         await lean(base_url="http://127.0.0.1:9/v1").answer(asking())
@@ -195,12 +204,39 @@ async def _answering(response: web.Response | bytes, status: int = 200, **header
         (b'{"choices": [{"message": null}]}', "no message"),
         (b'{"error": {"message": "model overloaded", "code": 503}}', "model overloaded"),
         (b'{"error": "bad"}', "bad"),
+        (
+            b'{"choices": [{"message": {"tool_calls": [{"function": {"arguments": '
+            + b"[" * 500
+            + b"]" * 500
+            + b"}}]}}]}",
+            "nested too deeply",
+        ),
+        (b'{"error": {"message": "odd", "code": "\xc2\xb2"}}', "odd"),
+        (b'{"error": {"message": ' + b'[{"text": ' * 500 + b"0" + b"}]" * 500 + b"}}", "unspecified"),
     ],
 )
 async def test_what_is_no_answer_is_a_model_error(lean: Lean, body: bytes, message: str) -> None:
     address, runner = await _answering(body)
     with pytest.raises(ModelFailed, match=message):
         await lean(base_url=address).answer(asking())
+    await runner.cleanup()
+
+
+async def test_a_stream_that_ends_without_an_answer_is_a_model_error(lean: Lean) -> None:
+    stream = b"data: {}\n\ndata: [DONE]\n\n"
+    address, runner = await _answering(stream, **{"Content-Type": "text/event-stream"})
+    with pytest.raises(ModelFailed, match="no choices"):
+        await lean(base_url=address).answer(asking(), _drop)
+    await runner.cleanup()
+
+
+async def test_arguments_nested_too_deeply_fail_only_their_call(lean: Lean) -> None:
+    arguments = '"{\\"expression\\": ' + "[" * 300 + "]" * 300 + '}"'
+    call = '{"id": "c", "function": {"name": "calculator", "arguments": ' + arguments + "}}"
+    address, runner = await _answering(('{"choices": [{"message": {"tool_calls": [' + call + "]}}]}").encode())
+    answer = await lean(base_url=address).answer(asking(tools=TOOLS))
+    fault = "the arguments are nested deeper than 64 levels"
+    assert answer.tool_calls == (ToolCall("c", "calculator", {}, fault=fault),)
     await runner.cleanup()
 
 
