@@ -52,6 +52,8 @@ class Incoming:
 
     async def stop(self) -> None:
         """Pass on nothing more, and take in a bounded rest, so that the answer reaches who sends without waiting."""
+        if self._stopped:
+            return
         self._stopped = True
         if self._waiting is not None:
             self._waiting.cancel()
