@@ -17,8 +17,9 @@ from libs.contracts.identity import Identity
 from libs.eventing import CommandState, IdentitySigner, Received
 from libs.service_defaults.correlation import HEADER, current_correlation_id
 
-_DEADLINE_SECONDS: Final = 5.0
-_STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=_DEADLINE_SECONDS, sock_read=60.0)
+DEADLINE_SECONDS: Final = 5.0
+"""How long a call takes at most. A service that asks others before it answers gives them less."""
+_STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=DEADLINE_SECONDS, sock_read=60.0)
 _TOKEN_SECONDS: Final = 120.0
 _TOKEN_REUSED_SECONDS: Final = 60.0
 _BEARER: Final = "Bearer "
@@ -66,7 +67,7 @@ class OwnerClient:
         *,
         params: dict[str, Any] | None = None,
         body: bytes | None = None,
-        deadline: float = _DEADLINE_SECONDS,
+        deadline: float = DEADLINE_SECONDS,
     ) -> OwnerResponse:
         """One call, answered as the owner answered it. Raises ``ServiceUnavailable`` when it does not."""
         address = self._address(owner)
@@ -120,9 +121,15 @@ class OwnerClient:
             yield OwnerStream(response.status, response.headers, _pieces(response, owner))
 
     async def get(
-        self, owner: str, path: str, identity: Identity, params: dict[str, Any] | None = None
+        self,
+        owner: str,
+        path: str,
+        identity: Identity,
+        params: dict[str, Any] | None = None,
+        *,
+        deadline: float = DEADLINE_SECONDS,
     ) -> OwnerResponse:
-        return await self.request("GET", owner, path, identity, params=params)
+        return await self.request("GET", owner, path, identity, params=params, deadline=deadline)
 
     async def command_state(self, owner: str, command_id: str, identity: Identity) -> CommandState:
         """What the owner knows of a command (the ``ask`` of a ``CommandSender``)."""

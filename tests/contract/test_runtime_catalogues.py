@@ -34,7 +34,7 @@ class InProcessCalls:
     def __init__(self, runtime: FastAPI) -> None:
         self._http = httpx.AsyncClient(transport=httpx.ASGITransport(runtime), base_url="http://runtime")
 
-    async def get(self, owner: str, path: str, caller: Identity) -> OwnerResponse:
+    async def get(self, owner: str, path: str, caller: Identity, *, deadline: float) -> OwnerResponse:
         response = await self._http.get(path)
         return OwnerResponse(response.status_code, response.content, response.headers["content-type"])
 

@@ -13,6 +13,8 @@ from libs.service_defaults import OwnerClient
 from services.registry.domain.ports import KnowledgeBaseCheck
 
 _AT_ONCE: Final = 8
+# Well below the patience of whoever asked the registry: what could not be checked must still be told them.
+_DEADLINE_SECONDS: Final = 2.0
 
 _log = structlog.get_logger(__name__)
 
@@ -49,7 +51,8 @@ class HttpKnowledgeBases:
     async def _exists(self, caller: Identity, identifier: str) -> bool | None:
         if not is_id(identifier):
             return False
-        response = await self._calls.get("ingestion", f"/internal/knowledge-bases/{identifier}", caller)
+        path = f"/internal/knowledge-bases/{identifier}"
+        response = await self._calls.get("ingestion", path, caller, deadline=_DEADLINE_SECONDS)
         if response.status in (200, 404):
             return response.status == 200
         _log.warning("knowledge_base_check.refused", status=response.status)

@@ -13,6 +13,8 @@ from libs.service_defaults import OwnerClient
 from services.registry.domain.ports import Provider, RuntimeCatalogue
 
 _FRESH_SECONDS: Final = 30.0
+# Well below the patience of whoever asked the registry: the answer without the runtime must still reach them.
+_DEADLINE_SECONDS: Final = 2.0
 # A runtime that is down must not cost every validation its own deadline.
 _SILENCE_SECONDS: Final = 2.0
 
@@ -42,8 +44,8 @@ class HttpRuntimeCatalogues:
     async def _ask(self, caller: Identity) -> RuntimeCatalogue | None:
         try:
             models, tools = await asyncio.gather(
-                self._calls.get("runtime", "/internal/models", caller),
-                self._calls.get("runtime", "/internal/tools", caller),
+                self._calls.get("runtime", "/internal/models", caller, deadline=_DEADLINE_SECONDS),
+                self._calls.get("runtime", "/internal/tools", caller, deadline=_DEADLINE_SECONDS),
             )
             if (models.status, tools.status) != (200, 200):
                 _log.warning("runtime_catalogue.refused", models=models.status, tools=tools.status)

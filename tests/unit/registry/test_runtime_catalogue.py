@@ -6,6 +6,7 @@ import orjson
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.service_defaults import OwnerResponse
+from libs.service_defaults.internal_calls import DEADLINE_SECONDS
 from services.registry.adapters.runtime_catalogue import HttpRuntimeCatalogues
 from tests.support.registry import identity
 
@@ -31,7 +32,9 @@ class Runtime:
         self.up = True
         self.calls = 0
 
-    async def get(self, owner: str, path: str, caller: Identity) -> OwnerResponse:
+    async def get(self, owner: str, path: str, caller: Identity, *, deadline: float) -> OwnerResponse:
+        """Whoever asked the registry waits for it no longer than any call takes."""
+        assert deadline < DEADLINE_SECONDS / 2
         assert owner == "runtime"
         self.calls += 1
         await asyncio.sleep(0)
