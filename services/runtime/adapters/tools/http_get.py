@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFaile
 _USUAL_PORTS = {"http": 80, "https": 443}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
+# Of Python's codecs: those that take minutes, or give text that UTF-8 cannot carry.
+_NO_WEB_CHARSETS = frozenset({"punycode", "idna", "utf-7", "unicode-escape", "raw-unicode-escape"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,8 @@ def _is_literal(host: str) -> bool:
 
 def _decoded(body: bytes, charset: str | None) -> str:
     try:
+        if charset is not None and codecs.lookup(charset).name in _NO_WEB_CHARSETS:
+            charset = None
         return body.decode(charset or "utf-8", errors="replace")
     except LookupError:
         return body.decode("utf-8", errors="replace")

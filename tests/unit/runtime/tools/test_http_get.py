@@ -63,6 +63,13 @@ async def site() -> AsyncIterator[Site]:
     await runner.cleanup()
 
 
+@pytest.mark.parametrize("charset", ["punycode", "utf-7", "unicode_escape", "idna", "hex", "no-such"])
+async def test_a_charset_that_no_web_page_has_is_taken_for_utf_8(site: Site, charset: str) -> None:
+    body = rb"+2AA- \ud800 caf-dma"
+    site.answers["/odd"] = {"body": body, "headers": {"Content-Type": f"text/plain; charset={charset}"}}
+    assert (await site.get("/odd")).endswith(body.decode())
+
+
 async def test_text_is_fetched(site: Site) -> None:
     assert await site.get("/page") == "200 text/plain\n\nhello"
     assert site.asked == ["good.example/page"]
