@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SEMANTIC_SHARE = 0.5
+SEMANTIC_SHARE = 0.55
 CANDIDATES = 100
 """Passages that each way of searching puts forward, at least."""
 

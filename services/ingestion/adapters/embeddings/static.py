@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import chain
@@ -86,9 +88,9 @@ class _Pieces:
 
 @lru_cache(maxsize=1)
 def _pieces() -> _Pieces:
-    # Imported late: it takes a moment, and where nobody has set up logging it would do so.
-    from tokenizers import normalizers
-    from wordllama import WordLlama  # type: ignore[import-untyped]
+    with _logging_untouched():
+        from tokenizers import normalizers
+        from wordllama import WordLlama  # type: ignore[import-untyped]
 
     package = find_spec("wordllama")
     assert package is not None
@@ -98,3 +100,15 @@ def _pieces() -> _Pieces:
     # Without the space that is put before a text, since runs come with their own.
     model.tokenizer.normalizer = normalizers.Replace(" ", "▁")
     return _Pieces(model.embedding, model.tokenizer)
+
+
+@contextmanager
+def _logging_untouched() -> Iterator[None]:
+    """The package sets up the root logger when it is imported."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)

@@ -34,13 +34,20 @@ def passage_weights(counts: Mapping[int, int], length: int, average_length: floa
     """How much each term of a passage of `length` terms counts, where passages have `average_length`."""
     terms = np.fromiter(counts.keys(), np.int32, len(counts))
     frequencies = np.fromiter(counts.values(), np.float32, len(counts))
-    norm = K1 * (1 - B + B * length / average_length)
-    weights = frequencies * (K1 + 1) / (frequencies + norm)
+    weights = frequencies * (K1 + 1) / (frequencies + _norm(length, average_length))
     if len(terms) > _MOST_TERMS:
         strongest = np.argpartition(-weights, _MOST_TERMS)[:_MOST_TERMS]
         terms, weights = terms[strongest], weights[strongest]
     order = np.argsort(terms)
     return TermWeights(terms[order], weights[order])
+
+
+def reweighted(given: TermWeights, length: int, old_average: float, average_length: float) -> TermWeights:
+    """The weights that the passage would have had with another average length."""
+    old = _norm(length, old_average)
+    frequencies = np.maximum(np.rint(given.weights * old / (K1 + 1 - given.weights)), 1)
+    weights = frequencies * (K1 + 1) / (frequencies + _norm(length, average_length))
+    return TermWeights(given.terms, weights.astype(np.float32))
 
 
 def rarity(passages_with_term: float, passages: float) -> float:
@@ -55,6 +62,10 @@ def query_weights(counts: Mapping[int, int], frequencies: Mapping[int, float], p
         counts[term] * rarity(min(frequencies.get(term, 1.0), passages), max(passages, 1.0)) for term in terms.tolist()
     ]
     return TermWeights(terms, np.array(weights, np.float32))
+
+
+def _norm(length: int, average_length: float) -> float:
+    return K1 * (1 - B + B * length / average_length)
 
 
 def best_possible(query: TermWeights) -> float:

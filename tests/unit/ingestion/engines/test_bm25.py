@@ -11,6 +11,7 @@ from services.ingestion.adapters.engines.bm25 import (
     counted,
     passage_weights,
     query_weights,
+    reweighted,
 )
 from services.ingestion.adapters.engines.terms import number
 
@@ -68,3 +69,12 @@ def test_a_passage_of_endless_different_words_keeps_the_most_frequent() -> None:
 def test_a_word_that_no_passage_has_is_as_rare_as_can_be() -> None:
     weights = query_weights({1: 1, 2: 1}, {1: 50.0}, 100)
     assert weights.weights[1] > weights.weights[0] > 0
+
+
+def test_weights_for_another_average_length_are_as_if_written_with_it() -> None:
+    words = ["ship", "ship", "ship", "harbour", "crane"] + ["tram"] * 12
+    early = passage_weights(counted(words), len(words), 200.0)
+    late = reweighted(early, len(words), 200.0, 35.0)
+    expected = passage_weights(counted(words), len(words), 35.0)
+    assert late.terms.tolist() == expected.terms.tolist()
+    assert late.weights.tolist() == pytest.approx(expected.weights.tolist(), rel=1e-5)

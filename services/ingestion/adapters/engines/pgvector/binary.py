@@ -12,21 +12,23 @@ from services.ingestion.adapters.engines.terms import NUMBER_OF_TERMS
 from services.ingestion.domain.engines import Passage, Vector
 
 COLUMNS = (
-    "file_id, id, position, start_offset, end_offset, page, row_number, length, embedding, weights, terms, content"
+    "file_id, id, position, start_offset, end_offset, page, row_number, length, average_length,"
+    " embedding, weights, terms, content"
 )
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"
-_FIELDS = Struct(">h").pack(12)
+_FIELDS = Struct(">h").pack(13)
 _NULL = b"\xff\xff\xff\xff"
 _INT4_OID = 23
 _integer = Struct(">ii")
 _length = Struct(">i")
+_real = Struct(">f")
 _array_head = Struct(">iiiii")
 _sparse_head = Struct(">iii")
 _dense_head = Struct(">hh")
 
 
-def row_of(passage: Passage, weights: TermWeights, length: int) -> bytes:
+def row_of(passage: Passage, weights: TermWeights, length: int, average_length: float) -> bytes:
     terms = weights.terms.astype(">i4")
     return b"".join(
         (
@@ -35,6 +37,7 @@ def row_of(passage: Passage, weights: TermWeights, length: int) -> bytes:
             _sized(passage.chunk_id.encode()),
             *(_number(each) for each in (passage.position, passage.start, passage.end, passage.page, passage.row)),
             _number(length),
+            _sized(_real.pack(average_length)),
             _sized(_dense(passage.vector)),
             _sized(_sparse(weights)),
             _sized(_elements(terms)),
@@ -55,6 +58,14 @@ def dense_literal(vector: Vector) -> str:
 def sparse_literal(weights: TermWeights) -> str:
     pairs = zip(weights.terms.tolist(), weights.weights.tolist(), strict=True)
     return _sparse_text((term + 1, weight) for term, weight in pairs)
+
+
+def sparse_from(value: bytes) -> TermWeights:
+    """What the server sends for a sparsevec in binary form."""
+    _, count, _ = _sparse_head.unpack_from(value)
+    terms = np.frombuffer(value, ">i4", count, _sparse_head.size)
+    weights = np.frombuffer(value, ">f4", count, _sparse_head.size + terms.nbytes)
+    return TermWeights(terms.astype(np.int32), weights.astype(np.float32))
 
 
 def _sparse_text(pairs: Iterable[tuple[int, float]]) -> str:

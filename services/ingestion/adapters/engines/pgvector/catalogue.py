@@ -10,7 +10,7 @@ from services.ingestion.domain.engines import IndexMissing
 
 # Before there is anything to count: what a chunk of the default settings has.
 _USUAL_LENGTH = 120.0
-_USUAL_WEIGHT = 20
+_USUAL_WEIGHT = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from psycopg.sql import SQL, Composed
 
 from libs.persistence import Connection
 from services.ingestion.adapters.engines.pgvector.catalogue import Index
+from services.ingestion.adapters.engines.pgvector.reweighing import reweigh
 
 # Rarities follow the logarithm of frequencies: a change by less would hardly be seen.
 _CHANGE_WORTH_COUNTING = 0.05
@@ -23,6 +24,8 @@ class Finishing:
         counted = index.counted_passages
         if counted is None or abs(passages - counted) > _CHANGE_WORTH_COUNTING * counted:
             await _count_terms(connection, index, passages, terms)
+        if passages and not index.has_graph:
+            await reweigh(connection, index, terms / passages)
         if passages >= self._indexed_from:
             await _build(connection, index.table.create_words())
             if index.table.may_have_graph:

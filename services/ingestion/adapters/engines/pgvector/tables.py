@@ -46,6 +46,7 @@ class IndexTable:
                 page integer,
                 row_number integer,
                 length integer NOT NULL,
+                average_length real NOT NULL,
                 embedding halfvec({dimensions}) NOT NULL,
                 weights sparsevec({terms}) NOT NULL,
                 terms integer[] NOT NULL,

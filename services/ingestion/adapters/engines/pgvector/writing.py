@@ -68,7 +68,7 @@ async def _write(connection: Connection, index: Index, prepared: Sequence[Prepar
         return
     terms = sum(each.length for each in new)
     average = index.average_length(len(new), terms)
-    rows = [row_of(e.passage, passage_weights(e.counts, e.length, average), e.length) for e in new]
+    rows = [row_of(e.passage, passage_weights(e.counts, e.length, average), e.length, average) for e in new]
     statement = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(index.table.name, SQL(COLUMNS))
     async with connection.cursor().copy(statement) as copy:
         await copy.write(b"".join((HEADER, *rows, TRAILER)))

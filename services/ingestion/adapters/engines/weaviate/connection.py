@@ -26,13 +26,13 @@ _OUR_FAULT = (WeaviateInvalidInputError, InsufficientPermissionsError)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`url` of the REST API; the gRPC API is on the same host. Times in seconds."""
+    """`url` of the REST API; the gRPC API is on the same host. Times in seconds, for a call as a whole."""
 
     url: str
     grpc_port: int = 50051
     api_key: str | None = None
-    query_timeout: float = 30.0
-    write_timeout: float = 120.0
+    query_timeout: float = 10.0
+    write_timeout: float = 60.0
 
 
 class Connection:
@@ -42,11 +42,15 @@ class Connection:
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
-    async def collection(self, index_id: str = "") -> AsyncIterator[CollectionAsync]:
+    async def collection(self, index_id: str = "", *, writes: bool = True) -> AsyncIterator[CollectionAsync]:
         """The collection with every index as a tenant. Failures inside become those of the port."""
         try:
-            client = await self._connected()
-            yield client.collections.get(COLLECTION)
+            # The client alone would try again for minutes when nobody answers.
+            async with asyncio.timeout(self._address.write_timeout if writes else self._address.query_timeout):
+                client = await self._connected()
+                yield client.collections.get(COLLECTION)
+        except TimeoutError as problem:
+            raise EngineUnavailable("weaviate does not answer in time") from problem
         except _OUR_FAULT:
             raise
         except WeaviateBaseError as problem:
@@ -55,7 +59,7 @@ class Connection:
             raise EngineUnavailable(f"weaviate does not answer ({type(problem).__name__})") from problem
 
     async def ping(self) -> None:
-        async with self.collection():
+        async with self.collection(writes=False):
             client = await self._connected()
             if not await client.is_ready():
                 raise EngineUnavailable("weaviate is not ready")

@@ -75,14 +75,14 @@ class WeaviateEngine:
             return
 
     async def count(self, index_id: str) -> int:
-        async with self._connection.collection(index_id) as collection:
+        async with self._connection.collection(index_id, writes=False) as collection:
             await _existing(collection, index_id)
             counted = await collection.with_tenant(index_id).aggregate.over_all(total_count=True)
             return counted.total_count or 0
 
     async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
         found: list[tuple[int, str]] = []
-        async with self._connection.collection(index_id) as collection:
+        async with self._connection.collection(index_id, writes=False) as collection:
             await _existing(collection, index_id)
             query = collection.with_tenant(index_id).query
             of_file = Filter.by_property("file_id").equal(file_id)
@@ -101,7 +101,7 @@ class WeaviateEngine:
     async def search(self, index_id: str, query: Query) -> list[Hit]:
         if query.files.is_empty:
             return []
-        async with self._connection.collection(index_id) as collection:
+        async with self._connection.collection(index_id, writes=False) as collection:
             return await self._searching.search(collection.with_tenant(index_id), query)
 
     async def ping(self) -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
-import numpy as np
 from weaviate.classes.query import Filter, MetadataQuery
 from weaviate.collections.classes.filters import _Filters
 from weaviate.collections.collection import CollectionAsync
@@ -16,15 +13,8 @@ from weaviate.collections.collection import CollectionAsync
 from services.ingestion.adapters.engines.bm25 import K1
 from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.adapters.engines.weaviate.objects import RETURNED, hit_of
-from services.ingestion.domain.engines import FileSelection, Hit, Query, Vector
+from services.ingestion.domain.engines import FileSelection, Hit, Query
 from services.ingestion.domain.search_ranking import candidates, combined
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    properties: Mapping[str, Any]
-    cosine: float = 0.0
-    keyword: float = 0.0
 
 
 class Searching:
@@ -33,70 +23,64 @@ class Searching:
 
     async def search(self, tenant: CollectionAsync, query: Query) -> list[Hit]:
         terms = [] if query.mode == "semantic" else self._terms.of(query.text)
-        files = _filter(query.files)
         if query.mode == "keyword":
             if not terms:
                 return []
-            found = await _by_words(tenant, terms, files, query.top_k, None)
-            return [hit_of(each.properties, _share(each.keyword, len(terms))) for each in found.values()]
-        assert query.vector is not None
-        if not terms:
-            found = await _by_meaning(tenant, query.vector, files, query.top_k)
-            return [hit_of(each.properties, min(max(each.cosine, 0.0), 1.0)) for each in found.values()]
-        return await _by_both(tenant, query, query.vector, terms, files)
+            found = await _by_words(tenant, terms, query, query.top_k)
+            scores = {place: _share(score, len(terms)) for place, score in found.items()}
+        elif terms:
+            scores = await _by_both(tenant, query, terms)
+        else:
+            scores = await _by_meaning(tenant, query, query.top_k)
+        best = sorted(scores, key=lambda place: scores[place], reverse=True)[: query.top_k]
+        return await _hits(tenant, {place: min(max(scores[place], 0.0), 1.0) for place in best})
 
 
-async def _by_both(
-    tenant: CollectionAsync, query: Query, vector: Vector, terms: Sequence[str], files: _Filters | None
-) -> list[Hit]:
+async def _by_both(tenant: CollectionAsync, query: Query, terms: Sequence[str]) -> dict[UUID, float]:
     depth = candidates(query.top_k)
     by_meaning, by_words = await asyncio.gather(
-        _by_meaning(tenant, vector, files, depth), _by_words(tenant, terms, files, depth, vector)
+        _by_meaning(tenant, query, depth), _by_words(tenant, terms, query, depth)
     )
-    best = max((each.keyword for each in by_words.values()), default=0.0)
-    # A passage found by its words was compared with the query's vector; one found by meaning alone has hardly any.
-    found = [(combined(each.cosine, each.keyword, best), each) for each in (by_meaning | by_words).values()]
-    found.sort(key=lambda pair: pair[0], reverse=True)
-    return [hit_of(each.properties, score) for score, each in found[: query.top_k]]
-
-
-async def _by_meaning(
-    tenant: CollectionAsync, vector: Vector, files: _Filters | None, limit: int
-) -> dict[UUID, _Found]:
-    answer = await tenant.query.near_vector(
-        vector.tolist(),
-        filters=files,
-        limit=limit,
-        return_metadata=MetadataQuery(distance=True),
-        return_properties=RETURNED,
-    )
-    return {each.uuid: _Found(each.properties, cosine=1 - (each.metadata.distance or 0.0)) for each in answer.objects}
-
-
-async def _by_words(
-    tenant: CollectionAsync, terms: Sequence[str], files: _Filters | None, limit: int, vector: Vector | None
-) -> dict[UUID, _Found]:
-    answer = await tenant.query.bm25(
-        " ".join(terms),
-        query_properties=["terms"],
-        filters=files,
-        limit=limit,
-        include_vector=vector is not None,
-        return_metadata=MetadataQuery(score=True),
-        return_properties=RETURNED,
-    )
+    best = max(by_words.values(), default=0.0)
+    # What was found by its words alone is no closer in meaning than the last that was found by meaning.
+    cosine = min(by_meaning.values(), default=0.0)
     return {
-        each.uuid: _Found(each.properties, _cosine(vector, each.vector), each.metadata.score or 0.0)
-        for each in answer.objects
+        place: combined(by_meaning.get(place, cosine), by_words.get(place, 0.0), best)
+        for place in by_meaning.keys() | by_words.keys()
     }
 
 
-def _cosine(vector: Vector | None, found: Mapping[str, Any]) -> float:
-    if vector is None:
-        return 0.0
-    other = np.asarray(found["default"], np.float32)
-    length = float(np.linalg.norm(other) * np.linalg.norm(vector))
-    return float(vector @ other) / length if length else 0.0
+async def _by_meaning(tenant: CollectionAsync, query: Query, limit: int) -> dict[UUID, float]:
+    assert query.vector is not None
+    answer = await tenant.query.near_vector(
+        query.vector.tolist(),
+        filters=_filter(query.files),
+        limit=limit,
+        return_metadata=MetadataQuery(distance=True),
+        return_properties=[],
+    )
+    return {each.uuid: 1 - (each.metadata.distance or 0.0) for each in answer.objects}
+
+
+async def _by_words(tenant: CollectionAsync, terms: Sequence[str], query: Query, limit: int) -> dict[UUID, float]:
+    answer = await tenant.query.bm25(
+        " ".join(terms),
+        query_properties=["terms"],
+        filters=_filter(query.files),
+        limit=limit,
+        return_metadata=MetadataQuery(score=True),
+        return_properties=[],
+    )
+    return {each.uuid: each.metadata.score or 0.0 for each in answer.objects}
+
+
+async def _hits(tenant: CollectionAsync, scores: Mapping[UUID, float]) -> list[Hit]:
+    """In the order of the scores; a passage that was deleted meanwhile is left out."""
+    if not scores:
+        return []
+    answer = await tenant.query.fetch_objects_by_ids(scores, limit=len(scores), return_properties=RETURNED)
+    found = {each.uuid: each.properties for each in answer.objects}
+    return [hit_of(found[place], score) for place, score in scores.items() if place in found]
 
 
 def _share(score: float, terms: int) -> float:

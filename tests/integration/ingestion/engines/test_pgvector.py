@@ -1,0 +1,139 @@
+"""What only the engine in PostgreSQL has to get right."""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from libs.persistence import Database
+from services.ingestion.adapters.engines.pgvector import reweighing
+from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
+from services.ingestion.domain.engines import EngineUnavailable, Passage
+from tests.support.passages import DIMENSIONS, MOUNTAIN, SEA, passage, query
+
+INDEX = "index"
+WORDS = [f"word{n}" for n in range(60)]
+
+
+def some(count: int, *, seed: int, words: int) -> list[Passage]:
+    chance = random.Random(seed)
+    return [
+        passage(
+            f"{seed}-{n}",
+            " ".join(chance.choices(WORDS, k=words)),
+            [chance.gauss(0, 1) for _ in range(DIMENSIONS)],
+            file_id=f"{seed}-{n % 10}",
+            position=n,
+        )
+        for n in range(count)
+    ]
+
+
+async def answers(engine: PgvectorEngine, mode: str) -> list[list[str]]:
+    chance = random.Random(1)
+    found = []
+    for _ in range(20):
+        asked = " ".join(chance.choices(WORDS, k=4))
+        hits = await engine.search(
+            INDEX,
+            query(asked, [chance.gauss(0, 1) for _ in range(DIMENSIONS)], mode=mode, top_k=10),  # type: ignore[arg-type]
+        )
+        found.append([hit.chunk_id for hit in hits])
+    return found
+
+
+def overlap(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> float:
+    return float(np.mean([len(set(a) & set(b)) / len(a) for a, b in zip(one, other, strict=True)]))
+
+
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+async def test_indexes_find_what_comparing_everything_finds(database: Database, mode: str) -> None:
+    plain, indexed = PgvectorEngine(database), PgvectorEngine(database, indexed_from=1)
+    await plain.create_index(INDEX, DIMENSIONS)
+    await plain.write(INDEX, some(600, seed=1, words=30))
+    await plain.finish(INDEX)
+    expected = await answers(plain, mode)
+    await indexed.finish(INDEX)
+    assert await _index_names(database) >= {"ix_passages_1_embedding", "ix_passages_1_terms"}
+    assert overlap(expected, await answers(indexed, mode)) > 0.9
+
+
+async def test_passages_written_early_weigh_like_those_written_late(database: Database) -> None:
+    once, apart = PgvectorEngine(database), PgvectorEngine(database)
+    short, long = some(200, seed=1, words=5), some(200, seed=2, words=80)
+    await once.create_index("once", DIMENSIONS)
+    await once.write("once", [*short, *long])
+    await once.finish("once")
+    await apart.create_index("apart", DIMENSIONS)
+    await apart.write("apart", short)
+    await apart.write("apart", long)
+    await apart.finish("apart")
+    asked = query("word1 word2 word3", mode="keyword", top_k=50)
+    expected = {hit.chunk_id: hit.score for hit in await once.search("once", asked)}
+    found = {hit.chunk_id: hit.score for hit in await apart.search("apart", asked)}
+    shared = expected.keys() & found.keys()
+    assert len(shared) > 40
+    assert all(found[each] == pytest.approx(expected[each], rel=2 * reweighing._TOLERATED) for each in shared)
+
+
+async def test_a_narrow_filter_finds_everything_in_spite_of_the_graph(database: Database) -> None:
+    engine = PgvectorEngine(database, indexed_from=1)
+    await engine.create_index(INDEX, DIMENSIONS)
+    await engine.write(INDEX, [*some(500, seed=1, words=10), passage("far", "lonely", MOUNTAIN, file_id="rare")])
+    await engine.finish(INDEX)
+    hits = await engine.search(INDEX, query("anything", SEA, mode="semantic", only={"rare"}))
+    assert [hit.chunk_id for hit in hits] == ["far"]
+
+
+async def test_what_was_in_a_dropped_index_is_nowhere(database: Database) -> None:
+    engine = PgvectorEngine(database, indexed_from=1)
+    await engine.create_index(INDEX, DIMENSIONS)
+    await engine.write(INDEX, some(50, seed=1, words=10))
+    await engine.finish(INDEX)
+    await engine.drop_index(INDEX)
+    async with database.connection() as connection:
+        tables = await connection.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'passages%'")
+        terms = await connection.execute("SELECT count(*) FROM search.term_frequencies")
+        assert (await tables.fetchone(), await terms.fetchone()) == ((0,), (0,))
+
+
+async def test_rarity_follows_what_was_added(database: Database) -> None:
+    engine = PgvectorEngine(database)
+    await engine.create_index(INDEX, DIMENSIONS)
+    await engine.write(INDEX, [passage(f"a{n}", "apple", SEA, position=n) for n in range(5)])
+    await engine.write(INDEX, [passage("p", "pear", SEA, position=9)])
+    await engine.finish(INDEX)
+    assert [h.chunk_id for h in await engine.search(INDEX, query("apple pear", mode="keyword", top_k=1))] == ["p"]
+    await engine.write(INDEX, [passage(f"b{n}", "pear", SEA, position=20 + n) for n in range(40)])
+    await engine.finish(INDEX)
+    best = await engine.search(INDEX, query("apple pear", mode="keyword", top_k=1))
+    assert best[0].text == "apple"
+
+
+async def test_a_database_that_is_away_is_unavailable(database: Database) -> None:
+    engine = PgvectorEngine(database)
+    await engine.create_index(INDEX, DIMENSIONS)
+    await database.close()
+    with pytest.raises(EngineUnavailable):
+        await engine.count(INDEX)
+    with pytest.raises(EngineUnavailable):
+        await engine.write(INDEX, some(1, seed=1, words=3))
+
+
+@pytest.mark.parametrize("dimensions", [1536, 3072, 5000])
+async def test_long_vectors_are_stored_and_found(database: Database, dimensions: int) -> None:
+    engine = PgvectorEngine(database, indexed_from=1)
+    await engine.create_index(INDEX, dimensions)
+    chance = np.random.default_rng(1)
+    vectors = [chance.normal(size=dimensions).tolist() for _ in range(20)]
+    await engine.write(INDEX, [passage(f"p{n}", "text", each, position=n) for n, each in enumerate(vectors)])
+    await engine.finish(INDEX)
+    [hit] = await engine.search(INDEX, query("none", vectors[7], mode="semantic", top_k=1))
+    assert hit.chunk_id == "p7"
+
+
+async def _index_names(database: Database) -> set[str]:
+    async with database.connection() as connection:
+        found = await connection.execute("SELECT indexname FROM pg_indexes WHERE schemaname = 'search'")
+        return {row[0] for row in await found.fetchall()}

@@ -1,0 +1,85 @@
+"""What only the engine in Weaviate has to get right."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from deploy.local.foreground import start
+from deploy.local.processes import MARKER
+from deploy.local.weaviate import NoWeaviate, WeaviateServer, binary
+from libs.contracts.identifiers import new_id
+from services.ingestion.adapters.engines.weaviate.connection import Address
+from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
+from services.ingestion.domain.engines import EngineUnavailable
+from tests.support.passages import DIMENSIONS, SEA, passage, query
+
+PASSAGES = [passage(f"p{n}", f"ferry number {n}", SEA, file_id=f"f{n % 3}", position=n) for n in range(50)]
+
+
+def quiet(_: str) -> None:
+    """Progress is of no interest."""
+
+
+async def test_a_killed_server_is_an_outage_and_loses_nothing(tmp_path: Path) -> None:
+    try:
+        await asyncio.to_thread(binary)
+    except NoWeaviate as reason:
+        pytest.skip(str(reason))
+    server = WeaviateServer(tmp_path, {**os.environ, MARKER: str(tmp_path)})
+    engine = WeaviateEngine(Address(server.url, server.grpc_port, query_timeout=3, write_timeout=3))
+    index_id = new_id()
+    running = await start(server, quiet)
+    try:
+        await engine.create_index(index_id, DIMENSIONS)
+        await engine.write(index_id, PASSAGES)
+        os.kill(running.process.pid, signal.SIGKILL)
+        running.process.wait()
+        for call in (
+            engine.write(index_id, PASSAGES),
+            engine.search(index_id, query("ferry", SEA)),
+            engine.count(index_id),
+            engine.ping(),
+        ):
+            with pytest.raises(EngineUnavailable):
+                await call
+        running = await start(server, quiet)
+        await _until_available(engine)
+        await engine.write(index_id, PASSAGES)
+        await engine.finish(index_id)
+        assert await engine.count(index_id) == len(PASSAGES)
+        assert len(await engine.search(index_id, query("ferry", mode="keyword", top_k=100))) == len(PASSAGES)
+    finally:
+        await engine.close()
+        running.stop()
+
+
+async def test_a_server_that_was_never_there_is_an_outage() -> None:
+    engine = WeaviateEngine(Address("http://127.0.0.1:9", 10))
+    with pytest.raises(EngineUnavailable):
+        await engine.ping()
+    await engine.close()
+
+
+async def test_keyword_scores_are_right_once_finished(weaviate: WeaviateEngine) -> None:
+    index_id = new_id()
+    await weaviate.create_index(index_id, DIMENSIONS)
+    long = " ".join(f"filler{n}" for n in range(200))
+    passages = [passage(f"long{n}", f"harbour {long}", SEA, file_id=f"l{n}") for n in range(20)]
+    await weaviate.write(index_id, [*passages, passage("short", "harbour crane", SEA, file_id="s")])
+    await weaviate.finish(index_id)
+    hits = await weaviate.search(index_id, query("harbour", mode="keyword", top_k=3))
+    assert hits[0].chunk_id == "short"
+    assert hits[0].score > 1.5 * hits[1].score
+    await weaviate.drop_index(index_id)
+
+
+async def _until_available(engine: WeaviateEngine) -> None:
+    for _ in range(300):
+        try:
+            return await engine.ping()
+        except EngineUnavailable:
+            await asyncio.sleep(0.1)
+    raise AssertionError("the engine did not come back")
