@@ -88,7 +88,7 @@ def assemble(outside: Outside) -> PublicApi:
 
 
 def _operations(outside: Outside, manager: KeyManager) -> tuple[Operation, ...]:
-    carry_out = CarryOut(outside.bus, outside.idempotency)
+    carry_out = CarryOut(outside.bus, outside.idempotency, outside.owners.installed)
     sessions = ChangeSessions(carry_out, outside.owners)
     files = ChangeFilesAndCollections(carry_out)
     forward = Forwarding(outside.owners)

@@ -228,6 +228,10 @@ class FakeOwners:
     asked: list[tuple[str, str, str, Any]] = field(default_factory=list)
     uploaded: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     down: bool = False
+    missing: set[str] = field(default_factory=set)
+
+    def installed(self, owner: str) -> bool:
+        return owner not in self.missing
 
     async def request(
         self,

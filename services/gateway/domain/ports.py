@@ -94,6 +94,9 @@ class OwnerAnswer(Protocol):
 class Owners(Protocol):
     """The internal HTTP APIs of the services, by service. Raises ``ServiceUnavailable`` when one does not answer."""
 
+    def installed(self, owner: str) -> bool:
+        """Whether this installation has that service."""
+
     async def request(
         self,
         method: str,

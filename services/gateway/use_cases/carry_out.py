@@ -55,9 +55,12 @@ class Handover:
 class CarryOut:
     """Sends commands for callers and waits for their outcomes, also on behalf of repeated requests."""
 
-    def __init__(self, bus: CommandBus, idempotency: IdempotencyStore) -> None:
+    def __init__(
+        self, bus: CommandBus, idempotency: IdempotencyStore, installed: Callable[[str], bool] = lambda _: True
+    ) -> None:
         self._bus = bus
         self._idempotency = idempotency
+        self._installed = installed
 
     async def run(self, write: Write, command: type[Command], make: Make, *, subject: str | None = None) -> Received:
         """The terminal event of the command; raises what it says when it is a refusal or a failure."""
@@ -80,6 +83,8 @@ class CarryOut:
 
         ``subject`` is the entity it is about, by default one whose id is the command's.
         """
+        if not self._installed(command.TOPIC.owner):
+            raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
         dispatch = await self._dispatch(write)
         async with self._bus.replies(dispatch.command_id, command, write.identity) as replies:
             known = dispatch.repeated and await self._has_it(command, dispatch, write.identity, replies)

@@ -17,6 +17,8 @@ from libs.service_defaults import Service
 from services.gateway import bootstrap as gateway
 from services.gateway.administration import ensure_development_key
 from services.gateway.settings import GatewaySettings
+from services.ingestion import bootstrap as ingestion
+from services.ingestion.settings import IngestionSettings
 from services.registry import bootstrap as registry
 from services.registry.settings import RegistrySettings
 from services.runtime import bootstrap as runtime
@@ -28,12 +30,15 @@ _BUILDERS: dict[str, tuple[Callable[[Any], Service], Any]] = {
     "gateway": (gateway.build, GatewaySettings),
     "registry": (registry.build, RegistrySettings),
     "runtime": (runtime.build, RuntimeSettings),
+    "ingestion": (ingestion.build, IngestionSettings),
 }
 
 
 @pytest.fixture
-async def base_url(infrastructure: Infrastructure, kafka: str, topic_prefix: str) -> AsyncIterator[tuple[str, str]]:
-    """Address and key of gateway, registry and runtime, run for real."""
+async def base_url(
+    infrastructure: Infrastructure, kafka: str, topic_prefix: str, tmp_path: Path
+) -> AsyncIterator[tuple[str, str]]:
+    """Address and key of all services, run for real."""
     await create_topics(kafka, topic_prefix)
     ports = {name: choose_free() for name in _BUILDERS}
     databases = {name: f"test_{secrets.token_hex(6)}" for name in _BUILDERS}
@@ -49,7 +54,9 @@ async def base_url(infrastructure: Infrastructure, kafka: str, topic_prefix: str
                 port=ports[name],
                 registry_url=f"http://127.0.0.1:{ports['registry']}",
                 runtime_url=f"http://127.0.0.1:{ports['runtime']}",
+                ingestion_url=f"http://127.0.0.1:{ports['ingestion']}",
                 shutdown_grace_seconds=1,
+                **({"objects_url": SecretStr(f"file:{tmp_path}/objects")} if name == "ingestion" else {}),
             )
         )
         for name, (build, settings) in _BUILDERS.items()

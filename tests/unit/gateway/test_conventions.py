@@ -130,8 +130,9 @@ async def test_the_place_is_one_of_the_document_not_of_the_model(
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=x", "limit=", "offset=-1", "offset=1e3", "limit=٣"])
-async def test_pages_outside_the_limits_are_refused(public: Gateway, query: str) -> None:
-    response = await public.client.get(f"/sessions/?{query}")
+@pytest.mark.parametrize("path", ["/sessions/", "/models/", "/tools/", "/api-keys/"])
+async def test_pages_outside_the_limits_are_refused(public: Gateway, path: str, query: str) -> None:
+    response = await public.client.get(f"{path}?{query}")
     assert (response.status_code, error_of(response)["type"]) == (422, "validation_error")
     assert error_of(response)["details"][0]["loc"] == ["query", query.split("=")[0]]
 

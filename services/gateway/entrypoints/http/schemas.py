@@ -116,10 +116,14 @@ class _Open(BaseModel):
 
 class ModelPage(_Open):
     models: list[dict[str, Any]]
+    total: int
+    has_more: bool
 
 
 class ToolPage(_Open):
     tools: list[dict[str, Any]]
+    total: int
+    has_more: bool
 
 
 class ErrorBody(BaseModel):

@@ -167,7 +167,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
     }
     if answer.is_file:
-        described["content"] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        described["content"] = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
     if answer.model is not None:
         described["content"] = {"application/json": {"schema": _schema(answer.model)}}
     if answer.streams:

@@ -16,10 +16,10 @@ class Catalogues:
         self._forward = forward
 
     async def models(self, request: Request) -> Reply:
-        return await self._forward.get(request, "runtime", "/internal/models")
+        return await self._forward.page(request, "runtime", "/internal/models")
 
     async def tools(self, request: Request) -> Reply:
-        return await self._forward.get(request, "runtime", "/internal/tools")
+        return await self._forward.page(request, "runtime", "/internal/tools")
 
     def operations(self) -> tuple[Operation, ...]:
         return (
@@ -31,7 +31,9 @@ class Catalogues:
                 tag=_TAG,
                 handler=self.models,
                 scope=Scope.AGENTS_READ,
+                paged=True,
                 answers={200: Answer(description="Models of the providers that are configured.", model=ModelPage)},
+                errors=(422,),
             ),
             Operation(
                 method="GET",
@@ -41,6 +43,8 @@ class Catalogues:
                 tag=_TAG,
                 handler=self.tools,
                 scope=Scope.AGENTS_READ,
+                paged=True,
                 answers={200: Answer(description="Tools.", model=ToolPage)},
+                errors=(422,),
             ),
         )

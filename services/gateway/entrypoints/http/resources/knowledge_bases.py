@@ -191,7 +191,7 @@ class KnowledgeBases:
                 handler=self.ingest,
                 scope=Scope.KNOWLEDGE_WRITE,
                 writes=True,
-                body=Body(model=IngestBody, required=False),
+                body=Body(model=IngestBody, examples={"nothing more to say": {}}, required=False),
                 answers={200: Answer(description="The ingestion has begun.", model=KnowledgeBase)},
                 errors=(404,),
             ),

@@ -1,0 +1,194 @@
+"""Files, collections and knowledge bases: what becomes of a request, and what of the owner's answer."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from libs.contracts.api.files import BulkReply, Collection, FileResult
+from libs.contracts.commands.ingestion import ChangeFiles, CreateCollection, CreateKnowledgeBase
+from libs.contracts.errors import ErrorInfo, ErrorKind
+from libs.contracts.events.ingestion import (
+    CollectionCreated,
+    CollectionDeleted,
+    FileDeleted,
+    FilesChanged,
+    IngestionQueued,
+    KnowledgeBaseDeleted,
+)
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Scope
+from tests.support.gateway import Gateway, error_of, gateway
+
+TIME = "2030-01-01T00:00:00.000000Z"
+
+
+@pytest.fixture
+async def public() -> AsyncIterator[Gateway]:
+    async with gateway() as made:
+        yield made
+
+
+def collection(collection_id: str) -> Collection:
+    return Collection(
+        id=collection_id, name="Docs", description="", status="pending", progress=0, data_source_count=0,
+        total_size=0, created_at=TIME, updated_at=TIME,
+    )  # fmt: skip
+
+
+async def test_a_collection_is_made(public: Gateway) -> None:
+    public.bus.owner = lambda sent: [CollectionCreated(collection=collection(sent.command_id))]
+
+    made = await public.client.post("/collections/", json={"name": "Docs"})
+
+    sent = public.bus.sent[0]
+    assert sent.command == CreateCollection(collection_id=sent.command_id, name="Docs", description="")
+    assert made.status_code == 201
+    assert made.json() == collection(sent.command_id).model_dump()
+    assert made.headers["location"] == f"/api/v1/collections/{sent.command_id}/"
+
+
+async def test_results_of_single_files_name_an_error_only_where_there_is_one(public: Gateway) -> None:
+    good, bad = new_id(), new_id()
+    problem = ErrorInfo(type=ErrorKind.NOT_FOUND, message="There is no file with this id.")
+    reply = BulkReply(
+        success=True,
+        processed=1,
+        failed=1,
+        results=[
+            FileResult(file_id=good, status="success"),
+            FileResult(file_id=bad, status="failed", error=problem),
+        ],
+    )
+    public.bus.owner = lambda _: [FilesChanged(operation="update_tags", reply=reply)]
+
+    answer = await public.client.post(
+        "/files/bulk/", json={"operation": "update_tags", "file_ids": [good, bad], "parameters": {"tags": ["x"]}}
+    )
+
+    assert public.bus.sent[0].command == ChangeFiles(operation="update_tags", file_ids=[good, bad], tags=["x"])
+    assert answer.json() == {
+        "success": True,
+        "processed": 1,
+        "failed": 1,
+        "results": [
+            {"file_id": good, "status": "success"},
+            {
+                "file_id": bad,
+                "status": "failed",
+                "error": {"type": "not_found_error", "message": "There is no file with this id."},
+            },
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"operation": "destroy", "file_ids": ["x"]},
+        {"operation": "delete", "file_ids": []},
+        {"operation": "delete", "file_ids": ["x"] * 1001},
+        {"operation": "delete", "file_ids": ["x"], "parameters": {"tags": []}},
+        {"operation": "update_tags", "file_ids": ["x"]},
+        {"operation": "update_tags", "file_ids": ["x"], "parameters": {"status": "active"}},
+        {"operation": "change_status", "file_ids": ["x"], "parameters": {"status": "gone"}},
+        {"operation": "delete", "file_ids": ["x"], "force": True},
+    ],
+)
+async def test_bulk_bodies_that_are_refused(public: Gateway, body: Any) -> None:
+    answer = await public.client.post("/files/bulk/", json=body)
+
+    assert answer.status_code == 422
+    assert error_of(answer)["type"] == "validation_error"
+    assert public.bus.sent == []
+
+
+@pytest.mark.parametrize(
+    ("path", "event"),
+    [
+        ("/files/{}/", lambda subject: FileDeleted(file_id=subject)),
+        ("/collections/{}/", lambda subject: CollectionDeleted(collection_id=subject)),
+        ("/knowledge-bases/{}/", lambda subject: KnowledgeBaseDeleted(knowledge_base_id=subject)),
+    ],
+)
+async def test_deleting_answers_nothing(public: Gateway, path: str, event: Any) -> None:
+    subject = new_id()
+    public.bus.owner = lambda _: [event(subject)]
+
+    gone = await public.client.delete(path.format(subject))
+    malformed = await public.client.delete(path.format("nope"))
+
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert malformed.status_code == 404
+    assert len(public.bus.sent) == 1
+
+
+async def test_an_ingestion_answers_the_knowledge_base_as_it_is_then(public: Gateway) -> None:
+    kb = new_id()
+    public.bus.owner = lambda sent: [
+        IngestionQueued(knowledge_base_id=kb, ingestion_id=sent.command_id, total_datasources=3)
+    ]
+    public.owners.answers["GET", "ingestion", f"/internal/knowledge-bases/{kb}"] = (200, {"id": kb})
+
+    begun = await public.client.post(f"/knowledge-bases/{kb}/ingest/")
+
+    assert (begun.status_code, begun.json()) == (200, {"id": kb})
+
+
+async def test_only_what_was_given_of_a_knowledge_base_is_handed_over(public: Gateway) -> None:
+    public.bus.owner = lambda _: []
+
+    refused = await public.client.post("/knowledge-bases/", json={"name": "x", "chunking": {}})
+    assert refused.status_code == 422
+    assert error_of(refused)["details"][0]["loc"] == ["chunking"]
+    bad = {"name": "x", "chunking_strategy": {"chunk_size": 10, "chunk_overlap": 10}}
+    assert (await public.client.post("/knowledge-bases/", json=bad)).status_code == 422
+    assert not [sent for sent in public.bus.sent if isinstance(sent.command, CreateKnowledgeBase)]
+
+
+async def test_filters_of_the_list_reach_the_owner(public: Gateway) -> None:
+    public.owners.answers["GET", "ingestion", "/internal/files"] = (200, {"files": []})
+
+    await public.client.get("/files/", params={"tag": "x", "name": "a b", "limit": 7, "unknown": "y"})
+
+    assert public.owners.asked == [
+        ("GET", "ingestion", "/internal/files", {"limit": 7, "offset": 0, "tag": "x", "name": "a b"})
+    ]
+
+
+async def test_an_installation_without_the_service_says_so_at_once(public: Gateway) -> None:
+    public.owners.missing.add("ingestion")
+
+    answer = await public.client.post("/collections/", json={"name": "x"})
+
+    assert answer.status_code == 503
+    assert "no ingestion service" in error_of(answer)["message"]
+    assert public.bus.sent == []
+
+
+async def test_scopes(public: Gateway) -> None:
+    secret, _ = public.keys.issue(scopes=frozenset({Scope.FILES_READ}))
+    headers = {"x-api-key": secret}
+    attempts = [
+        await public.client.post("/files/", files={"file": ("a.txt", b"x")}, headers=headers),
+        await public.client.post("/collections/", json={"name": "x"}, headers=headers),
+        await public.client.get("/knowledge-bases/", headers=headers),
+    ]
+
+    assert [attempt.status_code for attempt in attempts] == [403, 403, 403]
+    assert public.owners.uploaded == []
+
+
+async def test_an_upload_is_passed_on_as_it_is(public: Gateway) -> None:
+    public.owners.answers["POST", "ingestion", "/internal/files"] = (201, {"id": "f"})
+
+    up = await public.client.post("/files/", files={"file": ("a.txt", b"content")}, headers={"Idempotency-Key": "k"})
+
+    assert (up.status_code, up.json()) == (201, {"id": "f"})
+    [(headers, body)] = public.owners.uploaded
+    assert headers["Idempotency-Key"] == "k"
+    assert headers["Content-Type"].startswith("multipart/form-data; boundary=")
+    assert b"content" in body
+    assert (
+        await public.client.post("/files/", files={"file": b"x"}, headers={"Idempotency-Key": ""})
+    ).status_code == 400
