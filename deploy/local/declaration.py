@@ -26,6 +26,11 @@ SERVICES: tuple[Service, ...] = (
     Service("gateway"),
     Service("registry"),
     Service("runtime"),
+    Service(
+        "ingestion",
+        processes=(ServiceProcess("all"), ServiceProcess("streams", serves_http=False)),
+        environment={"AES_INGESTION_OBJECTS_URL": "file:{home}/objects/ingestion"},
+    ),
 )
 DATABASES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
 PREFERRED_PORTS = {"gateway": 8080}
