@@ -13,8 +13,13 @@ from deploy.local.errors import StackError
 _ATTEMPTS = 6
 _LONGEST_PAUSE = 30.0
 _BUSY = (429, 503)
+_REFUSED = (413, 415, 422)
 _PAGE = 200
 _FILES_AT_ONCE = 1000
+
+
+class FileRefused(Exception):
+    """What is wrong with a file, in the service's words."""
 
 
 class KnowledgeApi:
@@ -25,13 +30,19 @@ class KnowledgeApi:
         self._pause = pause
 
     def upload(self, name: str, content: Any) -> dict[str, Any]:
-        """The file's record. `content` is an open file, which is read again from its start at a repetition."""
+        """The file's record. `content` is an open file, which is read again from its start at a repetition.
+
+        Raises FileRefused for a file that the service does not take.
+        """
 
         def send() -> httpx.Response:
             content.seek(0)
             return self._client.post("/files/", files={"file": (name, content)})
 
-        return self._json("POST /files/", send)
+        response = self._answer("POST /files/", send)
+        if response.status_code in _REFUSED:
+            raise FileRefused(response.json()["error"]["message"])
+        return self._checked("POST /files/", response)
 
     def create_collection(self, name: str, file_ids: list[str]) -> dict[str, Any]:
         collection = self._call("POST", "/collections/", {"name": name})
@@ -78,7 +89,7 @@ class KnowledgeApi:
         headers = {"Idempotency-Key": str(uuid4())} if method == "POST" else {}
         return self._json(f"{method} {path}", lambda: self._client.request(method, path, json=body, headers=headers))
 
-    def _json(self, call: str, send: Callable[[], httpx.Response]) -> dict[str, Any]:
+    def _answer(self, call: str, send: Callable[[], httpx.Response]) -> httpx.Response:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 response = send()
@@ -90,6 +101,9 @@ class KnowledgeApi:
             if response.status_code not in _BUSY or attempt == _ATTEMPTS:
                 break
             self._pause(min(_seconds(response.headers.get("retry-after")) or 2.0**attempt / 2, _LONGEST_PAUSE))
+        return response
+
+    def _checked(self, call: str, response: httpx.Response) -> dict[str, Any]:
         if response.status_code >= 400:
             raise explained(call, response.status_code, response.content)
         return dict(response.json())
