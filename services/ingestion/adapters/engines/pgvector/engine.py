@@ -18,7 +18,7 @@ from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexMissing, Passage, Query
 
 # Below it, comparing with every passage takes some milliseconds, misses nothing and costs writers nothing.
-INDEXED_FROM = 20_000
+INDEXED_FROM = 5_000
 
 
 class PgvectorEngine:
