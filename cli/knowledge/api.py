@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -87,7 +88,9 @@ class KnowledgeApi:
     def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         # A repetition after a 503 must not make the same thing twice.
         headers = {"Idempotency-Key": str(uuid4())} if method == "POST" else {}
-        return self._json(f"{method} {path}", lambda: self._client.request(method, path, json=body, headers=headers))
+        call = f"{method} {path}"
+        send = partial(self._client.request, method, path, json=body, headers=headers)
+        return self._checked(call, self._answer(call, send))
 
     def _answer(self, call: str, send: Callable[[], httpx.Response]) -> httpx.Response:
         for attempt in range(1, _ATTEMPTS + 1):

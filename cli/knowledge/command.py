@@ -78,25 +78,12 @@ def create(
 @app.command("list")
 def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
     """List the knowledge bases of the company."""
-    from cli.administration.office import show
-
     with failures_explained(json_output), _api(base_url, api_key) as api:
         found = list(api.knowledge_bases())
     if json_output:
         print_json({"knowledge_bases": found})
         return
-    rows = [
-        (
-            base["id"],
-            base["name"],
-            f"{base['status']} {base['progress']} %" if base["status"] == "running" else base["status"],
-            f"{base['datasource_count']}/{base['total_datasources']}",
-            base["processing_engine"],
-            base["created_at"][:16].replace("T", " "),
-        )
-        for base in found
-    ]
-    show(("id", "name", "status", "documents", "engine", "created"), rows)
+    _show_knowledge_bases(found)
 
 
 @app.command()
@@ -161,6 +148,20 @@ def _create(api: "KnowledgeApi", settings: dict[str, Any], paths: list[Path], js
     note(f"{outcome}, {failed} are not." if failed else f"{outcome}.")
     note(f'Try it: ./aes kb search {base["id"]} "your question"')
     return failed == 0 and base["status"] == "completed"
+
+
+def _show_knowledge_bases(found: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("id", "name", "status", "documents", "engine", box=None, padding=(0, 2, 0, 0), header_style="dim")
+    # An id must be whole to be copied.
+    table.columns[0].no_wrap = True
+    for base in found:
+        status = f"{base['status']} {base['progress']} %" if base["status"] == "running" else base["status"]
+        documents = f"{base['datasource_count']}/{base['total_datasources']}"
+        table.add_row(base["id"], base["name"], status, documents, base["processing_engine"])
+    Console(highlight=False).print(table)
 
 
 def _show_passages(passages: list[dict[str, Any]]) -> None:

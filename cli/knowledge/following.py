@@ -37,7 +37,7 @@ def follow(
             for datasource_id, error in base["datasource_errors"].items():
                 if datasource_id not in told:
                     told.add(datasource_id)
-                    console.print(failure_line(base, datasource_id, error))
+                    console.print(failure_line(base, datasource_id, error), soft_wrap=True)
             if base["status"] in ("completed", "failed"):
                 return base
             pause(max(_INTERVAL, took * _SHARE))

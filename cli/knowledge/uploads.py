@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from cli.knowledge.api import KnowledgeApi
+from cli.knowledge.api import FileRefused, KnowledgeApi
 from deploy.local.errors import StackError
 
 _AT_ONCE = 4
@@ -52,10 +52,10 @@ def upload(api: KnowledgeApi, paths: Sequence[Path], console: Console) -> Upload
                 path = running.pop(future)
                 try:
                     done.files.append(future.result())
-                except (StackError, OSError) as problem:
+                except (FileRefused, StackError, OSError) as problem:
                     reason = problem.problem if isinstance(problem, StackError) else str(problem)
                     done.refused.append((path, reason))
-                    console.print(f"[red]✗[/] {escape(path.name)}  {escape(reason)}")
+                    console.print(f"[red]✗[/] {escape(path.name)}  {escape(reason)}", soft_wrap=True)
                 count = len(done.files) + len(done.refused)
                 progress.update(bar, advance=sizes[path], files=f"{count}/{len(paths)} files")
     return done

@@ -62,7 +62,7 @@ def test_what_failed_is_told_with_the_reason_once(service: FakeKnowledgeApi, fol
     assert result.code == 1
     assert result.told.count("a.md  It is [damaged]. (parsing, damaged)") == 1
     assert "x.exe" in result.told
-    assert "x.exe is no document" in result.told
+    assert "✗ x.exe  x.exe is no document\n" in result.told
     assert "2 of 4 documents are searchable, 2 are not." in result.told
 
 
