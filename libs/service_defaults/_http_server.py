@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from libs.service_defaults._http_protocol import BoundedHeads
+
 
 class HttpServer(uvicorn.Server):
     """Serves until told to stop; signals are the service's business, not the server's."""
@@ -16,6 +18,7 @@ class HttpServer(uvicorn.Server):
                 app,
                 host=host,
                 port=port,
+                http=BoundedHeads,
                 access_log=False,
                 log_config=None,
                 lifespan="off",

@@ -1,0 +1,63 @@
+"""Bounds on the head of a request, in size and time, which the server itself does not have."""
+
+import asyncio
+from typing import Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+LARGEST_HEAD: Final = 64 * 1024
+_HEAD_SECONDS: Final = 60.0
+_TOO_LARGE: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-type: text/plain; charset=utf-8\r\ncontent-length: 32\r\nconnection: close\r\n\r\n"
+    b"The request's head is too large."
+)
+
+
+class BoundedHeads(HttpToolsProtocol):
+    """A head larger than 64 KiB is answered with 431; one that does not come within 60 s ends the connection.
+
+    Without them anybody, with no key at all, could fill the memory with one endless header.
+    """
+
+    head_seconds: float = _HEAD_SECONDS
+    _in_head: bool = True
+    _head_size: int = 0
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._in_head:
+            if self._patience is not None:
+                self._stop_waiting()
+            return
+        self._head_size += len(data)
+        if self._head_size > LARGEST_HEAD and not self.transport.is_closing():
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+        elif self._patience is None:
+            self._wait_for_head()
+
+    def on_message_begin(self) -> None:
+        self._in_head, self._head_size = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def _wait_for_head(self) -> None:
+        self._patience = self.loop.call_later(self.head_seconds, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None

@@ -1,0 +1,66 @@
+"""What the server bounds before an application sees a request."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from libs.service_defaults._http_protocol import LARGEST_HEAD, BoundedHeads
+from libs.service_defaults._http_server import HttpServer
+
+BEGINNING = b"GET / HTTP/1.1\r\nHost: x\r\n"
+
+
+async def _application(_scope: object, _receive: object, send: object) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})  # type: ignore[operator]
+    await send({"type": "http.response.body", "body": b"ok"})  # type: ignore[operator]
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    server = HttpServer(_application, host="127.0.0.1", port=0, grace_seconds=1)  # type: ignore[arg-type]
+    serving = asyncio.create_task(server.serve_until_told())
+    async with asyncio.timeout(30):
+        while not server.started:
+            await asyncio.sleep(0.01)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    await serving
+
+
+async def _until_closed(port: int, *pieces: bytes) -> bytes:
+    """The answer to these bytes; the server is the one to close."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        async with asyncio.timeout(30):
+            return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("head", [b"X-Big: " + b"a" * LARGEST_HEAD, b"X-Small: a\r\n" * (LARGEST_HEAD // 10)])
+async def test_a_head_without_end_is_refused(port: int, head: bytes) -> None:
+    answer = await _until_closed(port, BEGINNING, head)
+    assert answer.startswith(b"HTTP/1.1 431 ")
+
+
+async def test_large_bodies_and_many_requests_are_no_large_head(port: int) -> None:
+    size = LARGEST_HEAD
+    post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size + b"b" * size
+    last = BEGINNING + b"Connection: close\r\n\r\n"
+    answer = await _until_closed(port, *[post] * 3, last)
+    assert answer.count(b"HTTP/1.1 200 OK") == 4
+
+
+@pytest.mark.parametrize("pieces", [(), (BEGINNING,), (BEGINNING + b"\r\n", b"GET / HT")])
+async def test_who_does_not_finish_a_head_is_not_waited_for(
+    port: int, monkeypatch: pytest.MonkeyPatch, pieces: tuple[bytes, ...]
+) -> None:
+    monkeypatch.setattr(BoundedHeads, "head_seconds", 0.1)
+    answer = await _until_closed(port, *pieces)
+    assert answer.count(b"HTTP/1.1 200 OK") == len(pieces) // 2
