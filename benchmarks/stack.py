@@ -35,11 +35,11 @@ class BenchmarkStack:
     api_key: str = ""
 
 
-def benchmark_home() -> Home:
+def benchmark_home(name: str = "benchmark") -> Home:
     """Beside the state of the stack that people use, sharing nothing with it but the downloads."""
     usual = Home.from_environment()
     usual.create()
-    home = Home(usual.root / "benchmark")
+    home = Home(usual.root / name)
     home.root.mkdir(exist_ok=True)
     # PostgreSQL may have to run as another user, who must be able to pass through.
     home.root.chmod(0o711)

@@ -25,6 +25,7 @@ from services.ingestion.adapters.knowledge_base_writer import PostgresKnowledgeB
 from services.ingestion.adapters.leftovers import PostgresLeftovers
 from services.ingestion.adapters.parsing.pool import parsing_pool
 from services.ingestion.adapters.runs import PostgresRuns
+from services.ingestion.adapters.searchable_files import PostgresSearchableFiles
 from services.ingestion.adapters.texts import PostgresTexts
 from services.ingestion.adapters.uploads import PostgresUploads, PostgresUploadWriter
 from services.ingestion.adapters.work_items import PostgresWorkItems
@@ -34,6 +35,7 @@ from services.ingestion.entrypoints.file_commands import FileCommands
 from services.ingestion.entrypoints.http.collections import collections_router
 from services.ingestion.entrypoints.http.files import files_router
 from services.ingestion.entrypoints.http.knowledge_bases import knowledge_bases_router
+from services.ingestion.entrypoints.http.search import search_router
 from services.ingestion.entrypoints.knowledge_commands import KnowledgeCommands
 from services.ingestion.entrypoints.streams import IngestionStreams
 from services.ingestion.entrypoints.upkeep import CollectionNews, collect
@@ -50,6 +52,7 @@ from services.ingestion.use_cases.load_documents import DocumentLoading
 from services.ingestion.use_cases.read_collections import CollectionReading
 from services.ingestion.use_cases.read_files import FileReading
 from services.ingestion.use_cases.read_knowledge_bases import KnowledgeBaseReading
+from services.ingestion.use_cases.search_knowledge_base import KnowledgeBaseSearch
 from services.ingestion.use_cases.upload_files import FileUpload, Limits
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -105,6 +108,8 @@ def _add_knowledge(service: Service, settings: IngestionSettings) -> None:
     resolution = SettingsResolution(search.embedders, search.engines, settings.processing_engine)
     KnowledgeCommands(KnowledgeBaseChange(reader, resolution, _now), _knowledge_writer).register(service.commands)
     service.http.include_router(knowledge_bases_router(KnowledgeBaseReading(reader)))
+    searching = KnowledgeBaseSearch(reader, PostgresSearchableFiles(database), search.engines, search.embedders)
+    service.http.include_router(search_router(searching))
     service.on_stop(search.close)
     graves = PostgresGraves(database, service.outbox)
     service.background("indexes.drop", lambda: keep_dropping(graves, search.engines))
@@ -124,7 +129,13 @@ class _SearchParts:
 def _search_parts(service: Service, settings: IngestionSettings) -> _SearchParts:
     engines: dict[str, Engine] = {"pgvector": PgvectorEngine(service.database)}
     if settings.weaviate_url:
-        engines["weaviate"] = WeaviateEngine(Address(settings.weaviate_url))
+        engines["weaviate"] = WeaviateEngine(
+            Address(
+                settings.weaviate_url,
+                settings.weaviate_grpc_port,
+                settings.weaviate_api_key.get_secret_value() or None,
+            )
+        )
     return _SearchParts(engines, ConfiguredEmbedders(os.environ))
 
 
@@ -165,9 +176,10 @@ def _run_streams(
         "work.announce": upkeep.announce,
         "work.reconcile": lambda: upkeep.reconcile(settings.reconcile_seconds),
         "work.keep": lambda: upkeep.keep(settings.lease_seconds / 4),
-        "texts.parse": upkeep.parse_texts,
         "watchdog": watchdog.run,
     }
+    if settings.parse_ahead:
+        tasks["texts.parse"] = upkeep.parse_texts
     for name, run in tasks.items():
         service.background(name, run, role="streams")
     for hook in (streams.stop, *work.closing):

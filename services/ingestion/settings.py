@@ -16,11 +16,15 @@ class IngestionSettings(ServiceSettings):
 
     processing_engine: Engine = "pgvector"
     weaviate_url: str = ""
+    """Of its REST API, e.g. ``http://weaviate:8080``; empty where there is none."""
+    weaviate_grpc_port: int = Field(50051, ge=1, le=65535)
+    weaviate_api_key: SecretStr = SecretStr("")
     index_grace_seconds: float = Field(60.0, ge=0)
 
     streams_port: int = Field(0, ge=0, le=65535)
     streams_batch: int = Field(32, ge=1, le=200)
     streams_batches: int = Field(2, ge=1, le=16)
+    parse_ahead: bool = True
     parsing_processes: int = Field(2, ge=1, le=64)
     parsing_timeout_seconds: float = Field(60.0, gt=0)
     parsing_memory_bytes: int = Field(1_073_741_824, ge=128 * 1024**2)

@@ -16,7 +16,7 @@ from services.ingestion.domain.parsing import Parser, Unparsable
 from services.ingestion.domain.runs import ClaimedItem
 
 # Parsing twice does no harm, waiting for a worker that is gone does.
-_LEASE_SECONDS: Final = 30.0
+_LEASE_SECONDS: Final = 10.0
 
 
 class DocumentReader(Parser, Chunker, Protocol):

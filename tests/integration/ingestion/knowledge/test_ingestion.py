@@ -42,7 +42,7 @@ async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_
     victim = workers.start(AES_INGESTION_STREAMS_BATCH="4")
 
     async def some_are_done() -> bool:
-        return (await bases.get(knowledge_base_id))["datasource_count"] >= 8
+        return int((await bases.get(knowledge_base_id))["datasource_count"]) >= 8
 
     await until(some_are_done, "some files are ingested")
     victim.kill()

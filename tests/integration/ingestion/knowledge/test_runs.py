@@ -101,7 +101,7 @@ async def test_an_item_whose_handler_raised_is_done_again(bases: KnowledgeBases,
 
     async def ended() -> bool:
         await worker.drain()
-        return (await bases.get(knowledge_base_id))["status"] == "completed"
+        return bool((await bases.get(knowledge_base_id))["status"] == "completed")
 
     assert between["status"] == "running"
     await until(ended, "the item is done again")

@@ -1,0 +1,19 @@
+"""The files that are ingested: all of a folder that the service takes, at any depth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CHUNK_CHARACTERS = 2000
+"""Both sides cut into passages of about this length."""
+_EXTENSIONS = frozenset({".md", ".html", ".txt", ".csv", ".json", ".pdf", ".docx", ".xlsx"})
+_LARGEST = 50 * 1024 * 1024
+
+
+def corpus_files(folder: Path) -> list[Path]:
+    """In order of their paths; empty and oversized ones are left out."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in _EXTENSIONS and path.is_file() and 0 < path.stat().st_size <= _LARGEST
+    )

@@ -1,0 +1,118 @@
+"""What one would write by hand: one process that reads, cuts, embeds and stores a folder, and forgets how far it was.
+
+`python -m benchmarks.ingest.reference FOLDER`, with the database's URL in REFERENCE_DATABASE_URL. Prints what it did
+as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import psycopg
+from kreuzberg import extract_file_sync
+from pgvector.psycopg import register_vector
+from semantic_text_splitter import TextSplitter
+
+from benchmarks.ingest.corpus import CHUNK_CHARACTERS, corpus_files
+from services.ingestion.adapters.embeddings.static import StaticEmbedder
+
+_AT_ONCE = 512
+_TABLES = """
+    CREATE EXTENSION IF NOT EXISTS vector;
+    DROP TABLE IF EXISTS chunks;
+    CREATE TABLE chunks (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        file text NOT NULL,
+        position integer NOT NULL,
+        content text NOT NULL,
+        words tsvector GENERATED ALWAYS AS (to_tsvector('english', content)) STORED,
+        embedding vector(256) NOT NULL
+    );
+    CREATE INDEX ON chunks USING hnsw (embedding vector_ip_ops);
+    CREATE INDEX ON chunks USING gin (words);
+"""
+Row = tuple[str, int, str]
+
+
+class Reference:
+    def __init__(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
+        self._connection = connection
+        self._embedder = StaticEmbedder()
+        self._splitter = TextSplitter(CHUNK_CHARACTERS)
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.chunks = self.files = self.failed = 0
+
+    def ingest(self, folder: Path) -> None:
+        rows: list[Row] = []
+        for path in corpus_files(folder):
+            rows += self._rows(path)
+            while len(rows) >= _AT_ONCE:
+                self._store(rows[:_AT_ONCE])
+                del rows[:_AT_ONCE]
+        self._store(rows)
+
+    def _rows(self, path: Path) -> list[Row]:
+        try:
+            with self._timed("parsing"):
+                text = extract_file_sync(path).content
+        except Exception as problem:
+            print(f"{path}: {problem}", file=sys.stderr)
+            self.failed += 1
+            return []
+        self.files += 1
+        with self._timed("chunking"):
+            return [(str(path), position, chunk) for position, chunk in enumerate(self._splitter.chunks(text))]
+
+    def _store(self, rows: list[Row]) -> None:
+        if not rows:
+            return
+        with self._timed("embedding"):
+            vectors: npt.NDArray[np.float32] = self._embedder.embed_here([content for _, _, content in rows])
+        with self._timed("indexing"), self._connection.transaction():
+            statement = "COPY chunks (file, position, content, embedding) FROM STDIN (FORMAT BINARY)"
+            with self._connection.cursor().copy(statement) as copy:
+                copy.set_types(["text", "int4", "text", "vector"])
+                for (file, position, content), vector in zip(rows, vectors, strict=True):
+                    copy.write_row((file, position, content.replace("\0", ""), vector))
+        self.chunks += len(rows)
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.seconds[stage] += time.perf_counter() - began
+
+
+def main() -> None:
+    with psycopg.connect(os.environ["REFERENCE_DATABASE_URL"], autocommit=True) as connection:
+        connection.execute(_TABLES)
+        register_vector(connection)
+        reference = Reference(connection)
+        # The model is loaded before the clock starts, as in a worker that is up.
+        reference._embedder.embed_here(["warm"])
+        print("ready", flush=True)
+        sys.stdin.readline()
+        began = time.perf_counter()
+        reference.ingest(Path(sys.argv[1]))
+        seconds = time.perf_counter() - began
+    result = {
+        "seconds": seconds,
+        "files": reference.files,
+        "failed": reference.failed,
+        "chunks": reference.chunks,
+        "stages": dict(reference.seconds),
+    }
+    print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()
