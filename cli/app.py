@@ -17,7 +17,7 @@ class Entry:
 
 
 COMMANDS = {
-    "demo": Entry("cli.demo.command", "Run agents over a document for real, from nothing to the timeline."),
+    "demo": Entry("cli.demo.command", "Run agents over documents for real, from nothing to the timeline."),
     "up": Entry("cli.up", "Start the embedded stack, or say that it runs."),
     "down": Entry("cli.down", "Stop the embedded stack."),
     "status": Entry("cli.status", "Show what runs, where, and whether it is ready."),

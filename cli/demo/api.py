@@ -12,7 +12,8 @@ from deploy.local.errors import StackError
 
 _REMEDIES = {
     401: "Check the key: --api-key or AES_API_KEY, else the one that `./aes up` printed.",
-    403: "Use a key with the scopes that the demo needs: agents:read, sessions:write, sessions:read, runtime:execute.",
+    403: "Use a key with the scopes that the demo needs: agents:read, knowledge:read, knowledge:write, "
+    "files:write, sessions:write, sessions:read, runtime:execute.",
     429: "Wait a moment and run the demo again.",
     502: "Check the model's name, its provider's key and your account there; more in: ./aes logs runtime",
     503: "A part of the service is down or starting. See: ./aes status",
@@ -40,6 +41,9 @@ class Api:
 
     def post_yaml(self, path: str, text: str) -> Any:
         return self._call("POST", path, content=text.encode(), headers={"content-type": "application/yaml"})
+
+    def upload(self, path: str, name: str, content: bytes) -> Any:
+        return self._call("POST", path, files={"file": (name, content)})
 
     def stream(self, path: str, body: Any) -> Iterator[ServerEvent]:
         """The server-sent events that answer a POST, as they come."""

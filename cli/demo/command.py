@@ -22,7 +22,7 @@ Model = Annotated[
 
 @app.command()
 def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
-    """Run agents over a document for real: validate, talk, call tools, look at what was recorded.
+    """Run agents over documents for real: validate, ingest, talk, call tools, look at what was recorded.
 
     Starts the embedded stack if it does not run. It stays up afterwards; `./aes down` stops it.
     """
@@ -35,7 +35,7 @@ def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = Non
 
 
 def _run(screen: Any, model: str | None, base_url: str | None, api_key: str | None) -> dict[str, Any]:
-    from cli.demo import conversation, farewell, history, materials, provider, start, timeline, validation
+    from cli.demo import conversation, farewell, history, knowledge, materials, provider, start, timeline, validation
     from cli.demo.api import Api
     from libs.contracts.identifiers import new_id
 
@@ -47,17 +47,19 @@ def _run(screen: Any, model: str | None, base_url: str | None, api_key: str | No
     with Api(stack.connection, correlation_id) as api:
         provider.check_service(api, model, ours=base_url is None)
         verdicts = validation.show(screen, api, library)
+        base = knowledge.build(screen, api, library)
         talks = [
-            conversation.hold(screen, api, agent, library.document, step=step, letter=letter)
-            for step, letter, agent in zip((2, 3), "AB", library.agents, strict=True)
+            conversation.hold(screen, api, agent, base, step=step, letter=letter)
+            for step, letter, agent in zip((3, 4), "AB", library.agents, strict=True)
         ]
         messages = history.show(screen, api, talks)
-    events = timeline.show(screen, stack, correlation_id, began, talks)
+    events = timeline.show(screen, stack, correlation_id, began, base, talks)
     farewell.show(screen, stack, talks[0])
     return {
         "base_url": stack.connection.base_url,
         "correlation_id": correlation_id,
         "validation": verdicts,
+        "knowledge_base": base,
         "sessions": [talk.as_json() for talk in talks],
         "history": messages,
         "timeline": events,

@@ -1,14 +1,12 @@
-"""Steps 2 and 3: a session with an agent over the document, its replies streaming in as they are made."""
+"""Steps 3 and 4: a session with an agent over the knowledge base, its replies streaming in as they are made."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 from cli.demo.api import Api
-from cli.demo.materials import Agent, Document
+from cli.demo.materials import Agent
 from cli.demo.screen import Screen
 from cli.demo.turn_view import TurnView
-
-_WITH_DOCUMENT = "{prompt}\n\nThe document {path} follows.\n\n{text}"
 
 
 @dataclass
@@ -25,14 +23,14 @@ class Talk:
         return {"session_id": self.session_id, "agent": self.agent.path, "turns": self.turns}
 
 
-def hold(screen: Screen, api: Api, agent: Agent, document: Document, *, step: int, letter: str) -> Talk:
+def hold(screen: Screen, api: Api, agent: Agent, base: dict[str, Any], *, step: int, letter: str) -> Talk:
     """Open a session and send it the agent's messages."""
     screen.heading(step, agent.part.title, "POST /api/v1/runtime/{session_id}/execute/")
-    created = api.post("/sessions/", with_document(agent.configuration, document))
+    created = api.post("/sessions/", {**agent.configuration, "knowledge_bases": [base["id"]]})
     talk = Talk(letter, created["session_id"], agent)
     screen.line(f"session {letter}  {talk.session_id}", "dim")
     screen.line(f"model      {agent.model}", "dim")
-    screen.line(f"document   {document.path}, {document.words:,} words", "dim")
+    screen.line(f"knowledge  {base['name']}, {base['datasource_count']} documents", "dim")
     for question in agent.part.questions:
         screen.blank()
         screen.said("you", question)
@@ -41,11 +39,3 @@ def hold(screen: Screen, api: Api, agent: Agent, document: Document, *, step: in
             view.show(event)
         talk.turns.append(view.finish(question))
     return talk
-
-
-def with_document(configuration: dict[str, Any], document: Document) -> dict[str, Any]:
-    """The configuration with the document in its prompt: knowledge bases are not there yet."""
-    prompt = _WITH_DOCUMENT.format(
-        prompt=configuration.get("system_prompt", "").rstrip(), path=document.path, text=document.text
-    )
-    return {**configuration, "system_prompt": prompt}

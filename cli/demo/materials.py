@@ -1,4 +1,4 @@
-"""What the demo works with: the agents and the document of `examples/`."""
+"""What the demo works with: the agents and the documents of `examples/`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from cli.demo.script import AGENTS, BROKEN, DOCUMENT, Part
+from cli.demo.script import AGENTS, BROKEN, DOCUMENTS, Part
 from deploy.local.errors import StackError
 from deploy.local.home import PROJECT_ROOT
 
@@ -14,11 +14,11 @@ from deploy.local.home import PROJECT_ROOT
 @dataclass(frozen=True)
 class Document:
     path: str
-    text: str
+    content: bytes
 
     @property
-    def words(self) -> int:
-        return len(self.text.split())
+    def name(self) -> str:
+        return Path(self.path).name
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Agent:
 
 @dataclass(frozen=True)
 class Library:
-    document: Document
+    documents: list[Document]
     agents: list[Agent]
     broken_path: str
     broken: str
@@ -47,7 +47,7 @@ class Library:
 def load(model: str | None) -> Library:
     """Raises StackError when an example is missing or unreadable."""
     return Library(
-        document=Document(DOCUMENT, _read(DOCUMENT)),
+        documents=[Document(path, _read(path).encode()) for path in DOCUMENTS],
         agents=[_agent(part, model) for part in AGENTS],
         broken_path=BROKEN,
         broken=_read(BROKEN),

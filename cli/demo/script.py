@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass
 
-DOCUMENT = "examples/documents/skarholm-line-handbook.md"
+DOCUMENTS = (
+    "examples/documents/skarholm-line-handbook.md",
+    "examples/documents/skarholm-cafe.html",
+    "examples/documents/skarholm-crossings-2025.csv",
+)
+KNOWLEDGE_BASE = "Skarholm Line"
+SEARCH = "dog on the ferry"
 BROKEN = "examples/agents/broken.yaml"
 
 
@@ -17,7 +23,7 @@ class Part:
 
 AGENTS = (
     Part(
-        "Talk with an llm_agent about a document",
+        "Talk with an llm_agent that answers from documents",
         "examples/agents/assistant.yaml",
         (
             "When was the Skarholm Line founded, and by whom?",
@@ -26,11 +32,12 @@ AGENTS = (
         ),
     ),
     Part(
-        "Let a react_agent use tools",
+        "Let a react_agent use tools and search",
         "examples/agents/analyst.yaml",
         (
             "Two adults and two children take the car to Skarholm and back. What is 2 * (245 + 84 + 2 * 42)?",
             "What time is it in Oslo now?",
+            "How many crossings were cancelled in November 2025?",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Step 5: everything that happened, read back from Kafka by its correlation id."""
+"""Step 6: everything that happened, read back from Kafka by its correlation id."""
 
 import asyncio
 from datetime import datetime
@@ -13,9 +13,11 @@ from cli.demo.start import Running
 from deploy.local.errors import StackError
 
 
-def show(screen: Screen, stack: Running, correlation_id: str, since: float, talks: list[Talk]) -> list[dict[str, Any]]:
+def show(
+    screen: Screen, stack: Running, correlation_id: str, since: float, base: dict[str, Any], talks: list[Talk]
+) -> list[dict[str, Any]]:
     """Returns the events in the order in which they happened; empty when no broker is known."""
-    screen.heading(5, "Replay the timeline from Kafka", f"correlation id {correlation_id}")
+    screen.heading(6, "Replay the timeline from Kafka", f"correlation id {correlation_id}")
     if stack.kafka is None:
         screen.line("Name the broker of this service in AES_KAFKA_BOOTSTRAP_SERVERS to see it.", "yellow")
         return []
@@ -27,22 +29,24 @@ def show(screen: Screen, stack: Running, correlation_id: str, since: float, talk
             f"The events could not be read from Kafka at {stack.kafka}: {problem or 'no answer in time'}",
             "See: ./aes logs kafka",
         ) from problem
-    names = _names(talks)
+    names = _names(base, talks)
+    widest = max((len(event.name) for event in events), default=0)
     first = _moment(events[0]) if events else 0.0
     for event in events:
         screen.row(
             Text(f"+{_moment(event) - first:.3f} s", style="dim"),
             Text(f"{names.get(event.subject, event.subject[-9:]):<9}"),
-            Text(f"{event.name:<24}", style="green" if event.name == "turn.completed" else ""),
+            Text(f"{event.name:<{widest}}", style="green" if event.name == "turn.completed" else ""),
             Text(event.place, style="dim"),
         )
     screen.line(f"{len(events)} events. Follow them with examples/consume_events.py, too.", "dim")
     return [event.as_json() for event in events]
 
 
-def _names(talks: list[Talk]) -> dict[str, str]:
+def _names(base: dict[str, Any], talks: list[Talk]) -> dict[str, str]:
     """Short names for the subjects of events."""
-    names = {}
+    names = {base["id"]: "knowledge"}
+    names |= {document["id"]: f"file {number}" for number, document in enumerate(base["datasources"], 1)}
     for talk in talks:
         names[talk.session_id] = f"session {talk.letter}"
         for number, turn in enumerate(talk.turns, 1):

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from cli.demo.api import remedy_of
@@ -11,6 +12,8 @@ from cli.demo.typewriter import Typewriter
 from deploy.local.errors import StackError
 
 _LONGEST_OUTPUT = 300
+_LONGEST_PASSAGE = 90
+_MOST_SOURCES = 4
 _STATUSES = {"model_error": 502, "service_unavailable": 503, "timeout_error": 504, "rate_limit_error": 429}
 
 
@@ -59,6 +62,7 @@ class TurnView:
             "turn_id": self._reply["turn_id"],
             "content": self._reply["response"]["content"],
             "tool_calls": self._reply["response"]["tool_calls"],
+            "citations": self._reply["response"].get("citations", []),
             "usage": self._reply["usage"],
             "events": self._events,
         }
@@ -117,6 +121,10 @@ class TurnView:
         # Pieces may be lost on the way; the terminal event's text counts.
         if self._written != content:
             self._screen.said("agent", content, "green")
+        for source in _sources(reply["response"].get("citations", ())):
+            self._screen.said("", source, "dim")
+        for warning in reply.get("warnings", ()):
+            self._screen.said("", f"warning: {warning}", "yellow")
         self._screen.said("", " · ".join(self._figures(reply["usage"])), "dim")
 
     def _figures(self, usage: dict[str, int]) -> list[str]:
@@ -135,5 +143,18 @@ def _failure(event: ServerEvent) -> StackError:
     )
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_OUTPUT else text[:_LONGEST_OUTPUT] + "…"
+def _sources(citations: Iterable[dict[str, Any]]) -> list[str]:
+    """The documents that a reply cites, each place once."""
+    places: dict[str, str] = {}
+    for citation in citations:
+        if citation.get("file_name"):
+            numbers = [f"{kind} {citation[kind]}" for kind in ("page", "row") if citation.get(kind) is not None]
+            place = ", ".join([citation["file_name"], *numbers])
+            places.setdefault(
+                place, f"from {place}: “{_shortened(' '.join(citation['passage'].split()), _LONGEST_PASSAGE)}”"
+            )
+    return list(places.values())[:_MOST_SOURCES]
+
+
+def _shortened(text: str, longest: int = _LONGEST_OUTPUT) -> str:
+    return text if len(text) <= longest else text[:longest] + "…"

@@ -70,8 +70,15 @@ def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
     assert [report["valid"] for report in result["validation"]] == [False, True, True]
     conversation, tools = result["sessions"]
     assert "1961" in conversation["turns"][0]["content"]
-    assert [call["name"] for turn in tools["turns"] for call in turn["tool_calls"]] == ["calculator", "current_time"]
-    assert [page["total"] for page in result["history"]] == [6, 4]
+    used = [call["name"] for turn in tools["turns"] for call in turn["tool_calls"]]
+    assert used == ["calculator", "current_time", "knowledge_search"]
+    base = result["knowledge_base"]
+    assert (base["status"], base["datasource_count"]) == ("completed", 3)
+    for turn in (*conversation["turns"], tools["turns"][2]):
+        assert {citation["knowledge_base_id"] for citation in turn["citations"]} == {base["id"]}
+        assert "turn.citation.added" in turn["events"]
+    assert "37" in tools["turns"][2]["content"]
+    assert [page["total"] for page in result["history"]] == [6, 6]
     ends = {event["subject"] for event in result["timeline"] if event["type"] == "aes.runtime.turn.completed.v1"}
     assert ends == {turn["turn_id"] for session in result["sessions"] for turn in session["turns"]}
 
@@ -83,7 +90,7 @@ def test_the_demo_reads_well_without_a_terminal(stack: RunningStack) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\x1b" not in done.stdout
-    told, by_hand = done.stdout.split("6  Go on by hand")
+    told, by_hand = done.stdout.split("7  Go on by hand")
     assert max(map(len, told.splitlines())) <= 80
     assert stack.base_url in by_hand
     assert stack.api_key not in done.stdout
