@@ -112,3 +112,39 @@ def search(
         print_json(report.as_json(findings))
     else:
         report.show(findings, Console(highlight=False, width=120 if not Console().is_terminal else None))
+
+
+@app.command()
+def ingest(
+    folder: Annotated[Path, typer.Argument(help="Folder of documents, at any depth.", exists=True, file_okay=False)],
+    rounds: Annotated[int, typer.Option("--rounds", min=1, max=20, help="How often the sides take turns.")] = 1,
+    side: Annotated[
+        list[str] | None, typer.Option("--side", help="reference, 'one worker' or 'two workers'; repeatable.")
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Measure the ingestion of a folder with one and two workers against a script written by hand.
+
+    Starts parts of its own and ends them.
+    """
+    import asyncio
+
+    from rich.console import Console
+
+    from benchmarks.ingest import report
+    from benchmarks.ingest.run import SIDES, run
+    from benchmarks.ingest.service import IngestionFailed
+    from deploy.local.errors import StackError
+
+    with failures_explained(json_output):
+        sides = side or list(SIDES)
+        if unknown := set(sides) - set(SIDES):
+            raise StackError(f"There is no side {', '.join(sorted(unknown))}; there are {', '.join(SIDES)}.")
+        try:
+            results = asyncio.run(run(folder, rounds=rounds, sides=sides, say=note))
+        except IngestionFailed as error:
+            raise StackError(str(error)) from error
+    if json_output:
+        print_json(report.as_json(results))
+    else:
+        report.show(results, Console(highlight=False, width=120 if not Console().is_terminal else None))
