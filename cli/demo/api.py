@@ -7,7 +7,7 @@ from typing import Any, Self
 import httpx
 
 from cli.connection import Connection
-from cli.demo.sse import ServerEvent, events_in
+from cli.demo.sse import ServerEvent, events_in, lines_in
 from deploy.local.errors import StackError
 
 _REMEDIES = {
@@ -53,7 +53,7 @@ class Api:
                 if response.status_code != 200:
                     response.read()
                     raise explained(f"POST {path}", response.status_code, response.content)
-                yield from events_in(response.iter_lines())
+                yield from events_in(lines_in(response.iter_bytes()))
         except httpx.HTTPError as problem:
             raise self._unreachable(f"POST {path}", problem) from problem
 

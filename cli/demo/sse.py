@@ -12,6 +12,14 @@ class ServerEvent:
     data: dict[str, Any]
 
 
+def lines_in(pieces: Iterable[bytes]) -> Iterator[str]:
+    """The lines of a stream. Only a line feed ends one: a text may hold the other characters that Python splits at."""
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from (line.decode().removesuffix("\r") for line in lines)
+
+
 def events_in(lines: Iterable[str]) -> Iterator[ServerEvent]:
     """The events in a stream's lines; comments, which keep the connection alive, are left out."""
     name = "message"
