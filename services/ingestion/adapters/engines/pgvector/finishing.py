@@ -27,9 +27,9 @@ class Finishing:
         if passages and not index.has_graph:
             await reweigh(connection, index, terms / passages)
         if passages >= self._indexed_from:
-            await _build(connection, index.table.create_words())
+            await _build(connection, index, index.table.create_words())
             if index.table.may_have_graph:
-                await _build(connection, index.table.create_graph())
+                await _build(connection, index, index.table.create_graph())
 
 
 async def _size(connection: Connection, index: Index) -> tuple[int, int]:
@@ -44,8 +44,7 @@ async def _size(connection: Connection, index: Index) -> tuple[int, int]:
 async def _count_terms(connection: Connection, index: Index, passages: int, terms: int) -> None:
     async with connection.transaction():
         await _allow_time(connection)
-        # One at a time; a search keeps to the version that it has seen.
-        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"search {index.id}",))
+        await _alone(connection, index)
         await connection.execute(
             SQL(
                 """
@@ -76,9 +75,10 @@ async def _count_terms(connection: Connection, index: Index, passages: int, term
         )
 
 
-async def _build(connection: Connection, statement: Composed) -> None:
+async def _build(connection: Connection, index: Index, statement: Composed) -> None:
     async with connection.transaction():
         await _allow_time(connection)
+        await _alone(connection, index)
         await connection.execute(statement)
 
 
@@ -89,3 +89,8 @@ async def _allow_time(connection: Connection) -> None:
         " set_config('max_parallel_maintenance_workers', '0', true), set_config('work_mem', '64MB', true)",
         (_MEMORY_FOR_BUILDING,),
     )
+
+
+async def _alone(connection: Connection, index: Index) -> None:
+    """Two that finish the same index do so one after the other."""
+    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"search {index.id}",))
