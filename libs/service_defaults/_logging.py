@@ -38,5 +38,5 @@ def configure_logging(*, service: str, level: str, form: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for noisy in ("aiokafka", "alembic", "uvicorn.access", "psycopg.pool"):
+    for noisy in ("aiokafka", "alembic", "httpx", "uvicorn.access", "psycopg.pool"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
