@@ -127,8 +127,8 @@ async def test_bad_correlation_ids(api: Api, session: str, label: str | bytes) -
 )  # fmt: skip
 async def test_pages_out_of_range(api: Api, session: str, query: str) -> None:
     agent = (await api.http.post("/agent/", json=configuration())).json()["id"]
-    paths = ("/sessions/", f"/runtime/{session}/messages/", "/api-keys/", f"/agent/{agent}/versions/")
-    for path in paths:
+    lists = ("/sessions/", "/api-keys/", "/models/", "/tools/")
+    for path in (*lists, f"/runtime/{session}/messages/", f"/agent/{agent}/versions/"):
         error = check_error(await api.http.get(f"{path}?{query}"), *INVALID)
         assert error["details"][0]["loc"] == ["query", query.partition("=")[0]]
 

@@ -128,6 +128,18 @@ async def test_the_catalogues_name_models_and_tools(api: Api) -> None:
     assert {"provider", "configured", "any_name", "models"} <= models["providers"][0].keys()
     tools = await api.get("/internal/tools")
     assert {"calculator", "current_time", "http_get"} <= {tool["name"] for tool in tools["tools"]}
+    assert (tools["total"], tools["has_more"]) == (len(tools["tools"]), False)
+
+
+@pytest.mark.parametrize("name", ["models", "tools"])
+async def test_the_catalogues_are_shown_in_pages(api: Api, name: str) -> None:
+    whole = (await api.get(f"/internal/{name}"))[name]
+    first = await api.get(f"/internal/{name}", limit=2)
+    rest = await api.get(f"/internal/{name}", limit=200, offset=2)
+    beyond = await api.get(f"/internal/{name}", offset=len(whole))
+    assert [*first[name], *rest[name]] == whole
+    assert (first["total"], first["has_more"], rest["has_more"]) == (len(whole), True, False)
+    assert (beyond[name], beyond["total"], beyond["has_more"]) == ([], len(whole), False)
 
 
 async def test_a_look_up_tells_what_became_of_a_turn(node: Node, api: Api, model: ObedientModel) -> None:

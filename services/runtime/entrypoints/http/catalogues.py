@@ -1,8 +1,9 @@
 """What models and tools this runtime offers."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 
 from libs.contracts.identity import Identity
 from libs.service_defaults import caller
@@ -10,21 +11,27 @@ from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.tools import Toolbox
 
 Caller = Annotated[Identity, Depends(caller)]
+Limit = Annotated[int | None, Query(ge=1, le=200)]
+Offset = Annotated[int, Query(ge=0, le=2**31)]
 
 
 def catalogues_router(models: ModelCatalogue, toolbox: Toolbox) -> APIRouter:
     router = APIRouter(prefix="/internal")
 
     @router.get("/models")
-    async def list_models(_who: Caller) -> dict[str, Any]:
-        """The models known by name, and the providers, some of which take any name."""
+    async def list_models(_who: Caller, limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
+        """The models known by name, all unless a page is asked for, and the providers, some of which take any name."""
         providers = [provider.to_json() for provider in models.providers()]
         listed = [{**model, "provider": item["provider"]} for item in providers for model in item["models"]]
-        return {"models": listed, "providers": providers, "total": len(listed), "has_more": False}
+        return {"providers": providers, **_page("models", listed, limit, offset)}
 
     @router.get("/tools")
-    async def list_tools(_who: Caller) -> dict[str, Any]:
-        tools = toolbox.to_json()
-        return {"tools": tools, "total": len(tools), "has_more": False}
+    async def list_tools(_who: Caller, limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
+        return _page("tools", toolbox.to_json(), limit, offset)
 
     return router
+
+
+def _page(name: str, items: Sequence[Any], limit: int | None, offset: int) -> dict[str, Any]:
+    end = len(items) if limit is None else offset + limit
+    return {name: items[offset:end], "total": len(items), "has_more": end < len(items)}
