@@ -30,6 +30,19 @@ async def test_turns_of_a_dead_worker_end_once_elsewhere(start_node, model: Obed
         assert await other.history(session) == [("user", "work"), ("assistant", "re: work")]
 
 
+async def test_a_turn_that_is_taken_over_keeps_its_deadline(start_node, model: ObedientModel) -> None:
+    dead, other = await start_node(), await start_node()
+    session = await dead.create_session()
+    model.shut("work")
+    turn_id = await dead.execute(session, "work")
+    await until(lambda: model.asked)
+    before = (await dead.turn(turn_id))["deadline"]
+    await dead.crash()
+    await until(lambda: turn_id in other.worker.engine.held)
+    assert (await other.turn(turn_id))["deadline"] == before
+    assert before is not None
+
+
 async def test_a_live_worker_keeps_its_turns(start_node, model: ObedientModel) -> None:
     node, other = await start_node(), await start_node()
     session = await node.create_session()
