@@ -1,0 +1,102 @@
+"""What a service imports is declared for it: an image holds the base dependencies and the service's extra alone."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OURS = {"libs", "services", "cli", "deploy", "tests", "benchmarks"}
+# What a library brings along as part of its own interface.
+BROUGHT_ALONG = {
+    "aiohttp": {"yarl"},
+    "fastapi": {"starlette"},
+    "minio": {"urllib3"},
+    "psycopg": {"psycopg-pool"},
+    "pydantic": {"pydantic-core"},
+    "wordllama": {"tokenizers"},
+}
+HOLDERS = {
+    "gateway": ["services/gateway"],
+    "registry": ["services/registry"],
+    "runtime": ["services/runtime"],
+    "ingestion": ["services/ingestion", "libs/objects"],
+    "cli": ["cli"],
+    "local": ["deploy/local"],
+}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared(requirements: list[str]) -> set[str]:
+    names = {normal(re.match(r"[A-Za-z0-9._-]+", requirement)[0]) for requirement in requirements}
+    return names | {brought for name in names for brought in BROUGHT_ALONG.get(name, ())}
+
+
+def providers(requirement: str) -> set[str]:
+    """The distributions that extras such as ``pydantic-ai-slim[groq]`` ask for."""
+    name, _, extras = requirement.partition("[")
+    wanted = extras.partition("]")[0].split(",") if extras else []
+    found = requires(re.match(r"[A-Za-z0-9._-]+", name)[0]) or []
+    return {
+        normal(re.match(r"[A-Za-z0-9._-]+", line)[0])
+        for line in found
+        if any(f"extra == '{extra}'" in line.replace('"', "'") for extra in wanted)
+    }
+
+
+def imported(folder: Path) -> dict[str, str]:
+    """Third-party packages imported below a folder, each with a file that does."""
+    found: dict[str, str] = {}
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                names = [node.module]
+            for name in names:
+                top = name.split(".")[0]
+                if top not in OURS and top not in sys.stdlib_module_names:
+                    found.setdefault(top, str(file.relative_to(ROOT)))
+    return found
+
+
+def undeclared(folders: list[str], allowed: set[str]) -> list[str]:
+    distributions = packages_distributions()
+    return [
+        f"{package} ({file})"
+        for folder in folders
+        for package, file in imported(ROOT / folder).items()
+        if not {normal(name) for name in distributions.get(package, [package])} & allowed
+    ]
+
+
+@pytest.mark.parametrize("extra", HOLDERS)
+def test_an_extra_declares_what_its_folders_import(extra: str) -> None:
+    requirements = PROJECT["optional-dependencies"][extra]
+    allowed = declared([*PROJECT["dependencies"], *requirements])
+    for requirement in requirements:
+        allowed |= providers(requirement)
+
+    assert undeclared(HOLDERS[extra], allowed) == []
+
+
+def test_the_shared_libraries_need_the_base_alone() -> None:
+    folders = ["libs/contracts", "libs/eventing", "libs/persistence", "libs/service_defaults"]
+
+    assert undeclared(folders, declared(PROJECT["dependencies"])) == []
+
+
+def test_everything_declared_is_locked() -> None:
+    locked = {
+        normal(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", (ROOT / "requirements.lock").read_text(), re.M)
+    }
+    everything = [*PROJECT["dependencies"], *(r for group in PROJECT["optional-dependencies"].values() for r in group)]
+
+    assert {normal(re.match(r"[A-Za-z0-9._-]+", requirement)[0]) for requirement in everything} <= locked
