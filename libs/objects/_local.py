@@ -48,7 +48,6 @@ class LocalObjects:
     async def put(self, key: str, pieces: AsyncIterator[bytes], *, durable: bool = True) -> Written:
         target = self._path(key)
         partial = _Partial(self._root / _PARTIAL / new_id())
-        await _in_thread(partial.begin)
         waiting = bytearray()
         try:
             async for piece in pieces:
@@ -56,8 +55,8 @@ class LocalObjects:
                 if len(waiting) >= PIECE_BYTES:
                     await _in_thread(partial.write, waiting)
                     waiting = bytearray()
-            await _in_thread(partial.write, waiting)
-            return await _in_thread(partial.move_to, target, durable)
+            # What is small takes one way to a thread and back.
+            return await _in_thread(partial.finish, waiting, target, durable)
         except BaseException:
             # Not in a thread: a cancelled task would not wait for it.
             partial.discard()
@@ -130,11 +129,13 @@ class _Partial:
         self._size = 0
         self._file: BinaryIO | None = None
 
-    def begin(self) -> None:
-        self._file = self._path.open("wb")
+    def finish(self, last: bytearray, target: Path, durable: bool) -> Written:
+        self.write(last)
+        return self.move_to(target, durable)
 
     def write(self, piece: bytearray) -> None:
-        assert self._file is not None
+        if self._file is None:
+            self._file = self._path.open("wb")
         self._digest.update(piece)
         self._size += len(piece)
         self._file.write(piece)

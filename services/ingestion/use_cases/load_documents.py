@@ -42,6 +42,7 @@ class DocumentLoading:
         self._texts = texts
         self._store = store
         self._reader = reader
+        self._lengths: dict[TextKey, int] = {}
 
     async def load(self, items: Sequence[ClaimedItem]) -> AsyncGenerator[Sequence[Loaded] | NotLoaded, None]:
         """Each of the items once, as they become ready; several at a time when they have the same bytes.
@@ -67,6 +68,9 @@ class DocumentLoading:
             for task in loading:
                 task.cancel()
             await asyncio.gather(*loading, return_exceptions=True)
+            # All at once, since it costs more than to parse most of them.
+            if lengths := {key: self._lengths.pop(key) for key in groups if key in self._lengths}:
+                await self._texts.parsed(lengths)
         if others := [item for key, group in groups.items() if key not in parsed | ours for item in group]:
             yield NotLoaded(others, None)
 
@@ -81,6 +85,7 @@ class DocumentLoading:
             await self._texts.failed({key: problem})
             return
         await self._keep(key, document)
+        await self._texts.parsed({key: self._lengths.pop(key)})
 
     async def _group(self, key: TextKey, items: list[ClaimedItem], *, parsed: bool) -> Sequence[Loaded] | NotLoaded:
         try:
@@ -113,7 +118,7 @@ class DocumentLoading:
 
     async def _keep(self, key: TextKey, document: ParsedDocument) -> None:
         await self._store.put(text_key(key), one_piece(document.to_bytes()), durable=False)
-        await self._texts.parsed({key: len(document.text)})
+        self._lengths[key] = len(document.text)
 
     async def _cut(self, document: ParsedDocument, items: Sequence[ClaimedItem]) -> list[Loaded]:
         return [
