@@ -102,7 +102,15 @@ class UnsupportedMediaType(ServiceError):
 
 
 class ValidationFailed(ServiceError):
+    """Always with details: one about the whole when no place is named."""
+
     kind = ErrorKind.VALIDATION
+
+    def __init__(
+        self, message: str, *, details: Sequence[ErrorDetail] | None = None, retry_after: int | None = None
+    ) -> None:
+        whole = [ErrorDetail(loc=[], type="invalid", message=message)]
+        super().__init__(message, details=details or whole, retry_after=retry_after)
 
 
 class RateLimited(ServiceError):

@@ -146,6 +146,7 @@ def check_error(reply: httpx.Response, status: int, kind: str) -> dict[str, Any]
     assert error["type"] == kind
     assert error["message"]
     assert error["correlation_id"] == reply.headers["x-correlation-id"]
+    assert error.get("details") or status != 422, "what is not valid says where"
     for detail in error.get("details", []):
         assert set(detail) == {"loc", "type", "message", "hint"}
     return error

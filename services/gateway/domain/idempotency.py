@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from libs.contracts.errors import ErrorDetail, ValidationFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotentRequest:
@@ -31,3 +33,13 @@ class KeyReused(Exception):
         super().__init__(entity_id)
         self.entity_id = entity_id
         self.body_hash = body_hash
+
+
+class OtherBody(ValidationFailed):
+    """A repeat must be the same request."""
+
+    def __init__(self) -> None:
+        message = "The Idempotency-Key was used before with another body."
+        hint = "use a new key for another request"
+        place: list[str | int] = ["header", "Idempotency-Key"]
+        super().__init__(message, details=[ErrorDetail(loc=place, type="key_reused", message=message, hint=hint)])

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from libs.contracts.errors import Conflict, NotFound, PermissionDenied, ValidationFailed
+from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity, Scope
 from services.gateway.domain.accounts import ApiKey, Principal
-from services.gateway.domain.idempotency import IdempotentRequest, KeyReused
+from services.gateway.domain.idempotency import IdempotentRequest, KeyReused, OtherBody
 from services.gateway.domain.ports import KeyStore
 from services.gateway.domain.secrets import new_secret
 
@@ -175,9 +175,9 @@ def _limit_within(own: int | None, wanted: int | None) -> int | None:
     return wanted
 
 
-def _already_made(reuse: KeyReused, request: IdempotentRequest | None) -> Conflict | ValidationFailed:
+def _already_made(reuse: KeyReused, request: IdempotentRequest | None) -> Conflict | OtherBody:
     if request is not None and request.body_hash != reuse.body_hash:
-        return ValidationFailed("The Idempotency-Key was used before with another body.")
+        return OtherBody()
     return Conflict(
         f"This request has made the API key {reuse.entity_id} already. Its secret was shown once and is not kept;"
         " if it is lost, revoke that key and make another."

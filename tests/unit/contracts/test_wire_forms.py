@@ -7,12 +7,14 @@ import pytest
 from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
 from libs.contracts.errors import (
     Conflict,
+    ErrorDetail,
     ErrorInfo,
     ErrorKind,
     InternalError,
     NotFound,
     RateLimited,
     ServiceUnavailable,
+    ValidationFailed,
     error_from,
 )
 from libs.contracts.identifiers import is_correlation_id, is_id, new_id
@@ -96,6 +98,13 @@ def test_an_error_comes_back_from_its_body(problem: Exception) -> None:
     back = error_from(ErrorInfo.model_validate_json(problem.info("label").model_dump_json()))  # type: ignore[attr-defined]
     assert type(back) is type(problem)
     assert (back.message, back.retry_after) == (problem.message, problem.retry_after)  # type: ignore[attr-defined]
+
+
+def test_what_is_not_valid_always_says_where() -> None:
+    (whole,) = ValidationFailed("it is wrong").info().details or []
+    assert (whole.loc, whole.message) == ([], "it is wrong")
+    place = ErrorDetail(loc=["name"], type="missing", message="it is missing")
+    assert ValidationFailed("it is wrong", details=[place]).info().details == [place]
 
 
 def test_every_kind_of_error_has_an_exception() -> None:

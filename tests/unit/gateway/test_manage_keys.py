@@ -112,5 +112,6 @@ async def test_a_repeated_creation_makes_no_second_key_and_shows_no_secret(publi
     other = await public.client.post("/api-keys/", json={"name": "b"}, headers=headers)
     assert (first.status_code, again.status_code, other.status_code) == (201, 409, 422)
     assert first.json()["id"] in error_of(again)["message"]
+    assert error_of(other)["details"][0]["loc"] == ["header", "Idempotency-Key"]
     assert first.json()["secret"] not in again.text
     assert (await public.client.get("/api-keys/")).json()["total"] == 2
