@@ -55,6 +55,14 @@ class FakeIdempotency:
             raise KeyReused(dispatch.command_id, body_hash)
         return replace(dispatch, repeated=True)
 
+    async def renew(self, request: IdempotentRequest, *, refused: str, command_id: str) -> Dispatch:
+        place = (request.company_id, request.principal_id, request.method, request.path, request.key)
+        body_hash, dispatch = self.recorded[place]
+        if dispatch.command_id != refused:
+            return replace(dispatch, repeated=True)
+        self.recorded[place] = (body_hash, replace(dispatch, command_id=command_id))
+        return self.recorded[place][1]
+
 
 class FakeKeys:
     def __init__(self, idempotency: FakeIdempotency) -> None:

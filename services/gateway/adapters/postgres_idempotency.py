@@ -21,6 +21,13 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
   AND path = %(path)s AND key = %(key)s
 """
 
+_RENEW: Final = """
+UPDATE idempotency_keys SET command_id = %(command_id)s
+WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method = %(method)s
+  AND path = %(path)s AND key = %(key)s AND command_id = %(refused)s
+RETURNING command_id, correlation_id
+"""
+
 
 class PostgresIdempotency:
     def __init__(self, database: Database) -> None:
@@ -29,6 +36,14 @@ class PostgresIdempotency:
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> Dispatch:
         async with self._database.connection() as connection:
             return await record(connection, request, command_id=command_id, correlation_id=correlation_id)
+
+    async def renew(self, request: IdempotentRequest, *, refused: str, command_id: str) -> Dispatch:
+        values = {**_place(request), "refused": refused, "command_id": command_id}
+        async with self._database.connection() as connection:
+            row = await (await connection.execute(_RENEW, values)).fetchone()
+            if row is not None:
+                return Dispatch(command_id=str(row[0]), correlation_id=row[1])
+            return await record(connection, request, command_id=command_id, correlation_id=command_id)
 
     async def forget_old(self, days: int) -> int:
         """Drop keys older than that; returns how many."""
@@ -43,11 +58,7 @@ async def record(
     connection: Connection, request: IdempotentRequest, *, command_id: str, correlation_id: str
 ) -> Dispatch:
     values = {
-        "company_id": request.company_id,
-        "principal_id": request.principal_id,
-        "method": request.method,
-        "path": request.path,
-        "key": request.key,
+        **_place(request),
         "body_hash": request.body_hash,
         "command_id": command_id,
         "correlation_id": correlation_id,
@@ -60,3 +71,13 @@ async def record(
     if bytes(body_hash) != request.body_hash:
         raise KeyReused(str(recorded_id), bytes(body_hash))
     return Dispatch(command_id=str(recorded_id), correlation_id=recorded_correlation, repeated=repeated)
+
+
+def _place(request: IdempotentRequest) -> dict[str, str]:
+    return {
+        "company_id": request.company_id,
+        "principal_id": request.principal_id,
+        "method": request.method,
+        "path": request.path,
+        "key": request.key,
+    }

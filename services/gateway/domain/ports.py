@@ -70,6 +70,9 @@ class IdempotencyStore(Protocol):
         Raises ``KeyReused`` when that one had another body.
         """
 
+    async def renew(self, request: IdempotentRequest, *, refused: str, command_id: str) -> Dispatch:
+        """Give a recorded request this command id instead of the refused one, unless another repeat was faster."""
+
 
 class OwnerReply(Protocol):
     """What an owner's internal API answered."""

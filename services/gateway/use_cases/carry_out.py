@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from libs.contracts.errors import Conflict, ServiceUnavailable, TimedOut, ValidationFailed, error_from
+from libs.contracts.errors import Conflict, ErrorKind, ServiceUnavailable, TimedOut, ValidationFailed, error_from
 from libs.contracts.events.runtime import TurnCancelled, TurnFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected
-from libs.eventing import Received
+from libs.eventing import CommandState, Received
 from services.gateway.domain.idempotency import Dispatch, IdempotentRequest, KeyReused
 from services.gateway.domain.ports import CommandBus, IdempotencyStore, Replies
 
@@ -25,6 +25,7 @@ _UNFINISHED: Final = (
     "The request was taken up but is not done yet. It may still be carried out; repeating it with the same"
     " Idempotency-Key is safe."
 )
+_PASSING: Final = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT})
 
 Make = Callable[[str], Awaitable[Command]]
 """Makes the command for a command id; may ask other services and raise what the caller is told."""
@@ -86,19 +87,29 @@ class CarryOut:
         if not self._installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
         dispatch = await self._dispatch(write)
-        async with self._bus.replies(dispatch.command_id, command, write.identity) as replies:
-            known = dispatch.repeated and await self._has_it(command, dispatch, write.identity, replies)
-            if not known:
-                await self._bus.send(
-                    await make(dispatch.command_id),
-                    subject=subject or dispatch.command_id,
-                    command_id=dispatch.command_id,
-                    correlation_id=dispatch.correlation_id,
-                    identity=write.identity,
-                    expires_in=_EXPIRES_SECONDS,
-                    traceparent=write.traceparent,
-                )
-            yield Handover(dispatch.command_id, replies, known)
+        while True:
+            async with self._bus.replies(dispatch.command_id, command, write.identity) as replies:
+                state = await self._state(command, dispatch, write.identity)
+                if write.request is None or not _is_refused_for_now(state):
+                    if state.outcome is not None:
+                        replies.arrive(state.outcome)
+                    if not state.known:
+                        await self._send(write, dispatch, await make(dispatch.command_id), subject)
+                    yield Handover(dispatch.command_id, replies, state.known)
+                    return
+            # Its caller was told to try again: nothing was done, and a refused command stays refused.
+            dispatch = await self._idempotency.renew(write.request, refused=dispatch.command_id, command_id=new_id())
+
+    async def _send(self, write: Write, dispatch: Dispatch, command: Command, subject: str | None) -> None:
+        await self._bus.send(
+            command,
+            subject=subject or dispatch.command_id,
+            command_id=dispatch.command_id,
+            correlation_id=dispatch.correlation_id,
+            identity=write.identity,
+            expires_in=_EXPIRES_SECONDS,
+            traceparent=write.traceparent,
+        )
 
     async def _dispatch(self, write: Write) -> Dispatch:
         command_id = new_id()
@@ -113,15 +124,21 @@ class CarryOut:
         write.correlation_id = dispatch.correlation_id
         return dispatch
 
-    async def _has_it(self, command: type[Command], dispatch: Dispatch, identity: Identity, replies: Replies) -> bool:
+    async def _state(self, command: type[Command], dispatch: Dispatch, identity: Identity) -> CommandState:
+        if not dispatch.repeated:
+            return CommandState(known=False)
         try:
-            state = await self._bus.knows(command, dispatch.command_id, identity)
+            return await self._bus.knows(command, dispatch.command_id, identity)
         except ServiceUnavailable:
             # Sending twice is safe: the owner's inbox knows a command that it has carried out.
-            return False
-        if state.outcome is not None:
-            replies.arrive(state.outcome)
-        return state.known
+            return CommandState(known=False)
+
+
+def _is_refused_for_now(state: CommandState) -> bool:
+    """Whether the owner did nothing and would answer otherwise later."""
+    if state.outcome is None or not state.outcome.envelope.type.endswith(".rejected.v1"):
+        return False
+    return CommandRejected.decode(state.outcome.payload).error.type in _PASSING
 
 
 def raise_failure(received: Received) -> None:

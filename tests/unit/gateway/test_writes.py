@@ -206,6 +206,32 @@ async def test_a_repeat_of_a_finished_write_needs_neither_registry_nor_bus(publi
     assert again.json() == first.json()
 
 
+@pytest.mark.parametrize(
+    ("kind", "status"), [(ErrorKind.RATE_LIMIT, 429), (ErrorKind.UNAVAILABLE, 503), (ErrorKind.TIMEOUT, 504)]
+)
+async def test_a_repeat_of_what_was_refused_for_now_is_tried_anew(
+    public: Gateway, kind: ErrorKind, status: int
+) -> None:
+    public.bus.owner = lambda _: [rejected(kind, "not now")]
+    headers = {"Idempotency-Key": "once", "X-Correlation-ID": "first"}
+    refused = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
+    public.bus.owner = owner
+    again = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
+    later = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
+    assert (refused.status_code, again.status_code) == (status, 201)
+    assert again.json() == later.json()
+    assert again.headers["x-correlation-id"] == "first"
+    assert len({sent.command_id for sent in public.bus.sent}) == len(public.bus.sent) == 2
+
+
+async def test_a_repeat_of_what_was_refused_for_good_is_not_tried_again(public: Gateway) -> None:
+    public.bus.owner = lambda _: [rejected(ErrorKind.CONFLICT, "never")]
+    headers = {"Idempotency-Key": "once"}
+    answers = [await public.client.post("/agent/", json=CONFIGURATION, headers=headers) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [409, 409]
+    assert len(public.bus.sent) == 1
+
+
 async def test_a_key_for_another_body_is_refused(public: Gateway) -> None:
     public.bus.owner = owner
     headers = {"Idempotency-Key": "once"}
