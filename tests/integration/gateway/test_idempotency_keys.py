@@ -1,0 +1,46 @@
+"""What stands for an ``Idempotency-Key`` when many repeats arrive at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from libs.contracts.identifiers import new_id
+from libs.persistence import Database, migrate
+from services.gateway.adapters.postgres_idempotency import PostgresIdempotency
+from services.gateway.bootstrap import MIGRATIONS
+from services.gateway.domain.idempotency import Dispatch, IdempotentRequest
+
+REQUEST = IdempotentRequest(
+    company_id="c", principal_id="p", method="POST", path="/x/", key="once", body_hash=b"h" * 32
+)
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[PostgresIdempotency]:
+    await asyncio.to_thread(migrate, database_url, MIGRATIONS)
+    database = Database(database_url, name="test")
+    await database.open()
+    yield PostgresIdempotency(database)
+    await database.close()
+
+
+async def test_of_many_first_requests_one_is_recorded(store: PostgresIdempotency) -> None:
+    async def record() -> Dispatch:
+        return await store.record(REQUEST, command_id=new_id(), correlation_id=new_id())
+
+    found = await asyncio.gather(*(record() for _ in range(20)))
+    assert len({(dispatch.command_id, dispatch.correlation_id) for dispatch in found}) == 1
+    assert [dispatch.repeated for dispatch in found].count(False) == 1
+
+
+async def test_of_many_repeats_of_a_refused_request_one_renews_it(store: PostgresIdempotency) -> None:
+    first = await store.record(REQUEST, command_id=new_id(), correlation_id="label")
+
+    async def renew() -> Dispatch:
+        return await store.renew(REQUEST, refused=first.command_id, command_id=new_id())
+
+    renewed = await asyncio.gather(*(renew() for _ in range(20)))
+    assert len({dispatch.command_id for dispatch in renewed} | {first.command_id}) == 2
+    assert {dispatch.correlation_id for dispatch in renewed} == {"label"}
+    assert [dispatch.repeated for dispatch in renewed].count(False) == 1
