@@ -12,7 +12,7 @@ from services.gateway.bootstrap import MIGRATIONS
 from services.gateway.domain.idempotency import Dispatch, IdempotentRequest
 
 REQUEST = IdempotentRequest(
-    company_id="c", principal_id="p", method="POST", path="/x/", key="once", body_hash=b"h" * 32
+    company_id=new_id(), principal_id=new_id(), method="POST", path="/x/", key="once", body_hash=b"h" * 32
 )
 
 
