@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
@@ -47,25 +48,29 @@ def out_of_range() -> ValidationFailed:
 def check_values(value: Any) -> None:
     """Refuse lone surrogates and too deep nesting (400) and NUL characters (422), which PostgreSQL cannot store."""
     found: list[ErrorDetail] = []
-    stack: list[tuple[Any, tuple[str | int, ...]]] = [(value, ())]
-    while stack:
-        item, loc = stack.pop()
-        if isinstance(item, str):
-            _check_text(item, loc, found)
-            continue
-        if len(loc) > MAX_DEPTH:
-            raise InvalidRequest(f"The body is nested deeper than {MAX_DEPTH} levels.")
-        if isinstance(item, dict):
-            for key, child in item.items():
-                _check_text(key, loc, found)
-                stack.append((child, (*loc, key)))
-        elif isinstance(item, list):
-            stack.extend((child, (*loc, index)) for index, child in enumerate(item))
+    _check(value, [], found)
     if found:
         raise ValidationFailed("The body has characters that cannot be stored.", details=found)
 
 
-def _check_text(text: str, loc: tuple[str | int, ...], found: list[ErrorDetail]) -> None:
+def _check(value: Any, path: list[str | int], found: list[ErrorDetail]) -> None:
+    if isinstance(value, str):
+        _check_text(value, path, found)
+        return
+    if len(path) > MAX_DEPTH:
+        raise InvalidRequest(f"The body is nested deeper than {MAX_DEPTH} levels.")
+    if not isinstance(value, dict | list):
+        return
+    for place, child in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(place, str):
+            _check_text(place, path, found)
+        # One path for all: a body may have a hundred thousand empty lists, each with a place of its own.
+        path.append(place)
+        _check(child, path, found)
+        path.pop()
+
+
+def _check_text(text: str, loc: Sequence[str | int], found: list[ErrorDetail]) -> None:
     if "\0" in text:
         place = [part.replace("\0", "\ufffd") if isinstance(part, str) else part for part in loc]
         message = "the text has a NUL character"
