@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from libs.contracts.errors import Conflict, ErrorKind, ServiceUnavailable, TimedOut, ValidationFailed, error_from
+from libs.contracts.errors import Conflict, ErrorKind, ServiceUnavailable, TimedOut, error_from
 from libs.contracts.events.runtime import TurnCancelled, TurnFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected
 from libs.eventing import CommandState, Received
-from services.gateway.domain.idempotency import Dispatch, IdempotentRequest, KeyReused
+from services.gateway.domain.idempotency import Dispatch, IdempotentRequest, KeyReused, OtherBody
 from services.gateway.domain.ports import CommandBus, IdempotencyStore, Replies
 
 _TAKEN_UP_SECONDS: Final = 10.0
@@ -120,7 +120,7 @@ class CarryOut:
                 write.request, command_id=command_id, correlation_id=write.correlation_id
             )
         except KeyReused:
-            raise ValidationFailed("The Idempotency-Key was used before with another body.") from None
+            raise OtherBody() from None
         write.correlation_id = dispatch.correlation_id
         return dispatch
 
