@@ -5,6 +5,8 @@ import sys
 
 import structlog
 
+from libs.service_defaults._quiet import OncePerPause
+
 
 def configure_logging(*, service: str, level: str, form: str) -> None:
     """Send this process's logs, also those of libraries, through one renderer (``json`` or ``console``)."""
@@ -25,6 +27,9 @@ def configure_logging(*, service: str, level: str, form: str) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
+    # On the handler: a logger's filter does not see what the loggers below it write.
+    quiet = OncePerPause()
+    handler.addFilter(lambda record: not record.name.startswith("aiokafka") or quiet.filter(record))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

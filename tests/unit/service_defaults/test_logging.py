@@ -1,0 +1,54 @@
+"""What reaches the logs."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from libs.service_defaults._logging import configure_logging
+from libs.service_defaults._quiet import OncePerPause
+
+AWAY = "Unable connect to node with id %s: %s"
+
+
+@pytest.fixture
+def stderr(capfd: pytest.CaptureFixture[str]) -> Iterator[pytest.CaptureFixture[str]]:
+    """Standard error, with the logs of a service in it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    configure_logging(service="test", level="info", form="json")
+    yield capfd
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def test_a_broker_that_is_away_does_not_fill_the_logs(stderr: pytest.CaptureFixture[str]) -> None:
+    for number in range(50):
+        logging.getLogger("aiokafka").error(AWAY, 1, "refused")
+        logging.getLogger("aiokafka.consumer.fetcher").error("Failed fetch")
+        logging.getLogger("runtime").warning("turn %s", number)
+    lines = stderr.readouterr().err.splitlines()
+    assert [sum(text in line for line in lines) for text in ("Unable connect", "Failed fetch", "turn ")] == [1, 1, 50]
+
+
+def test_what_was_left_out_is_counted() -> None:
+    times = iter((0.0, 1.0, 9.0, 10.5, 11.0, 30.0, 60.0))
+    quiet = OncePerPause(10.0, lambda: next(times))
+
+    def passes() -> str | None:
+        record = logging.LogRecord("aiokafka", logging.ERROR, "", 0, AWAY, (1, "refused"), None)
+        return record.getMessage() if quiet.filter(record) else None
+
+    seen = [passes() for _ in range(7)]
+    first = "Unable connect to node with id 1: refused"
+    assert seen == [
+        first,
+        None,
+        None,
+        f"{first} (and 2 times more before)",
+        None,
+        f"{first} (and 1 times more before)",
+        first,
+    ]
