@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -173,7 +174,17 @@ async def ingestion_service(
         opened.push_async_callback(producer.stop)
         session = await opened.enter_async_context(aiohttp.ClientSession())
         client = IngestionClient(session, producer, IdentitySigner(key), f"http://127.0.0.1:{port}")
+        await _warm_up(client, workers)
         yield RunningService(client, processes)
+
+
+async def _warm_up(client: IngestionClient, workers: int) -> None:
+    """Models are loaded and parsing processes started when first needed; the reference has both before it begins."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{number}.html" for number in range(48 * workers)]
+        for path in paths:
+            path.write_text(f"<html><body><h1>{path.name}</h1><p>Warm up.</p></body></html>")
+        await client.ingest(await client.collect(await client.upload(paths)))
 
 
 async def _ready(port: int, name: str) -> None:

@@ -72,9 +72,11 @@ class LocalObjects:
 
     @asynccontextmanager
     async def _as_file(self, key: str) -> AsyncIterator[Path]:
-        if await self.size(key) is None:
+        path = self._path(key)
+        # A look at one entry of a directory costs less than the way to a thread and back.
+        if not path.is_file():
             raise ObjectMissing(key)
-        yield self._path(key)
+        yield path
 
     async def size(self, key: str) -> int | None:
         path = self._path(key)

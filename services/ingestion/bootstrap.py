@@ -1,6 +1,7 @@
 """Builds the ingestion service from its parts."""
 
 import os
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -53,6 +54,7 @@ from services.ingestion.use_cases.read_collections import CollectionReading
 from services.ingestion.use_cases.read_files import FileReading
 from services.ingestion.use_cases.read_knowledge_bases import KnowledgeBaseReading
 from services.ingestion.use_cases.search_knowledge_base import KnowledgeBaseSearch
+from services.ingestion.use_cases.tell_phases import Phases
 from services.ingestion.use_cases.upload_files import FileUpload, Limits
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -157,7 +159,9 @@ def _ingestion_work(service: Service, settings: IngestionSettings, store: Object
     )
     pool = parsing_pool(settings.parsing_processes, settings.parsing_timeout_seconds, settings.parsing_memory_bytes)
     loading = DocumentLoading(PostgresTexts(database), store, pool)
-    ingestion = ItemIngestion(items, runs, loading, DocumentIndexing(items, search.embedders, search.engines))
+    phases = Phases(items, time.monotonic)
+    indexing = DocumentIndexing(items, phases, search.embedders, search.engines)
+    ingestion = ItemIngestion(items, runs, phases, loading, indexing)
     advance = RunAdvance(runs, search.engines)
     agenda = PostgresAgenda(database)
     sender = BusWorkSender(service.producer, source=service.source)

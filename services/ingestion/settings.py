@@ -22,7 +22,7 @@ class IngestionSettings(ServiceSettings):
     index_grace_seconds: float = Field(60.0, ge=0)
 
     streams_port: int = Field(0, ge=0, le=65535)
-    streams_batch: int = Field(32, ge=1, le=200)
+    streams_batch: int = Field(6, ge=1, le=200)
     streams_batches: int = Field(2, ge=1, le=16)
     parse_ahead: bool = True
     parsing_processes: int = Field(2, ge=1, le=64)

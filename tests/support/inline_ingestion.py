@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from services.ingestion.use_cases.drop_indexes import drop_indexes
 from services.ingestion.use_cases.index_documents import DocumentIndexing
 from services.ingestion.use_cases.ingest_items import ItemIngestion
 from services.ingestion.use_cases.load_documents import DocumentLoading
+from services.ingestion.use_cases.tell_phases import Phases
 
 
 class PlainTextReader:
@@ -86,9 +88,9 @@ class InlineWorker:
         self.agenda = PostgresAgenda(database)
         self.graves = PostgresGraves(database, outbox)
         loading = DocumentLoading(PostgresTexts(database), store, self.reader)
-        self.ingestion = ItemIngestion(
-            self.items, self.runs, loading, DocumentIndexing(self.items, self.embedders, self.engines)
-        )
+        phases = Phases(self.items, time.monotonic)
+        indexing = DocumentIndexing(self.items, phases, self.embedders, self.engines)
+        self.ingestion = ItemIngestion(self.items, self.runs, phases, loading, indexing)
         self.advance = RunAdvance(self.runs, self.engines)
 
     async def step(self, limit: int = 500) -> int:

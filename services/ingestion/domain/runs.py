@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -32,19 +33,16 @@ class RunKey:
 WorkKey = ItemKey | RunKey
 
 
-def encode_work(key: WorkKey) -> bytes:
-    if isinstance(key, RunKey):
-        return orjson.dumps({"run_id": key.run_id})
-    return orjson.dumps({"index_id": key.index_id, "file_id": key.file_id})
+def encode_work(keys: Sequence[WorkKey]) -> bytes:
+    return orjson.dumps([[key.run_id] if isinstance(key, RunKey) else [key.index_id, key.file_id] for key in keys])
 
 
-def decode_work(value: bytes) -> WorkKey | None:
-    """None for what is no work of ours: nobody waits for it, since the items are in the database."""
+def decode_work(value: bytes) -> list[WorkKey]:
+    """Nothing for what is no work of ours: nobody waits for it, since the items are in the database."""
     try:
-        fields = orjson.loads(value)
-        return RunKey(fields["run_id"]) if "run_id" in fields else ItemKey(fields["index_id"], fields["file_id"])
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return None
+        return [RunKey(*ids) if len(ids) == 1 else ItemKey(*ids) for ids in orjson.loads(value)]
+    except (orjson.JSONDecodeError, TypeError):
+        return []
 
 
 @dataclass(frozen=True, slots=True)

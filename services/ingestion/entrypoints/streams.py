@@ -39,8 +39,8 @@ class IngestionStreams:
         batches: int,
         end: Callable[[], None] = end_process,
     ) -> None:
-        """Up to ``batches`` batches of up to ``batch`` items are worked at at once, so that parsing one goes on while
-        another is written."""
+        """Up to ``batches`` batches of up to ``batch`` messages are worked at at once, so that parsing one goes on
+        while another is written."""
         self._items = items
         self._run = run
         self._batch = batch
@@ -84,7 +84,7 @@ class IngestionStreams:
 
     async def _take(self, stream: StreamT[bytes]) -> None:
         async for values in stream.take(self._batch, within=_WITHIN_SECONDS):
-            keys = dict.fromkeys(key for key in map(decode_work, values) if key is not None)
+            keys = dict.fromkeys(key for value in values for key in decode_work(value))
             for run in [key for key in keys if isinstance(key, RunKey)]:
                 await self._spawn(self._run(run))
             if items := [key for key in keys if isinstance(key, ItemKey)]:

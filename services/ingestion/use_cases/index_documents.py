@@ -14,14 +14,16 @@ from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.knowledge_ports import Engines, WorkItems
 from services.ingestion.domain.runs import ItemKey, Token
 from services.ingestion.use_cases.load_documents import Loaded
+from services.ingestion.use_cases.tell_phases import Phases
 
 _EMBEDDED_AT_ONCE: Final = 512
 _WRITTEN_AT_ONCE: Final = 1000
 
 
 class DocumentIndexing:
-    def __init__(self, items: WorkItems, embedders: Embedders, engines: Engines) -> None:
+    def __init__(self, items: WorkItems, phases: Phases, embedders: Embedders, engines: Engines) -> None:
         self._items = items
+        self._phases = phases
         self._embedders = embedders
         self._engines = engines
 
@@ -30,11 +32,11 @@ class DocumentIndexing:
         first = loaded[0].item
         index_id, settings = first.key.index_id, first.settings
         chunks = {each.item.key: len(each.chunks) for each in loaded}
-        await self._items.advance(token, chunks, "embedding")
+        await self._phases.enter(token, chunks, "embedding")
         vectors = await self._embed(settings, loaded)
         if index_id not in await self._items.writable([index_id]):
             return
-        await self._items.advance(token, chunks, "indexing")
+        await self._phases.enter(token, chunks, "indexing")
         engine = self._engines[settings.engine]
         passages = iter(_passages(loaded, vectors))
         try:

@@ -20,6 +20,7 @@ from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
 from services.ingestion.use_cases.index_documents import DocumentIndexing
 from services.ingestion.use_cases.load_documents import DocumentLoading, Loaded, NotLoaded
+from services.ingestion.use_cases.tell_phases import Phases
 
 _log = structlog.get_logger(__name__)
 _CHUNKS_AT_ONCE: Final = 1000
@@ -31,8 +32,11 @@ _OUTAGES = (EmbeddingUnavailable, EngineUnavailable, StoreUnavailable, ServiceUn
 
 
 class ItemIngestion:
-    def __init__(self, items: WorkItems, runs: Runs, loading: DocumentLoading, indexing: DocumentIndexing) -> None:
+    def __init__(
+        self, items: WorkItems, runs: Runs, phases: Phases, loading: DocumentLoading, indexing: DocumentIndexing
+    ) -> None:
         self._items = items
+        self._phases = phases
         self._runs = runs
         self._loading = loading
         self._indexing = indexing
@@ -69,7 +73,7 @@ class ItemIngestion:
             _log.info("ingestion.items_done", run_id=run.id, knowledge_base_id=run.knowledge_base_id)
 
     async def _ingest(self, token: Token, items: Sequence[ClaimedItem]) -> None:
-        await self._items.advance(token, {item.key: 0 for item in items}, "parsing")
+        await self._phases.enter(token, {item.key: 0 for item in items}, "parsing")
         ready: list[Loaded] = []
         async with aclosing(self._loading.load(items)) as loading:
             async for each in loading:
