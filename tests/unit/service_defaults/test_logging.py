@@ -1,5 +1,6 @@
 """What reaches the logs."""
 
+import io
 import logging
 from collections.abc import Iterator
 
@@ -13,23 +14,27 @@ AWAY = "Unable connect to node with id %s: %s"
 
 
 @pytest.fixture
-def stderr(capfd: pytest.CaptureFixture[str]) -> Iterator[pytest.CaptureFixture[str]]:
-    """Standard error, with the logs of a service in it."""
+def written() -> Iterator[io.StringIO]:
+    """What a service writes to its logs."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     configure_logging(service="test", level="info", form="json")
-    yield capfd
+    stream = io.StringIO()
+    for handler in root.handlers:
+        assert isinstance(handler, logging.StreamHandler)
+        handler.setStream(stream)
+    yield stream
     root.handlers[:] = handlers
     root.setLevel(level)
     structlog.reset_defaults()
 
 
-def test_a_broker_that_is_away_does_not_fill_the_logs(stderr: pytest.CaptureFixture[str]) -> None:
+def test_a_broker_that_is_away_does_not_fill_the_logs(written: io.StringIO) -> None:
     for number in range(50):
         logging.getLogger("aiokafka").error(AWAY, 1, "refused")
         logging.getLogger("aiokafka.consumer.fetcher").error("Failed fetch")
         logging.getLogger("runtime").warning("turn %s", number)
-    lines = stderr.readouterr().err.splitlines()
+    lines = written.getvalue().splitlines()
     assert [sum(text in line for line in lines) for text in ("Unable connect", "Failed fetch", "turn ")] == [1, 1, 50]
 
 
