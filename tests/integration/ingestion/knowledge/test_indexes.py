@@ -1,0 +1,124 @@
+"""What is deleted or changed while it is ingested leaves nothing behind, and only complete indexes are searched."""
+
+from libs.contracts.commands.ingestion import DeleteFile, DeleteKnowledgeBase, UpdateKnowledgeBase
+from tests.integration.ingestion.conftest import Ingestion
+from tests.support.ingestion_workers import KnowledgeBases, documents, until
+from tests.support.inline_ingestion import InlineWorker
+
+
+async def test_a_file_deleted_while_it_is_written_leaves_nothing(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    kept, deleted = await bases.upload(documents(2))
+    knowledge_base_id = await bases.create([kept, deleted])
+    await worker.step()
+    write = worker.engines["pgvector"].write
+
+    async def delete_meanwhile(index_id: str, passages: object) -> None:
+        await ingestion.carry_out(DeleteFile(file_id=deleted))
+        worker.engines["pgvector"].write = write  # type: ignore[method-assign]
+        await write(index_id, passages)  # type: ignore[arg-type]
+
+    worker.engines["pgvector"].write = delete_meanwhile  # type: ignore[method-assign]
+    await worker.drain()
+    await worker.reconcile()
+    await worker.drain()
+
+    after = await bases.get(knowledge_base_id)
+    index_id = await bases.index_id(knowledge_base_id)
+    assert index_id is not None
+    assert (after["status"], [each["id"] for each in after["datasources"]]) == ("completed", [kept])
+    assert await bases.engine.chunk_ids(index_id, deleted) == []
+    assert await bases.engine.chunk_ids(index_id, kept) != []
+    assert await ingestion.rows("SELECT file_id FROM ingestion_items WHERE file_id = %s", deleted) == []
+
+
+async def test_a_knowledge_base_deleted_while_it_is_written_leaves_nothing(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(2)))
+    await worker.step()
+    write = worker.engines["pgvector"].write
+
+    async def delete_meanwhile(index_id: str, passages: object) -> None:
+        await ingestion.deliver(DeleteKnowledgeBase(knowledge_base_id=knowledge_base_id))
+        await until(lambda: bases.is_missing(index_id), "the index is dropped")
+        await write(index_id, passages)  # type: ignore[arg-type]
+
+    worker.engines["pgvector"].write = delete_meanwhile  # type: ignore[method-assign]
+    await worker.drain()
+
+    assert (await ingestion.get(f"/internal/knowledge-bases/{knowledge_base_id}")).status_code == 404
+    assert await ingestion.rows("SELECT id FROM search.indexes") == []
+    assert await ingestion.rows("SELECT file_id FROM ingestion_items") == []
+    assert (await ingestion.events())[-1] == "knowledge_base.deleted"
+
+
+async def test_other_settings_build_a_fresh_index_that_is_switched_to_when_it_is_complete(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    files = await bases.upload(documents(2))
+    knowledge_base_id = await bases.create(files)
+    await worker.drain()
+    old = await bases.index_id(knowledge_base_id)
+    changes = {"chunking_strategy": {"strategy": "fixed_size", "chunk_size": 50, "chunk_overlap": 0}}
+    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await bases.ingest(knowledge_base_id)
+    await worker.step()
+    during = await bases.index_id(knowledge_base_id)
+    embedded = len(worker.embedders.embedded)
+
+    await worker.drain()
+
+    new = await bases.index_id(knowledge_base_id)
+    assert old is not None
+    assert new is not None
+    assert during == old != new
+    assert len(worker.embedders.embedded) > embedded
+    await until(lambda: bases.is_missing(old), "the old index is dropped")
+
+
+async def test_a_file_deleted_while_a_new_index_is_built_leaves_both(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    kept, deleted = await bases.upload(documents(2))
+    knowledge_base_id = await bases.create([kept, deleted])
+    await worker.drain()
+    old = await bases.index_id(knowledge_base_id)
+    changes = {"embedding_config": {"dimensions": 64}}
+    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await bases.ingest(knowledge_base_id)
+    await worker.step()
+    assert old is not None
+
+    await ingestion.carry_out(DeleteFile(file_id=deleted))
+    await worker.step()
+
+    assert await bases.engine.chunk_ids(old, deleted) == []
+    await worker.drain()
+    new = await bases.index_id(knowledge_base_id)
+    assert new is not None
+    assert await bases.engine.chunk_ids(new, deleted) == []
+    assert await bases.engine.chunk_ids(new, kept) != []
+
+
+async def test_a_worse_index_is_not_switched_to(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(2)))
+    await worker.drain()
+    old = await bases.index_id(knowledge_base_id)
+    changes = {"chunking_strategy": {"strategy": "sentence", "chunk_size": 50, "chunk_overlap": 0}}
+    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await bases.ingest(knowledge_base_id)
+    await worker.step()
+    await ingestion.rows("UPDATE ingestion_items SET attempts = 9 WHERE state = 'pending'")
+
+    await worker.drain()
+
+    assert (await bases.get(knowledge_base_id))["status"] == "failed"
+    assert await bases.index_id(knowledge_base_id) == old
+    await bases.ingest(knowledge_base_id)
+    await worker.drain()
+    assert (await bases.get(knowledge_base_id))["status"] == "completed"
+    assert await bases.index_id(knowledge_base_id) != old

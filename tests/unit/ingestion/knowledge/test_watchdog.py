@@ -1,0 +1,52 @@
+"""When a worker ends itself."""
+
+import asyncio
+import time
+
+from services.ingestion.entrypoints.watchdog import Watchdog
+
+
+async def test_work_that_stands_still_ends_the_process() -> None:
+    ended = asyncio.Event()
+
+    async def stuck(_: float) -> bool:
+        return True
+
+    watching = asyncio.create_task(Watchdog(stuck, limit_seconds=0.05, look_seconds=0.02, end=ended.set).run())
+    await asyncio.wait_for(ended.wait(), 20)
+    watching.cancel()
+
+
+async def test_work_that_moves_does_not() -> None:
+    ended: list[bool] = []
+    looks = 0
+
+    async def moving(_: float) -> bool:
+        nonlocal looks
+        looks += 1
+        return False
+
+    watchdog = Watchdog(moving, limit_seconds=0.05, look_seconds=0.01, end=lambda: ended.append(True))
+    watching = asyncio.create_task(watchdog.run())
+    while looks < 3:
+        await asyncio.sleep(0.01)
+    watching.cancel()
+
+    assert ended == []
+
+
+async def test_a_hanging_loop_ends_the_process() -> None:
+    ended: list[bool] = []
+
+    async def moving(_: float) -> bool:
+        return False
+
+    watchdog = Watchdog(moving, limit_seconds=0.1, look_seconds=0.02, end=lambda: ended.append(True))
+    watching = asyncio.create_task(watchdog.run())
+    await asyncio.sleep(0.05)
+    deadline = time.monotonic() + 20
+    while not ended and time.monotonic() < deadline:
+        time.sleep(0.01)  # noqa: ASYNC251 - the loop is to hang
+    watching.cancel()
+
+    assert ended
