@@ -122,11 +122,6 @@ class Outbox:
                 await self._publisher.republish(earlier)
         await self._publisher.republish(event)
 
-    async def waiting(self) -> tuple[int, float]:
-        """How many events wait to be published, and the age of the oldest in seconds."""
-        async with self._database.connection() as connection:
-            return await table.waiting(connection)
-
 
 async def _answered(insertion: table.Insertion) -> Appended:
     return Appended(await insertion.earlier(), await insertion.events())

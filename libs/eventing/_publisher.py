@@ -10,12 +10,10 @@ from typing import Final
 import structlog
 
 from libs.contracts.envelope import Envelope
-from libs.contracts.errors import ErrorInfo, ErrorKind
-from libs.contracts.messages import CommandRejected, command_models
 from libs.eventing import _outbox_table as table
 from libs.eventing._bus import BusUnavailable, MessageRefused, Producer
-from libs.eventing._origin import EventDraft, Origin, is_terminal
 from libs.eventing._outbox_table import RecordedEvent
+from libs.eventing._replacements import failure_of
 from libs.persistence import Connection, Database, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
@@ -39,6 +37,9 @@ class Publisher:
 
     Directly after the commit while all goes well. A subject whose event could not be sent is *held*: all that
     follows of it is left to the sweeper, which goes by row order, until nothing of it waits any more.
+
+    ``parked`` counts the events refused for good since the start; ``waiting`` those not sent yet when the sweeper
+    last looked, the ``oldest`` of them since so many seconds.
     """
 
     def __init__(self, database: Database, producer: Producer, *, source: str) -> None:
@@ -52,6 +53,8 @@ class Publisher:
         self._held: dict[str, int] = {}
         self._forgot_at = -_FORGET_SECONDS
         self.parked = 0
+        self.waiting = 0
+        self.oldest = 0.0
 
     def publish(self, events: Iterable[RecordedEvent]) -> None:
         """Queue events whose transaction has been committed."""
@@ -165,6 +168,7 @@ class Publisher:
             try:
                 async with self._database.connection() as connection:
                     await self._sweep_while_leader(connection)
+                    await self.measure(connection)
             except Exception as problem:
                 if not (is_outage(problem) or isinstance(problem, BusUnavailable)):
                     _log.exception("outbox.sweep_failed")
@@ -180,6 +184,10 @@ class Publisher:
         finally:
             if leader:
                 await connection.execute("SELECT pg_advisory_unlock(%s)", (_SWEEP_LOCK,))
+
+    async def measure(self, connection: Connection) -> None:
+        """Look how much waits, and for how long: an outbox that grows old is an alarm."""
+        self.waiting, self.oldest = await table.waiting(connection)
 
     async def sweep(self, connection: Connection) -> int:
         """Publish one batch of what waits, in row order; how many rows were published.
@@ -239,7 +247,7 @@ class Publisher:
             return
         async with connection.transaction():
             await table.park(connection, event.id)
-            replacement = _failure_of(event, reason)
+            replacement = failure_of(event, reason)
             if replacement is not None:
                 await table.insert(connection, [replacement], writer=self._source)
         self.parked += 1
@@ -276,20 +284,3 @@ def _problem_of(acknowledged: "asyncio.Future[None]") -> Exception | None:
         return BusUnavailable("the broker did not confirm in time")
     problem = acknowledged.exception()
     return problem if isinstance(problem, Exception) else None
-
-
-def _failure_of(event: RecordedEvent, reason: str) -> EventDraft | None:
-    """What takes the place of an event that can never be sent: its command's failure, when it was an outcome."""
-    if event.causation_id is None or not is_terminal(event.type):
-        return None
-    command = next(model for model in command_models().values() if event.type in model.outcome_types())
-    info = ErrorInfo(type=ErrorKind.INTERNAL, message=f"the outcome could not be published: {reason}")
-    origin = Origin(event.company_id, event.correlation_id, event.causation_id, event.traceparent)
-    return EventDraft(
-        CommandRejected(error=info),
-        subject=event.subject,
-        origin=origin,
-        type=command.rejected_type(),
-        topic=event.topic,
-        sequence=event.sequence,
-    )

@@ -82,6 +82,8 @@ async def test_what_needs_a_look_is_among_the_metrics(installation: Installation
             await asyncio.sleep(0.1)
     assert 'aes_outbox_parked_events{service="notes"} 0.0' in metrics
     assert 'aes_outbox_held_subjects{service="notes"} 0.0' in metrics
+    assert 'aes_outbox_waiting_events{service="notes"} ' in metrics
+    assert 'aes_outbox_oldest_seconds{service="notes"} ' in metrics
     service.stop()
     await running
 
