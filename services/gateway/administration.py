@@ -16,6 +16,7 @@ from libs.persistence import Database
 from services.gateway.adapters.postgres_accounts import PostgresAccounts
 from services.gateway.adapters.postgres_keys import PostgresKeys
 from services.gateway.domain.accounts import ALL_SCOPES, DEFAULT_RATE_LIMIT, ApiKey, Company, User
+from services.gateway.domain.ports import AccountStore
 from services.gateway.domain.secrets import digest_of, has_form
 from services.gateway.use_cases.manage_keys import IssuedKey, KeyManager, KeyRequest
 
@@ -29,7 +30,7 @@ class Administration:
     def __init__(self, database: Database) -> None:
         # Events only have to reach the outbox: the gateway's sweeper publishes them.
         outbox = Outbox(database, Publisher(database, MemoryBus().producer(), source="/aes/gateway"))
-        self._accounts = PostgresAccounts(database)
+        self._accounts: AccountStore = PostgresAccounts(database)
         self._store = PostgresKeys(database, outbox)
         self._manager = KeyManager(self._store, now=_now, forget=_nothing_cached)
 

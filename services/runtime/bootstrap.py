@@ -28,7 +28,7 @@ from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.domain.agent_ports import AgentLoop
 from services.runtime.domain.intake import Backlog, IntakePolicy
 from services.runtime.domain.models import ModelCatalogue
-from services.runtime.domain.ports import DeltaSink, StoreUnavailable
+from services.runtime.domain.ports import DeltaSink, StoreUnavailable, TurnSteps
 from services.runtime.entrypoints.commands import RuntimeCommands
 from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.sessions import sessions_router
@@ -89,11 +89,12 @@ def build_worker(
     transactions = HotTransactions(outbox)
     deadline = settings.turn_deadline_seconds
     conversations = PostgresConversations(database)
+    steps: TurnSteps = PostgresSteps(transactions)
     execute = ExecuteTurn(
         agent,
         ConversationCache(conversations, capacity=settings.history_cache_characters),
         conversations,
-        GroupCommit(PostgresSteps(transactions).record_steps),
+        GroupCommit(steps.record_steps),
         deltas,
     )
     metrics = PrometheusMetrics()
