@@ -1,5 +1,6 @@
 """Ingestions from the command to the index, by workers that are killed, joined and interfered with."""
 
+from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses, documents, until
 
 
@@ -57,3 +58,31 @@ async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_
     await bases.ended(undisturbed)
     assert await bases.chunk_ids(knowledge_base_id) == await bases.chunk_ids(undisturbed)
     assert len(set(await bases.chunk_ids(undisturbed))) == len(await bases.chunk_ids(undisturbed))
+
+
+async def test_connections_lost_in_the_middle_leave_the_index_of_an_undisturbed_ingestion(
+    ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
+) -> None:
+    files = await bases.upload(documents(60))
+    undisturbed, knowledge_base_id = await bases.create(files), await bases.create(files)
+    worker = workers.start(AES_INGESTION_STREAMS_BATCH="2", AES_INGESTION_STREAMS_BATCHES="1")
+
+    async def cut() -> bool:
+        cut = await ingestion.rows(
+            """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+               WHERE datname = current_database() AND application_name = 'aes-ingestion' AND state = 'active'"""
+        )
+        counted = await ingestion.rows("SELECT count(*) AS done FROM ingestion_items WHERE state = 'ingested'")
+        lost.append(len(cut))
+        return sum(lost) >= 5 or bool(counted[0]["done"] == 120)
+
+    lost: list[int] = []
+    await until(cut, "connections are lost while there is work")
+
+    assert (await bases.ended(knowledge_base_id))["datasource_count"] == 60
+    assert (await bases.ended(undisturbed))["datasource_count"] == 60
+    assert sum(lost) > 0
+    assert worker.poll() is None
+    chunks = await bases.chunk_ids(knowledge_base_id)
+    assert chunks == await bases.chunk_ids(undisturbed)
+    assert len(chunks) == len(set(chunks)) >= 60
