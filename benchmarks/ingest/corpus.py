@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-CHUNK_CHARACTERS = 2000
-"""Both sides cut into passages of about this length."""
+from libs.contracts.api.knowledge import ChunkingStrategy
+
+CHUNKING = ChunkingStrategy(chunk_size=2000, chunk_overlap=0, split_by="character")
+"""Both sides cut like this."""
 _EXTENSIONS = frozenset({".md", ".html", ".txt", ".csv", ".json", ".pdf", ".docx", ".xlsx"})
 _LARGEST = 50 * 1024 * 1024
 

@@ -1,5 +1,7 @@
 """What one would write by hand: one process that reads, cuts, embeds and stores a folder, and forgets how far it was.
 
+It cuts and embeds with the service's own functions, so that both sides have the same passages and vectors.
+
 `python -m benchmarks.ingest.reference FOLDER`, with the database's URL in REFERENCE_DATABASE_URL. Prints what it did
 as JSON.
 """
@@ -20,10 +22,11 @@ import numpy.typing as npt
 import psycopg
 from kreuzberg import extract_file_sync
 from pgvector.psycopg import register_vector
-from semantic_text_splitter import TextSplitter
 
-from benchmarks.ingest.corpus import CHUNK_CHARACTERS, corpus_files
+from benchmarks.ingest.corpus import CHUNKING, corpus_files
+from services.ingestion.adapters.chunking.cut import cut
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
+from services.ingestion.domain.documents import ParsedDocument
 
 _AT_ONCE = 512
 _TABLES = """
@@ -47,7 +50,6 @@ class Reference:
     def __init__(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
         self._connection = connection
         self._embedder = StaticEmbedder()
-        self._splitter = TextSplitter(CHUNK_CHARACTERS)
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.chunks = self.files = self.failed = 0
 
@@ -70,7 +72,7 @@ class Reference:
             return []
         self.files += 1
         with self._timed("chunking"):
-            return [(str(path), position, chunk) for position, chunk in enumerate(self._splitter.chunks(text))]
+            return [(str(path), chunk.index, chunk.text) for chunk in cut(ParsedDocument(text), CHUNKING, str(path))]
 
     def _store(self, rows: list[Row]) -> None:
         if not rows:

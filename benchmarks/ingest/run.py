@@ -150,9 +150,11 @@ async def _service(bench: _Bench, files: Sequence[Path], label: Label) -> Measur
 
 
 async def _chunks(database_url: str) -> int:
+    """Of the last ingestion; the one before it was for warming up."""
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
         found = await connection.execute(
-            "SELECT coalesce(sum(chunks), 0) FROM ingestion_items WHERE state = 'ingested'"
+            """SELECT coalesce(sum(chunks), 0) FROM ingestion_items
+               WHERE state = 'ingested' AND run_id = (SELECT id FROM ingestion_runs ORDER BY created_at DESC LIMIT 1)"""
         )
         row = await found.fetchone()
     return int(row[0]) if row else 0

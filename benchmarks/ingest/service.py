@@ -17,7 +17,7 @@ import aiohttp
 import psutil
 
 from benchmarks.children import Children
-from benchmarks.ingest.corpus import CHUNK_CHARACTERS
+from benchmarks.ingest.corpus import CHUNKING
 from deploy.local.ports import choose_free
 from deploy.local.probes import answers_ok
 from libs.contracts.commands.ingestion import (
@@ -81,7 +81,7 @@ class IngestionClient:
     async def ingest(self, collection_id: str) -> Ingested:
         """Make a knowledge base and wait until its ingestion has ended."""
         knowledge_base_id = new_id()
-        chunking = {"chunk_size": CHUNK_CHARACTERS, "chunk_overlap": 0, "split_by": "character"}
+        chunking = CHUNKING.model_dump()
         settings = {"name": "Bench", "collection_ids": [collection_id], "chunking_strategy": chunking}
         began = time.perf_counter()
         await self._send(CreateKnowledgeBase(knowledge_base_id=knowledge_base_id, settings=settings))
