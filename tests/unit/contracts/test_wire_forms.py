@@ -85,7 +85,10 @@ def test_an_envelope_without_a_required_attribute_is_malformed(name: str) -> Non
         envelope_from([(header, value) for header, value in ENVELOPE.headers() if header != name])
 
 
-@pytest.mark.parametrize(("name", "value"), [("ce_sequence", b"seven"), ("ce_subject", b"\xff")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ce_sequence", b"seven"), ("ce_subject", b"\xff"), ("ce_id", b"a\0b"), ("ce_causationid", b"\0")],
+)
 def test_an_unreadable_attribute_is_malformed(name: str, value: bytes) -> None:
     with pytest.raises(MalformedEnvelope, match="unreadable"):
         envelope_from([*ENVELOPE.headers(), (name, value)])
