@@ -56,7 +56,7 @@ def test_every_setting_is_documented_with_its_default(documented: str, variable:
     default = field.get_default()
     if default is PydanticUndefined:
         expected = "required"
-    elif default == "":
+    elif str(default) == "":
         expected = "empty"
     else:
         expected = str(default).lower() if isinstance(default, bool) else str(default)
