@@ -55,7 +55,9 @@ class FakeIdempotency:
             raise KeyReused(dispatch.command_id, body_hash)
         return replace(dispatch, repeated=True)
 
-    async def renew(self, request: IdempotentRequest, *, refused: str, command_id: str) -> Dispatch:
+    async def renew(
+        self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
+    ) -> Dispatch:
         place = (request.company_id, request.principal_id, request.method, request.path, request.key)
         body_hash, dispatch = self.recorded[place]
         if dispatch.command_id != refused:

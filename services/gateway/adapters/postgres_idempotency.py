@@ -37,13 +37,15 @@ class PostgresIdempotency:
         async with self._database.connection() as connection:
             return await record(connection, request, command_id=command_id, correlation_id=correlation_id)
 
-    async def renew(self, request: IdempotentRequest, *, refused: str, command_id: str) -> Dispatch:
+    async def renew(
+        self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
+    ) -> Dispatch:
         values = {**_place(request), "refused": refused, "command_id": command_id}
         async with self._database.connection() as connection:
             row = await (await connection.execute(_RENEW, values)).fetchone()
             if row is not None:
                 return Dispatch(command_id=str(row[0]), correlation_id=row[1])
-            return await record(connection, request, command_id=command_id, correlation_id=command_id)
+            return await record(connection, request, command_id=command_id, correlation_id=correlation_id)
 
     async def forget_old(self, days: int) -> int:
         """Drop keys older than that; returns how many."""

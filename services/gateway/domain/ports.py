@@ -70,8 +70,13 @@ class IdempotencyStore(Protocol):
         Raises ``KeyReused`` when that one had another body.
         """
 
-    async def renew(self, request: IdempotentRequest, *, refused: str, command_id: str) -> Dispatch:
-        """Give a recorded request this command id instead of the refused one, unless another repeat was faster."""
+    async def renew(
+        self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
+    ) -> Dispatch:
+        """Give a recorded request this command id instead of the refused one, unless another repeat was faster.
+
+        ``correlation_id`` is the recorded one, for a record that was dropped for its age meanwhile.
+        """
 
 
 class OwnerReply(Protocol):

@@ -98,7 +98,12 @@ class CarryOut:
                     yield Handover(dispatch.command_id, replies, state.known)
                     return
             # Its caller was told to try again: nothing was done, and a refused command stays refused.
-            dispatch = await self._idempotency.renew(write.request, refused=dispatch.command_id, command_id=new_id())
+            dispatch = await self._idempotency.renew(
+                write.request,
+                refused=dispatch.command_id,
+                command_id=new_id(),
+                correlation_id=write.correlation_id,
+            )
 
     async def _send(self, write: Write, dispatch: Dispatch, command: Command, subject: str | None) -> None:
         await self._bus.send(

@@ -38,9 +38,18 @@ async def test_of_many_repeats_of_a_refused_request_one_renews_it(store: Postgre
     first = await store.record(REQUEST, command_id=new_id(), correlation_id="label")
 
     async def renew() -> Dispatch:
-        return await store.renew(REQUEST, refused=first.command_id, command_id=new_id())
+        return await store.renew(REQUEST, refused=first.command_id, command_id=new_id(), correlation_id="label")
 
     renewed = await asyncio.gather(*(renew() for _ in range(20)))
     assert len({dispatch.command_id for dispatch in renewed} | {first.command_id}) == 2
     assert {dispatch.correlation_id for dispatch in renewed} == {"label"}
     assert [dispatch.repeated for dispatch in renewed].count(False) == 1
+
+
+async def test_a_record_dropped_before_its_renewal_keeps_the_label_it_was_told_under(
+    store: PostgresIdempotency,
+) -> None:
+    command_id = new_id()
+    renewed = await store.renew(REQUEST, refused=new_id(), command_id=command_id, correlation_id="label")
+
+    assert (renewed.command_id, renewed.correlation_id, renewed.repeated) == (command_id, "label", False)
