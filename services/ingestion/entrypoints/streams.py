@@ -24,7 +24,7 @@ from services.ingestion.entrypoints.watchdog import end_process
 
 _log = structlog.get_logger(__name__)
 _WITHIN_SECONDS: Final = 0.05
-_STOP_SECONDS: Final = 5.0
+_STOP_SECONDS: Final = 3.0
 
 
 class IngestionStreams:

@@ -8,7 +8,7 @@ import structlog
 
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage
-from services.ingestion.domain.engines import EngineUnavailable
+from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from services.ingestion.domain.knowledge_ports import Engines, Runs
 from services.ingestion.domain.runs import ClaimedRun, RunKey, Token
 
@@ -42,10 +42,11 @@ class RunAdvance:
             else:
                 await self._finish(run)
         except Exception as problem:
-            if not isinstance(problem, EngineUnavailable) and not is_outage(problem):
-                _log.exception("ingestion.run_failed", run_id=run.run.id, state=run.state)
+            # The index of a run that was superseded or deleted meanwhile is gone.
+            if isinstance(problem, EngineUnavailable | IndexMissing) or is_outage(problem):
+                _log.warning("ingestion.run_put_off", run_id=run.run.id, problem=repr(problem))
             else:
-                _log.warning("ingestion.outage", run_id=run.run.id, problem=str(problem))
+                _log.exception("ingestion.run_failed", run_id=run.run.id, state=run.state)
             await self._runs.hand_back(run, seconds=_AGAIN_SECONDS)
 
     async def _plan(self, run: ClaimedRun) -> None:
