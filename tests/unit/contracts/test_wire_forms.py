@@ -4,6 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+import libs.contracts.commands
+import libs.contracts.events  # noqa: F401 - the registers hold what has been imported
 from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
 from libs.contracts.errors import (
     Conflict,
