@@ -24,7 +24,8 @@ TARGET_INDEX: Final = """
     (SELECT i.id FROM knowledge_base_indexes i WHERE i.knowledge_base_id = k.id AND i.state IN ('building', 'live')
      ORDER BY i.state LIMIT 1)
 """
-# Files of the knowledge base, and those that are in its index still.
+# Files of the knowledge base, and those that are in its index still. OFFSET keeps PostgreSQL, which knows little of
+# young tables, from comparing all with all.
 SOURCES: Final = f"""
     WITH target AS MATERIALIZED (
         SELECT k.id, k.company_id, k.collection_ids, k.file_ids, {TARGET_INDEX} AS index_id
@@ -36,9 +37,12 @@ SOURCES: Final = f"""
     )
     SELECT f.id, f.name, f.status, coalesce(d.state, 'pending') AS state, coalesce(d.phase, '') AS phase,
            coalesce(d.chunks, 0) AS chunks, d.error
-    FROM target JOIN wanted ON true
-    JOIN files f ON f.id = wanted.id AND f.deleted_at IS NULL AND f.company_id = target.company_id
-    LEFT JOIN ingestion_items d ON d.index_id = target.index_id AND d.file_id = f.id
+    FROM target CROSS JOIN wanted CROSS JOIN LATERAL (
+        SELECT id, name, status FROM files
+        WHERE id = wanted.id AND deleted_at IS NULL AND company_id = target.company_id OFFSET 0) f
+    LEFT JOIN LATERAL (
+        SELECT state, phase, chunks, error FROM ingestion_items
+        WHERE index_id = target.index_id AND file_id = f.id OFFSET 0) d ON true
     WHERE d.state IS DISTINCT FROM 'removing'
     ORDER BY f.id
 """

@@ -40,6 +40,7 @@ _ITEMS: Final = """
         attempts = CASE WHEN d.state = 'running' THEN d.attempts ELSE 0 END, error = NULL, failing_since = NULL
     WHERE d.state <> 'ingested'
 """
+# OFFSET keeps PostgreSQL, which knows little of young tables, from comparing all with all.
 _TAKEN_OUT: Final = """
     UPDATE ingestion_items d
     SET state = 'removing', phase = '', run_id = %(run)s, attempts = 0, sent_at = NULL, retry_at = NULL, error = NULL,
@@ -47,7 +48,8 @@ _TAKEN_OUT: Final = """
     WHERE d.index_id = %(index)s AND d.state <> 'removing' AND NOT EXISTS (
         SELECT FROM files f WHERE f.id = d.file_id AND f.deleted_at IS NULL AND (
             f.id = ANY (%(files)s) OR EXISTS (
-                SELECT FROM collection_files cf WHERE cf.file_id = f.id AND cf.collection_id = ANY (%(collections)s))))
+                SELECT FROM collection_files cf WHERE cf.file_id = f.id AND cf.collection_id = ANY (%(collections)s)))
+        OFFSET 0)
 """
 _UNFINISHED: Final = """
     SELECT EXISTS (SELECT FROM ingestion_items WHERE index_id = %s AND state IN ('pending', 'running', 'removing'))
