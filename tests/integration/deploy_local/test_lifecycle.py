@@ -63,9 +63,12 @@ class Installation:
         assert supervisor is not None
         return supervisor.pid
 
+    def pids(self) -> set[int]:
+        """Of every process of every part; a part of one process names just that."""
+        return {process["pid"] for part in self.services().values() for process in part.get("processes", [part])}
+
     def kill_everything(self) -> None:
-        pids = [self.supervisor(), *(service["pid"] for service in self.services().values())]
-        for pid in pids:
+        for pid in (self.supervisor(), *self.pids()):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -140,11 +143,11 @@ def test_the_key_and_the_data_survive_a_kill_of_everything(running: Installation
 
 
 def test_up_takes_over_what_a_killed_supervisor_left(running: Installation) -> None:
-    orphans = {service["pid"] for service in running.services().values()}
+    orphans = running.pids()
     os.kill(running.supervisor(), signal.SIGKILL)
     until(lambda: running.result("status")["state"] == "unsupervised")
     running.result("up")
-    assert not orphans & {service["pid"] for service in running.services().values()}
+    assert not orphans & running.pids()
     assert not [pid for pid in orphans if psutil.pid_exists(pid)]
 
 
