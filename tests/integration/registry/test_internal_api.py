@@ -96,8 +96,8 @@ async def test_a_configuration_is_normalized_as_it_is_stored(registry: Registry)
         ({"agent_id": None}, 422, ["agent_key"]),
         ({"agent_id": "a", "name": "b"}, 422, ["name"]),
         ({"name": "b"}, 422, ["agent_type"]),
-        ({}, 422, None),
-        ([], 422, None),
+        ({}, 422, []),
+        ([], 422, []),
     ],
 )
 async def test_what_cannot_be_normalized(registry: Registry, body: Any, status: int, loc: list[str] | None) -> None:
