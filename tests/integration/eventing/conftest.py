@@ -1,13 +1,13 @@
 """A sample owner and a caller of it, on the real broker and the real database."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
 from pydantic import SecretStr
 
+from deploy.local.ports import choose_free
 from libs.contracts.identity import Identity
 from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader, create_topics
 from libs.persistence import Database
@@ -16,12 +16,6 @@ from tests.support import sample_owner
 
 SIGNING_KEY = "k" * 40
 ALICE = Identity(company_id="company-1", user_id="alice", key_id="key-1", scopes=frozenset({"runtime:execute"}))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -49,7 +43,7 @@ class Installation:
 @pytest.fixture
 async def installation(kafka: str, topic_prefix: str, database_url: str) -> Installation:
     await create_topics(kafka, topic_prefix, topics=sample_owner.TOPICS)
-    return Installation(kafka, topic_prefix, database_url, free_port())
+    return Installation(kafka, topic_prefix, database_url, choose_free())
 
 
 @pytest.fixture

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from deploy.local.ports import choose_free
 from libs.contracts.errors import ServiceUnavailable
 from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader, create_topics
 from libs.service_defaults import OwnerClient, Service
-from tests.integration.eventing.conftest import SIGNING_KEY, Installation, free_port, until_ready
+from tests.integration.eventing.conftest import SIGNING_KEY, Installation, until_ready
 from tests.integration.eventing.test_sample_owner import take_note
 from tests.support import sample_owner
 from tests.support.bus_members import Member, eventually
@@ -34,7 +35,7 @@ async def proxy(broker: PrivateKafka) -> AsyncIterator[TcpProxy]:
 @pytest.fixture
 async def installation(broker: PrivateKafka, proxy: TcpProxy, topic_prefix: str, database_url: str) -> Installation:
     await create_topics(broker.bootstrap_servers, topic_prefix, topics=sample_owner.TOPICS)
-    return Installation(broker.bootstrap_servers, topic_prefix, database_url, free_port())
+    return Installation(broker.bootstrap_servers, topic_prefix, database_url, choose_free())
 
 
 async def refused(sender: CommandSender) -> None:

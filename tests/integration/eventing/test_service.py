@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from deploy.local.ports import choose_free
 from libs.eventing import CommandContext, CommandSender, Transaction
 from libs.service_defaults import Service
 from tests.integration.eventing.conftest import SIGNING_KEY, Installation, until_ready
@@ -89,7 +90,7 @@ async def test_what_needs_a_look_is_among_the_metrics(installation: Installation
 
 
 async def test_the_start_waits_for_the_database(installation: Installation) -> None:
-    port = installation.port + 1
+    port = choose_free()
     target = int(conninfo_to_dict(installation.database_url)["port"] or 5432)
     behind = make_conninfo(installation.database_url, host="127.0.0.1", port=port)
     service = Installation(installation.kafka, installation.prefix, behind, installation.port).owner()
