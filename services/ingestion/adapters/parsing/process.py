@@ -138,6 +138,9 @@ class ParsingProcess:
                 return
 
     def _last_words(self) -> str:
+        # Whoever kills the process closes its errors, perhaps while its job is still being given up.
+        if self._errors.closed:
+            return ""
         self._errors.seek(max(self._errors.seek(0, os.SEEK_END) - 2000, 0))
         return self._errors.read().decode(errors="replace")
 
