@@ -10,6 +10,7 @@ from libs.contracts.events.ingestion import (
     CollectionUpdated,
     FileDeleted,
     FilesChanged,
+    FileUploaded,
     IngestionQueued,
     KnowledgeBaseCreated,
     KnowledgeBaseDeleted,
@@ -28,6 +29,19 @@ class DeleteFile(IngestionCommand):
     OUTCOMES = (FileDeleted,)
 
     file_id: str
+
+
+class CopyArtifact(IngestionCommand):
+    """Make a file of an artifact, with this id; its bytes are fetched from the artifacts service."""
+
+    TYPE = "aes.ingestion.copy_artifact.v1"
+    OUTCOMES = (FileUploaded,)
+
+    file_id: str
+    artifact_id: str
+    session_id: str
+    name: str
+    content_type: str
 
 
 class ChangeFiles(IngestionCommand):

@@ -146,3 +146,33 @@ class IngestionFailed(RunEvent):
     datasource_count: int
     failed_count: int
     error: ErrorInfo
+
+
+class ArtifactIndexEvent(IngestionEvent):
+    """About a session's artifact; its subject is the artifact."""
+
+    artifact_id: str
+    session_id: str
+
+
+class ArtifactIndexing(ArtifactIndexEvent):
+    """``progress`` in percent."""
+
+    TYPE = "aes.ingestion.artifact.indexing.v1"
+
+    progress: int
+
+
+class ArtifactIndexed(ArtifactIndexEvent):
+    """Its text is extracted, and its passages can be searched."""
+
+    TYPE = "aes.ingestion.artifact.indexed.v1"
+
+    characters: int
+    passages: int
+
+
+class ArtifactIndexingFailed(ArtifactIndexEvent):
+    TYPE = "aes.ingestion.artifact.indexing_failed.v1"
+
+    error: ErrorInfo

@@ -1,0 +1,126 @@
+"""Session artifacts as they stand on the wire."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from libs.contracts.api.agents import StrictModel
+from libs.contracts.errors import ErrorInfo
+from libs.contracts.timestamps import Timestamp
+
+ProcessingStrategy = Literal["vision", "rag_indexing", "structural_parsing"]
+ProcessingStatus = Literal["pending", "ready", "failed"]
+ArtifactOrigin = Literal["uploaded", "generated"]
+SearchMode = Literal["hybrid", "semantic", "keyword"]
+
+
+class ArtifactRecord(BaseModel):
+    """A file of one session, without links to it. ``size`` in bytes.
+
+    ``metadata`` is what processing found out: ``width`` and ``height`` of an image, ``characters`` and ``passages``
+    of a document, ``sheets`` and ``rows`` of tables. ``platform_file_id``: the file that it was copied to.
+    """
+
+    artifact_id: str
+    session_id: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    origin: ArtifactOrigin
+    processing_strategy: ProcessingStrategy
+    processing_status: ProcessingStatus
+    error: ErrorInfo | None = None
+    metadata: dict[str, Any] = {}
+    platform_file_id: str | None = None
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class Artifact(ArtifactRecord):
+    """A file of one session. ``url`` is a signed download link that works until ``url_expires_at``."""
+
+    url: str
+    url_expires_at: Timestamp
+
+
+class ArtifactPage(BaseModel):
+    artifacts: list[Artifact]
+    total: int
+    has_more: bool
+
+
+class ArtifactState(BaseModel):
+    """``progress`` in percent."""
+
+    artifact_id: str
+    processing_status: ProcessingStatus
+    progress: int
+    error: ErrorInfo | None = None
+
+
+class ArtifactUrl(BaseModel):
+    """A signed link, good until ``expires_at``."""
+
+    url: str
+    expires_at: Timestamp
+
+
+class Sheet(BaseModel):
+    """One table: ``headers`` and ``types`` of its columns, its first ``rows``, and how many rows there are."""
+
+    name: str
+    headers: list[str]
+    types: list[str]
+    rows: list[list[Any]]
+    row_count: int
+
+
+class ArtifactPreview(BaseModel):
+    sheets: list[Sheet]
+
+
+class PlatformCopy(BaseModel):
+    """The reply to ``copy-to-platform`` and ``remove-from-platform``."""
+
+    success: bool = True
+    file_id: str
+
+
+class ArtifactText(BaseModel):
+    """A part of a document's extracted text: it begins at ``offset`` of ``characters``."""
+
+    artifact_id: str
+    text: str
+    offset: int
+    characters: int
+
+
+class ArtifactSearchBody(StrictModel):
+    """A search in the documents of a session; in all of them without ``artifact_ids``."""
+
+    query: Annotated[str, Field(min_length=1, max_length=10_000)]
+    artifact_ids: Annotated[list[str], Field(max_length=200)] | None = None
+    mode: SearchMode = "hybrid"
+    top_k: Annotated[int, Field(ge=1, le=100)] = 5
+
+
+class ArtifactPassage(BaseModel):
+    """A passage of a document. ``score`` is 0 to 1, comparable within one answer only."""
+
+    artifact_id: str
+    name: str = ""
+    passage: str
+    score: float
+    page: int | None = None
+    row: int | None = None
+
+
+class ArtifactPassages(BaseModel):
+    results: list[ArtifactPassage]
+
+
+class ArtifactLinkBody(StrictModel):
+    """A link to an artifact as it was handed out, expired or not."""
+
+    url: Annotated[str, Field(min_length=1, max_length=4000)]
