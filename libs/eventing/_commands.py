@@ -51,7 +51,8 @@ Handle = Callable[[Transaction, C, CommandContext], Awaitable[None]]
 HandlePrepared = Callable[[Transaction, C, CommandContext, P], Awaitable[None]]
 Prepare = Callable[[C, CommandContext], Awaitable[P]]
 TakeOver = Callable[[C, CommandContext], Awaitable[None]]
-Lookup = Callable[[str], Awaitable[bool]]
+Lookup = Callable[[str, str], Awaitable[bool]]
+"""Whether the command with this id is known to a service, if it is that company's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +100,16 @@ class CommandRouter:
         """Leave idempotency, state and outcome to the handler; only its ``ServiceError`` is rendered here."""
         self._routes[command.TYPE] = _Route(command, take_over=handler, ends_later=True)
 
-    async def knows(self, command_id: str) -> bool:
-        """Whether the command has been taken up, ended or not."""
+    async def knows(self, command_id: str, company_id: str) -> bool:
+        """Whether this company's command has been taken up, ended or not; another's is not known."""
         for lookup in self.lookups:
-            if await lookup(command_id):
+            if await lookup(command_id, company_id):
                 return True
-        return await self._has_entered(command_id)
+        return await self._has_entered(command_id, company_id)
 
-    async def _has_entered(self, command_id: str) -> bool:
+    async def _has_entered(self, command_id: str, company_id: str) -> bool:
         async with self._database.connection() as connection:
-            return await inbox.knows(connection, _CONSUMER, command_id)
+            return await inbox.knows(connection, _CONSUMER, command_id, company_id)
 
     async def deliver(self, record: Record) -> None:
         """Carry out the command in a record. Raises ``PoisonMessage`` for what can never be one."""
@@ -121,7 +122,7 @@ class CommandRouter:
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, command_id=envelope.id)
         try:
             if _is_expired(envelope):
-                await self._check_taken_up(envelope.id)
+                await self._check_taken_up(context)
             command = self._decode(route, record)
             await self._carry_out(route, command, context)
         except inbox.AlreadyProcessed:
@@ -137,7 +138,7 @@ class CommandRouter:
         except PoisonMessage:
             return
         route = self._routes.get(envelope.type)
-        if route is not None and not await self.knows(envelope.id):
+        if route is not None and not await self.knows(envelope.id, envelope.company_id):
             _log.error("command.given_up", type=envelope.type, command_id=envelope.id, reason=reason)
             await self._reject(route, context, InternalError("the command could not be carried out"))
 
@@ -165,11 +166,12 @@ class CommandRouter:
         except ValidationError as problem:
             raise PoisonMessage(f"not a {route.command.TYPE}: {problem.error_count()} errors") from problem
 
-    async def _check_taken_up(self, command_id: str) -> None:
+    async def _check_taken_up(self, context: CommandContext) -> None:
         """A redelivery may come after the expiry; what was taken up before it stays taken up, or refused."""
-        if await self._has_entered(command_id):
+        command_id, company_id = context.command_id, context.identity.company_id
+        if await self._has_entered(command_id, company_id):
             raise inbox.AlreadyProcessed(command_id)
-        if not await self.knows(command_id):
+        if not await self.knows(command_id, company_id):
             raise TimedOut("the command expired before it was taken up; nothing was done")
 
     async def _carry_out(self, route: _Route, command: Command, context: CommandContext) -> None:
@@ -178,7 +180,7 @@ class CommandRouter:
             return
         prepared = await self._prepare(route, command, context)
         async with self._outbox.transaction(context.origin) as transaction:
-            await inbox.enter(transaction.connection, _CONSUMER, context.command_id)
+            await self._enter(transaction, context)
             if route.handle is not None:
                 await route.handle(transaction, command, context)
             if route.handle_prepared is not None:
@@ -188,12 +190,16 @@ class CommandRouter:
     async def _prepare(self, route: _Route, command: Command, context: CommandContext) -> object:
         if route.prepare is None:
             return None
-        if await self.knows(context.command_id):
+        if await self.knows(context.command_id, context.identity.company_id):
             raise inbox.AlreadyProcessed(context.command_id)
         try:
             return await asyncio.wait_for(route.prepare(command, context), _PREPARE_SECONDS)
         except TimeoutError as problem:
             raise ServiceUnavailable("a service that this needs did not answer in time", retry_after=2) from problem
+
+    @staticmethod
+    async def _enter(transaction: Transaction, context: CommandContext) -> None:
+        await inbox.enter(transaction.connection, _CONSUMER, context.command_id, context.identity.company_id)
 
     @staticmethod
     def _check_outcome(route: _Route, transaction: Transaction) -> None:
@@ -213,7 +219,7 @@ class CommandRouter:
         )
         try:
             async with self._outbox.transaction(context.origin) as transaction:
-                await inbox.enter(transaction.connection, _CONSUMER, context.command_id)
+                await self._enter(transaction, context)
                 transaction.drafts.append(draft)
         except inbox.AlreadyProcessed:
             await self._repeat_outcome(context)

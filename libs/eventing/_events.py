@@ -51,7 +51,7 @@ class EventRouter:
         try:
             event = model.decode(await self._payloads.read(envelope, record.value))
             async with self._outbox.transaction(origin) as transaction:
-                await inbox.enter(transaction.connection, self._consumer, envelope.id)
+                await inbox.enter(transaction.connection, self._consumer, envelope.id, envelope.company_id)
                 await react(transaction, event, envelope)
         except ValidationError as problem:
             raise PoisonMessage(f"not a {envelope.type}: {problem.error_count()} errors") from problem

@@ -11,11 +11,12 @@ class AlreadyProcessed(Exception):
     """The message took effect before; the transaction that met it again is void."""
 
 
-async def enter(connection: Connection, consumer: str, message_id: str) -> None:
+async def enter(connection: Connection, consumer: str, message_id: str, company_id: str) -> None:
     """Note the message in the transaction of its effects. Raises ``AlreadyProcessed``, which aborts it."""
     try:
         cursor = await connection.execute(
-            "INSERT INTO inbox (consumer, message_id) VALUES (%s, %s) RETURNING true", (consumer, message_id)
+            "INSERT INTO inbox (consumer, message_id, company_id) VALUES (%s, %s, %s) RETURNING true",
+            (consumer, message_id, company_id),
         )
         # In pipeline mode a violation shows only here.
         await cursor.fetchone()
@@ -25,9 +26,10 @@ async def enter(connection: Connection, consumer: str, message_id: str) -> None:
         raise AlreadyProcessed(message_id) from problem
 
 
-async def knows(connection: Connection, consumer: str, message_id: str) -> bool:
-    """Whether the message has taken effect."""
+async def knows(connection: Connection, consumer: str, message_id: str, company_id: str) -> bool:
+    """Whether the message has taken effect, as far as that company may know."""
     cursor = await connection.execute(
-        "SELECT 1 FROM inbox WHERE consumer = %s AND message_id = %s", (consumer, message_id)
+        "SELECT 1 FROM inbox WHERE consumer = %s AND message_id = %s AND coalesce(company_id, %s) = %s",
+        (consumer, message_id, company_id, company_id),
     )
     return await cursor.fetchone() is not None

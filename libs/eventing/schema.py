@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import TIMESTAMP
 
 
 def create_eventing_tables(op: Operations | ModuleType) -> None:
-    """Create the first version of the tables. Called by the first migration of a service."""
+    """Create the tables. Called by the first migration of a service."""
     op.create_table(
         "outbox",
         sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
@@ -45,6 +45,7 @@ def create_eventing_tables(op: Operations | ModuleType) -> None:
         sa.Column("consumer", sa.Text, nullable=False),
         sa.Column("message_id", sa.Text, nullable=False),
         sa.Column("received_at", TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.now()),
+        sa.Column("company_id", sa.Text),
         sa.PrimaryKeyConstraint("consumer", "message_id"),
     )
     op.create_index("ix_inbox_received_at", "inbox", ["received_at"])
@@ -53,3 +54,11 @@ def create_eventing_tables(op: Operations | ModuleType) -> None:
         sa.Column("subject", sa.Text, primary_key=True),
         sa.Column("last", sa.BigInteger, nullable=False),
     )
+
+
+def add_inbox_company(op: Operations | ModuleType) -> None:
+    """Bring tables made before the inbox knew companies up to date; to newer ones it does nothing.
+
+    Old rows stay without a company until they are forgotten: whose they were is not known any more.
+    """
+    op.execute("ALTER TABLE inbox ADD COLUMN IF NOT EXISTS company_id text")

@@ -20,12 +20,15 @@ def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRo
     async def command(command_id: str, identity: Caller) -> Response:
         """200 with the recorded outcome, 202 while it is under way, 404 when it was never taken up."""
         outcome = await outbox.outcome(command_id)
-        if outcome is None and not await commands.knows(command_id):
+        known = (
+            await commands.knows(command_id, identity.company_id)
+            if outcome is None
+            else outcome.company_id == identity.company_id
+        )
+        if not known:
             raise NotFound("this command is not known")
         if outcome is None:
             return Response(status_code=202)
-        if outcome.company_id != identity.company_id:
-            raise NotFound("this command is not known")
         return Response(frame(outcome.envelope(source), outcome.payload), media_type="application/octet-stream")
 
     @router.get("/internal/events/{event_id}/payload")

@@ -23,6 +23,6 @@ class SessionReads(Protocol):
 
     async def turn(self, session_id: str, turn_id: str, caller: Identity) -> Turn | None: ...
 
-    async def knows_command(self, command_id: str) -> bool:
-        """Whether it has a turn, or was refused one."""
+    async def knows_command(self, command_id: str, company_id: str) -> bool:
+        """Whether that company's command has a turn, or was refused one."""
         ...

@@ -113,7 +113,7 @@ async def test_two_replicas_at_once_do_it_once(
 async def test_an_inbox_conflict_shows_inside_a_pipeline(owner: EventOwner) -> None:
     async def enter() -> None:
         async with owner.database.transaction() as connection, connection.pipeline():
-            await inbox.enter(connection, "c", "message")
+            await inbox.enter(connection, "c", "message", ALICE.company_id)
 
     await enter()
     with pytest.raises(inbox.AlreadyProcessed):
@@ -208,8 +208,8 @@ async def test_what_was_taken_over_before_its_expiry_is_handed_to_its_handler_ag
     async def take(command: TakeNote, context: CommandContext) -> None:
         taken.append(context.command_id)
 
-    async def known(command_id: str) -> bool:
-        return command_id in taken
+    async def known(command_id: str, company_id: str) -> bool:
+        return command_id in taken and company_id == ALICE.company_id
 
     router.take_over(TakeNote, take)
     router.lookups.append(known)
@@ -332,8 +332,8 @@ async def test_what_was_taken_over_is_not_given_up(owner: EventOwner) -> None:
     async def take(command: TakeNote, context: CommandContext) -> None:
         raise RuntimeError("after it was taken over")
 
-    async def known(command_id: str) -> bool:
-        return command_id == "taken"
+    async def known(command_id: str, company_id: str) -> bool:
+        return command_id == "taken" and company_id == ALICE.company_id
 
     router.take_over(TakeNote, take)
     router.lookups.append(known)

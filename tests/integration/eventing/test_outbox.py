@@ -299,7 +299,8 @@ async def test_old_rows_are_forgotten_and_waiting_ones_kept(owner: EventOwner) -
     await owner.emit("t", "waiting")
     async with owner.database.connection() as connection:
         await connection.execute(
-            "INSERT INTO inbox VALUES ('c', 'old', now() - interval '9 days'), ('c', 'new', now())"
+            "INSERT INTO inbox (consumer, message_id, received_at)"
+            " VALUES ('c', 'old', now() - interval '9 days'), ('c', 'new', now())"
         )
         await connection.execute("UPDATE outbox SET created_at = created_at - interval '9 days'")
         await owner.publisher._forget(connection)

@@ -1,6 +1,7 @@
 """Migrations: once, by one, and never back."""
 
 import asyncio
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from libs.persistence import _migrations, migrate
 from tests.support import sample_owner
 
+ROOT = Path(__file__).parents[3]
 MIGRATIONS = Path(sample_owner.__file__).parent / "migrations"
 
 
@@ -70,3 +72,24 @@ async def test_constraints_are_named_by_convention(database_url: str) -> None:
         )
         names = {row[0] for row in await rows.fetchall()}
     assert {"pk_outbox", "pk_inbox", "pk_notes", "uq_outbox_subject_sequence"} <= names
+
+
+@pytest.mark.parametrize("service", ["gateway", "registry", "runtime", "ingestion"])
+async def test_an_inbox_without_companies_gets_them_and_keeps_its_rows(
+    database_url: str, service: str, tmp_path: Path
+) -> None:
+    versions = tmp_path / "versions"
+    versions.mkdir()
+    revisions = sorted((ROOT / "services" / service / "migrations" / "versions").glob("[0-9]*.py"))
+    names = [revision.stem for revision in revisions]
+    here = next(place for place, name in enumerate(names) if name.endswith("companies_in_the_inbox"))
+    for revision in revisions[:here]:
+        shutil.copy(revision, versions)
+    await asyncio.to_thread(migrate, database_url, tmp_path)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        await connection.execute("ALTER TABLE inbox DROP COLUMN company_id")
+        await connection.execute("INSERT INTO inbox (consumer, message_id) VALUES ('commands', 'old')")
+        shutil.copy(revisions[here], versions)
+        await asyncio.to_thread(migrate, database_url, tmp_path)
+        rows = await connection.execute("SELECT consumer, message_id, company_id FROM inbox")
+        assert await rows.fetchall() == [("commands", "old", None)]

@@ -11,7 +11,7 @@ from libs.contracts.identity import Identity, Scope
 from libs.persistence import Connection, Database
 
 _VISIBLE: Final = "company_id = %(company)s AND (%(everyone)s OR owner_id = %(user)s)"
-_SESSION_COLUMNS: Final = "id, config_hash, created_at, status, config::text, agent_id"
+_SESSION_COLUMNS: Final = "id, config_hash, created_at, status, config::text, agent_id, owner_id"
 _SESSION: Final = f"SELECT {_SESSION_COLUMNS} FROM sessions WHERE id = %(session)s AND {_VISIBLE}"
 _SESSIONS: Final = f"""
     SELECT {_SESSION_COLUMNS} FROM sessions WHERE {_VISIBLE}
@@ -32,8 +32,8 @@ _TURN: Final = f"""
       AND EXISTS (SELECT FROM sessions WHERE id = %(session)s AND {_VISIBLE})
 """
 _KNOWS: Final = """
-    SELECT EXISTS (SELECT FROM turns WHERE id = %(id)s)
-        OR EXISTS (SELECT FROM outbox WHERE causation_id = %(id)s AND terminal)
+    SELECT EXISTS (SELECT FROM turns WHERE id = %(id)s AND company_id = %(company)s)
+        OR EXISTS (SELECT FROM outbox WHERE causation_id = %(id)s AND terminal AND company_id = %(company)s)
 """
 
 
@@ -67,8 +67,8 @@ class PostgresSessionReads:
         row = await self._row(_TURN, {**_caller(caller), "session": session_id, "turn": turn_id})
         return None if row is None else _turn(row)
 
-    async def knows_command(self, command_id: str) -> bool:
-        row = await self._row(_KNOWS, {"id": command_id})
+    async def knows_command(self, command_id: str, company_id: str) -> bool:
+        row = await self._row(_KNOWS, {"id": command_id, "company": company_id})
         return row is not None and bool(row[0])
 
     async def _row(self, query: str, parameters: dict[str, Any]) -> tuple[Any, ...] | None:
@@ -94,6 +94,7 @@ def _session(row: tuple[Any, ...]) -> Session:
         status=row[3],
         agent_config=orjson.loads(row[4]),
         agent_id=row[5],
+        owner_id=row[6],
     )
 
 
