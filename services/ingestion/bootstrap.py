@@ -158,7 +158,7 @@ def _ingestion_work(service: Service, settings: IngestionSettings, store: Object
         database, outbox, lease_seconds=settings.lease_seconds, grace_seconds=settings.index_grace_seconds
     )
     pool = parsing_pool(settings.parsing_processes, settings.parsing_timeout_seconds, settings.parsing_memory_bytes)
-    loading = DocumentLoading(PostgresTexts(database), store, pool)
+    loading = DocumentLoading(PostgresTexts(database), store, pool, lease_seconds=settings.lease_seconds)
     phases = Phases(items, time.monotonic)
     indexing = DocumentIndexing(items, phases, search.embedders, search.engines)
     ingestion = ItemIngestion(items, runs, phases, loading, indexing)

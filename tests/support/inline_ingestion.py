@@ -80,17 +80,26 @@ class CountingEmbedders:
 
 
 class InlineWorker:
-    def __init__(self, service: Service, store: ObjectStore, engine: Engine, *, lease_seconds: float = 20.0) -> None:
+    def __init__(
+        self,
+        service: Service,
+        store: ObjectStore,
+        engine: Engine,
+        *,
+        lease_seconds: float = 20.0,
+        reader: PlainTextReader | None = None,
+    ) -> None:
         database, outbox = service.database, service.outbox
-        self.reader, self.embedders, self.engines = PlainTextReader(), CountingEmbedders(), {"pgvector": engine}
+        self.reader = reader or PlainTextReader()
+        self.embedders, self.engines = CountingEmbedders(), {"pgvector": engine}
         self.items = PostgresWorkItems(database, outbox, lease_seconds=lease_seconds)
         self.runs = PostgresRuns(database, outbox, lease_seconds=lease_seconds, grace_seconds=0)
         self.agenda = PostgresAgenda(database)
         self.graves = PostgresGraves(database, outbox)
-        loading = DocumentLoading(PostgresTexts(database), store, self.reader)
+        self.loading = DocumentLoading(PostgresTexts(database), store, self.reader, lease_seconds=lease_seconds)
         phases = Phases(self.items, time.monotonic)
         indexing = DocumentIndexing(self.items, phases, self.embedders, self.engines)
-        self.ingestion = ItemIngestion(self.items, self.runs, phases, loading, indexing)
+        self.ingestion = ItemIngestion(self.items, self.runs, phases, self.loading, indexing)
         self.advance = RunAdvance(self.runs, self.engines)
 
     async def step(self, limit: int = 500) -> int:

@@ -8,6 +8,8 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
+from tests.support.scans import picture
+
 _XML = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -15,17 +17,26 @@ _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
-def pdf(pages: Sequence[str], *, encrypted: bool = False) -> bytes:
-    """Lines of Latin-1 text. An encrypted one cannot be opened without a password that nobody knows."""
+def pdf(pages: Sequence[str | None], *, encrypted: bool = False) -> bytes:
+    """Lines of Latin-1 text; a page that is None is scanned. Nobody knows the password of an encrypted one."""
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
+    width, height, rows = picture()
+    objects.append(
+        b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 1"
+        b" /Filter /FlateDecode /DecodeParms << /Predictor 15 /Colors 1 /BitsPerComponent 1 /Columns %d >>"
+        b" /Length %d >>\nstream\n%s\nendstream" % (width, height, width, len(rows), rows)
+    )
     kids = []
     for page in pages:
-        lines = b" ".join(b"(" + _literal(line) + b") Tj T*" for line in page.split("\n"))
-        stream = b"BT /F1 12 Tf 50 750 Td 14 TL " + lines + b" ET"
+        if page is None:
+            stream = b"q %d 0 0 %d 50 600 cm /Scan Do Q" % (width, height)
+        else:
+            lines = b" ".join(b"(" + _literal(line) + b") Tj T*" for line in page.split("\n"))
+            stream = b"BT /F1 12 Tf 50 750 Td 14 TL " + lines + b" ET"
         objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
         objects.append(
             b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R"
-            b" /Resources << /Font << /F1 3 0 R >> >> >>" % len(objects)
+            b" /Resources << /Font << /F1 3 0 R >> /XObject << /Scan 4 0 R >> >> >>" % len(objects)
         )
         kids.append(b"%d 0 R" % len(objects))
     objects[1] = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(kids), b" ".join(kids))

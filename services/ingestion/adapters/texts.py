@@ -44,6 +44,16 @@ class PostgresTexts:
             )
             return {TextKey(*row) for row in await cursor.fetchall()}
 
+    async def keep(self, texts: Sequence[TextKey], *, seconds: float) -> None:
+        async with self._database.connection() as connection:
+            await connection.execute(
+                f"""UPDATE texts t SET lease_until = now() + %(seconds)s * interval '1 second' FROM (
+                        SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)
+                        WHERE t.state = 'running' FOR UPDATE OF t SKIP LOCKED) held
+                    WHERE (t.blob_id, t.content_type) = (held.blob_id, held.content_type)""",
+                {**_columns(texts), "seconds": seconds},
+            )
+
     async def parsed(self, characters: Mapping[TextKey, int]) -> None:
         async with self._database.transaction() as connection:
             await connection.cursor().executemany(

@@ -212,6 +212,10 @@ class Texts(Protocol):
         """
         ...
 
+    async def keep(self, texts: Sequence[TextKey], *, seconds: float) -> None:
+        """Take texts that are being made here for that much longer."""
+        ...
+
     async def parsed(self, characters: Mapping[TextKey, int]) -> None:
         """They lie in the object store; numbers of characters."""
         ...

@@ -51,6 +51,7 @@ class WorkUpkeep:
         while True:
             if claims := self._claims():
                 await self._items.keep(claims)
+            await self._loading.keep()
             await asyncio.sleep(seconds)
 
     async def parse_texts(self) -> None:

@@ -28,6 +28,7 @@ _BYTES_AT_ONCE: Final = 16 * 1024 * 1024
 _BUSY_SECONDS: Final = 1.0
 _OUTAGE_SECONDS: Final = 5.0
 _TRIES: Final = 2
+_MAY_PASS: Final = ("timeout", "memory")
 _OUTAGES = (EmbeddingUnavailable, EngineUnavailable, StoreUnavailable, ServiceUnavailable, ConnectionError)
 
 
@@ -137,7 +138,10 @@ class ItemIngestion:
 
     async def _went_wrong(self, token: Token, items: Sequence[ClaimedItem], problem: Exception, phase: str) -> None:
         keys = [item.key for item in items]
-        if isinstance(problem, Unparsable) and not (problem.retryable and items[0].attempts < _TRIES):
+        if isinstance(problem, Unparsable) and problem.code in _MAY_PASS and items[0].attempts < _TRIES:
+            _log.warning("ingestion.file_put_off", file_ids=[key.file_id for key in keys], code=problem.code)
+            await self._items.hand_back(token, keys, seconds=float(items[0].attempts), counts=True)
+        elif isinstance(problem, Unparsable):
             error = (problem.code, problem.message, phase, problem.retryable)
             await self._items.failed([ItemFailure(item, _error(item, *error)) for item in items])
         elif isinstance(problem, EmbeddingRefused):

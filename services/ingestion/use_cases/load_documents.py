@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from libs.objects import ObjectMissing, ObjectStore, one_piece, read_all
 from services.ingestion.domain.chunking import Chunker
@@ -14,9 +14,6 @@ from services.ingestion.domain.file_ports import Texts
 from services.ingestion.domain.files import TextKey, original_key, text_key
 from services.ingestion.domain.parsing import Parser, Unparsable
 from services.ingestion.domain.runs import ClaimedItem
-
-# Parsing twice does no harm, waiting for a worker that is gone does.
-_LEASE_SECONDS: Final = 10.0
 
 
 class DocumentReader(Parser, Chunker, Protocol):
@@ -38,11 +35,19 @@ class NotLoaded:
 
 
 class DocumentLoading:
-    def __init__(self, texts: Texts, store: ObjectStore, reader: DocumentReader) -> None:
+    def __init__(self, texts: Texts, store: ObjectStore, reader: DocumentReader, *, lease_seconds: float) -> None:
+        """A text that is being made is nobody else's for so long, and for longer with ``keep``."""
+        self._lease = lease_seconds
         self._texts = texts
         self._store = store
         self._reader = reader
         self._lengths: dict[TextKey, int] = {}
+        self._parsing: set[TextKey] = set()
+
+    async def keep(self) -> None:
+        """Renew the leases on what is being parsed here; to be called every few seconds."""
+        if self._parsing:
+            await self._texts.keep(list(self._parsing), seconds=self._lease)
 
     async def load(self, items: Sequence[ClaimedItem]) -> AsyncGenerator[Sequence[Loaded] | NotLoaded, None]:
         """Each of the items once, as they become ready; several at a time when they have the same bytes.
@@ -55,7 +60,8 @@ class DocumentLoading:
                 groups.setdefault(item.text, []).append(item)
         states = await self._texts.states(list(groups))
         parsed = {key for key, state in states.items() if state.state == "parsed"}
-        ours = await self._texts.claim([key for key in groups if key not in parsed], seconds=_LEASE_SECONDS, again=True)
+        ours = await self._texts.claim([key for key in groups if key not in parsed], seconds=self._lease, again=True)
+        self._parsing |= ours
         loading = [
             asyncio.create_task(self._group(key, group, parsed=key in parsed))
             for key, group in groups.items()
@@ -71,21 +77,24 @@ class DocumentLoading:
             # All at once, since it costs more than to parse most of them.
             if lengths := {key: self._lengths.pop(key) for key in groups if key in self._lengths}:
                 await self._texts.parsed(lengths)
+            self._parsing -= ours
         if others := [item for key, group in groups.items() if key not in parsed | ours for item in group]:
             yield NotLoaded(others, None)
 
     async def parse(self, key: TextKey, name: str) -> None:
         """Make a text that no knowledge base has asked for yet, unless somebody is at it."""
-        if key not in await self._texts.claim([key], seconds=_LEASE_SECONDS):
+        if key not in await self._texts.claim([key], seconds=self._lease):
             return
+        self._parsing.add(key)
         try:
             async with self._store.as_file(original_key(key.blob_id)) as path:
                 document = await self._reader.parse(path, name, key.content_type)
+            await self._keep(key, document)
+            await self._texts.parsed({key: self._lengths.pop(key)})
         except Unparsable as problem:
             await self._texts.failed({key: problem})
-            return
-        await self._keep(key, document)
-        await self._texts.parsed({key: self._lengths.pop(key)})
+        finally:
+            self._parsing.discard(key)
 
     async def _group(self, key: TextKey, items: list[ClaimedItem], *, parsed: bool) -> Sequence[Loaded] | NotLoaded:
         try:

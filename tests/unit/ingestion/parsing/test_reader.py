@@ -140,10 +140,3 @@ def test_too_much_text_or_too_many_rows(read) -> None:
     assert refused(read, "a.pdf", pdf(["a line of words\n" * 10]), limits) == "too_large"
     assert refused(read, "a.csv", b"a,b\n1,2\n1,2\n1,2\n", limits) == "too_large"
     assert refused(read, "a.xlsx", xlsx({"S": [("a", "b"), *[(1, 2)] * 3]}), limits) == "too_large"
-
-
-def test_pictures_of_text_need_tesseract(read, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.ingestion.adapters.parsing.extraction._TESSERACT_DATA", ())
-    monkeypatch.delenv("TESSDATA_PREFIX", raising=False)
-    assert refused(read, "a.png", b"\x89PNG\r\n\x1a\n" + bytes(50)) == "ocr_missing"
-    assert refused(read, "scan.pdf", pdf([""])) == "ocr_missing"

@@ -1,0 +1,57 @@
+"""Calls kreuzberg the way this service wants it, and tells what it raises in our terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from services.ingestion.domain.parsing import Unparsable
+
+if TYPE_CHECKING:
+    from kreuzberg import ExtractionConfig, ExtractionResult
+
+
+def extracted(
+    read: Callable[[ExtractionConfig], ExtractionResult],
+    *,
+    output: str = "markdown",
+    **options: Any,
+) -> ExtractionResult:
+    """``options`` are further ones of kreuzberg's. Raises ``Unparsable``; what OCR raises passes through."""
+    from kreuzberg import ConcurrencyConfig, ExtractionConfig, KreuzbergError, OCRError
+
+    config = ExtractionConfig(
+        use_cache=False,
+        enable_quality_processing=False,
+        output_format=output,
+        concurrency=ConcurrencyConfig(max_threads=1),
+        **{"disable_ocr": True, **options},
+    )
+    try:
+        return read(config)
+    except OCRError:
+        raise
+    except KreuzbergError as error:
+        raise _unparsable(error) from None
+
+
+def from_bytes(data: bytes, mime_type: str, config: ExtractionConfig) -> ExtractionResult:
+    from kreuzberg import extract_bytes_sync
+
+    return extract_bytes_sync(data, mime_type, config)
+
+
+def from_file(path: Path, mime_type: str, config: ExtractionConfig) -> ExtractionResult:
+    from kreuzberg import extract_file_sync
+
+    return extract_file_sync(path, mime_type, config)
+
+
+def _unparsable(error: Exception) -> Unparsable:
+    reason = str(getattr(error, "message", "") or error).splitlines()[0]
+    if any(word in reason.lower() for word in ("password", "encrypt")):
+        return Unparsable("encrypted", "The file is protected by a password.")
+    if "pdfium" in reason.lower():
+        return Unparsable("damaged", "The file is damaged, cut off, or no PDF document at all.")
+    return Unparsable("damaged", f"The file is damaged or not what its name says: {reason[:300]}")

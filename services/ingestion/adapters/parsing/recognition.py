@@ -1,0 +1,86 @@
+"""Reads pictures of text by tesseract, which comes with kreuzberg, and its data, which does not."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from services.ingestion.adapters.parsing.kreuzberg_call import extracted, from_file
+from services.ingestion.domain.parsing import Unparsable
+
+if TYPE_CHECKING:
+    from kreuzberg import ExtractionResult, OcrConfig
+
+_TESSERACT_DATA = (
+    "/usr/share/tesseract-ocr/5/tessdata",
+    "/usr/share/tesseract-ocr/4.00/tessdata",
+    "/usr/share/tessdata",
+    "/usr/local/share/tessdata",
+    "/opt/homebrew/share/tessdata",
+)
+_MISSING = (
+    "The file holds pictures of text and no text. Reading those needs tesseract, which is not installed "
+    "where documents are parsed."
+)
+
+
+def tesseract_is_installed() -> bool:
+    return _tesseract() is not None
+
+
+def recognised_image(path: Path, mime_type: str) -> str:
+    """Raises ``Unparsable``."""
+    return _recognised(path, mime_type, _needed_tesseract()).content
+
+
+def recognised_pages(path: Path, numbers: Sequence[int], *, needed: bool) -> Mapping[int, str]:
+    """Texts of those pages of a PDF document. Nothing without tesseract, unless ``needed``: raises ``Unparsable``."""
+    from kreuzberg import PageConfig
+
+    tesseract = _needed_tesseract() if needed else _tesseract()
+    if tesseract is None:
+        return {}
+    # The text of pages that were recognised stands between marks only; a document cannot have these in it.
+    mark = f"[{secrets.token_hex(8)} "
+    pages = PageConfig(insert_page_markers=True, marker_format=f"\n\n{mark}{{page_num}}]\n\n")
+    result = _recognised(path, "application/pdf", tesseract, pages=pages, force_ocr_pages=list(numbers))
+    texts = re.split(rf"{re.escape(mark)}(\d+)\]", result.content)
+    return {int(number): text for number, text in zip(texts[1::2], texts[2::2], strict=True) if int(number) in numbers}
+
+
+def _recognised(path: Path, mime_type: str, ocr: OcrConfig, **options: Any) -> ExtractionResult:
+    from kreuzberg import OCRError
+
+    given = {"ocr": ocr, "disable_ocr": False, **options}
+    try:
+        return extracted(lambda config: from_file(path, mime_type, config), output="plain", **given)
+    except OCRError as error:
+        reason = str(getattr(error, "message", "") or error).splitlines()[0]
+        raise Unparsable("damaged", f"The picture could not be read: {reason[:300]}") from None
+
+
+def _needed_tesseract() -> OcrConfig:
+    if (tesseract := _tesseract()) is None:
+        raise Unparsable("ocr_missing", _MISSING, retryable=True)
+    return tesseract
+
+
+def _tesseract() -> OcrConfig | None:
+    from kreuzberg import OcrConfig
+
+    folders = [Path(folder) for folder in (os.environ.get("TESSDATA_PREFIX"), *_TESSERACT_DATA) if folder]
+    for folder in folders:
+        if languages := _languages(folder):
+            os.environ["TESSDATA_PREFIX"] = str(folder)
+            return OcrConfig(backend="tesseract", language="+".join(languages))
+    return None
+
+
+def _languages(folder: Path) -> list[str]:
+    """English first; each further language makes recognition slower, hence not more than four."""
+    names = {file.stem for file in folder.glob("*.traineddata")} - {"osd", "equ"}
+    return sorted(names, key=lambda name: (name != "eng", name))[:4]
