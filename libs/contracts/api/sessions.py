@@ -38,6 +38,7 @@ class Session(BaseModel):
     status: SessionStatus
     agent_config: dict[str, Any]
     agent_id: str | None = None
+    owner_id: str = ""
 
 
 class SessionPage(BaseModel):
