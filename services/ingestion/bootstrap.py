@@ -212,7 +212,7 @@ def _collection_teller(transaction: Transaction) -> PostgresCollectionTeller:
 
 
 def _knowledge_writer(transaction: Transaction) -> PostgresKnowledgeBaseWriter:
-    return PostgresKnowledgeBaseWriter(transaction.connection)
+    return PostgresKnowledgeBaseWriter(transaction)
 
 
 def _now() -> datetime:

@@ -139,7 +139,11 @@ class IngestionCompleted(RunEvent):
 
 
 class IngestionFailed(RunEvent):
-    """At least one datasource failed; what was ingested is searchable."""
+    """At least one datasource failed; what was ingested is searchable.
+
+    Or nobody goes on with it (an error of type ``conflict_error``): an ingestion with other settings took its place,
+    or the knowledge base was deleted.
+    """
 
     TYPE = "aes.ingestion.knowledge_base.ingestion.failed.v1"
 

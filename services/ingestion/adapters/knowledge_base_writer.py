@@ -13,9 +13,11 @@ from psycopg.types.json import Json
 
 from libs.contracts.api.knowledge import KnowledgeBaseStatus
 from libs.contracts.errors import Conflict
+from libs.eventing import Transaction
 from libs.persistence import Connection
 from services.ingestion.adapters.file_rows import storable
 from services.ingestion.adapters.knowledge_rows import LIVE, knowledge_base_of, settings_json, view_of
+from services.ingestion.adapters.run_endings import tell_given_up
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseView, StoredKnowledgeBase
 from services.ingestion.domain.runs import RunRef
 
@@ -23,8 +25,9 @@ _ACTIVE = "state IN ('planning', 'running', 'finishing')"
 
 
 class PostgresKnowledgeBaseWriter:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._connection = transaction.connection
 
     async def missing(
         self, company_id: str, collection_ids: Sequence[str], file_ids: Sequence[str]
@@ -88,13 +91,13 @@ class PostgresKnowledgeBaseWriter:
         )
         if row := await again.fetchone():
             return RunRef(row[0], run.knowledge_base_id, run.company_id, index_id, *row[1:])
-        await self._supersede(knowledge_base.id)
+        await self._supersede(knowledge_base.id, "Another ingestion, with other settings, takes its place.")
         run = replace(run, index_id=index_id)
         await self._add_run(run, "planning")
         return run
 
     async def begin_deletion(self, knowledge_base_id: str, run: RunRef) -> None:
-        await self._supersede(knowledge_base_id)
+        await self._supersede(knowledge_base_id, "The knowledge base was deleted.")
         await self._add_run(run, "superseded")
         await self._connection.execute(
             "UPDATE knowledge_bases SET deleting_at = now(), index_id = NULL WHERE id = %s", (knowledge_base_id,)
@@ -138,12 +141,16 @@ class PostgresKnowledgeBaseWriter:
         )  # fmt: skip
         return new_id
 
-    async def _supersede(self, knowledge_base_id: str) -> None:
-        await self._connection.execute(
+    async def _supersede(self, knowledge_base_id: str, reason: str) -> None:
+        """Whoever waits for the end of what went on is told of it."""
+        ended = await self._connection.execute(
             f"""UPDATE ingestion_runs SET state = 'superseded', token = NULL, lease_until = NULL, changed_at = now()
-                WHERE knowledge_base_id = %s AND {_ACTIVE}""",
+                WHERE knowledge_base_id = %s AND {_ACTIVE}
+                RETURNING id, knowledge_base_id, company_id, index_id, correlation_id, causation_id, traceparent""",
             (knowledge_base_id,),
         )
+        for row in await ended.fetchall():
+            await tell_given_up(self._transaction, RunRef(*row), reason)
 
     async def _add_run(self, run: RunRef, state: str) -> None:
         await self._connection.execute(

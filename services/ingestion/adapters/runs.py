@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from libs.contracts.api.knowledge import KnowledgeBaseStatus, Phase
-from libs.contracts.errors import ErrorInfo, ErrorKind
-from libs.contracts.events.ingestion import IngestionCompleted, IngestionFailed, IngestionProgress
-from libs.eventing import Outbox, Transaction
+from libs.contracts.api.knowledge import KnowledgeBaseStatus
+from libs.contracts.events.ingestion import IngestionProgress
+from libs.eventing import Outbox
 from libs.persistence import Connection, Database
 from services.ingestion.adapters.knowledge_base_writer import set_status
 from services.ingestion.adapters.knowledge_rows import settings_of
+from services.ingestion.adapters.run_endings import count_items, tell_ending
 from services.ingestion.adapters.work_items import origin_of
 from services.ingestion.domain.knowledge_bases import Progress
 from services.ingestion.domain.runs import ClaimedRun, Ending, RunKey, RunRef, Token
@@ -53,13 +53,6 @@ _TAKEN_OUT: Final = """
 """
 _UNFINISHED: Final = """
     SELECT EXISTS (SELECT FROM ingestion_items WHERE index_id = %s AND state IN ('pending', 'running', 'removing'))
-"""
-_COUNTS: Final = """
-    SELECT count(*), count(*) FILTER (WHERE state = 'ingested'), count(*) FILTER (WHERE state = 'failed'),
-           coalesce(sum(chunks), 0), coalesce(sum(chunks) FILTER (WHERE state = 'ingested'), 0),
-           count(*) FILTER (WHERE phase = 'parsing'), count(*) FILTER (WHERE phase = 'chunking'),
-           count(*) FILTER (WHERE phase = 'embedding'), count(*) FILTER (WHERE phase = 'indexing')
-    FROM ingestion_items WHERE index_id = %s AND state <> 'removing'
 """
 # Whatever can be found in the old index must be found in the new one, unless it was taken out.
 _WORSE: Final = """
@@ -151,14 +144,14 @@ class PostgresRuns:
             if await _unfinished(connection, ref.index_id):
                 await _release(connection, run, "running")
                 return None
-            progress = await _counts(connection, ref.index_id)
+            progress = await count_items(connection, ref.index_id)
             completed = progress.failed == 0
             worse = await _one(connection, _WORSE, {"kb": ref.knowledge_base_id, "index": ref.index_id})
             switched = not worse and await self._switch(connection, ref)
             status: KnowledgeBaseStatus = "completed" if completed else "failed"
             await set_status(connection, ref.knowledge_base_id, status)
             await _release(connection, run, status)
-            _tell_ending(transaction, ref, progress)
+            tell_ending(transaction, ref, progress)
         return Ending(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
 
     async def tell_progress(self, run: RunRef) -> Progress | None:
@@ -172,7 +165,7 @@ class PostgresRuns:
             row = await told.fetchone()
             if row is None:
                 return None
-            progress = await _counts(transaction.connection, run.index_id)
+            progress = await count_items(transaction.connection, run.index_id)
             event = IngestionProgress(
                 knowledge_base_id=run.knowledge_base_id, ingestion_id=run.id, progress=progress.percent(ended=False),
                 finished_datasources=progress.finished, total_datasources=progress.total,
@@ -222,36 +215,7 @@ async def _unfinished(connection: Connection, index_id: str) -> bool:
     return bool(await _one(connection, _UNFINISHED, (index_id,)))
 
 
-async def _counts(connection: Connection, index_id: str) -> Progress:
-    cursor = await connection.execute(_COUNTS, (index_id,))
-    row = await cursor.fetchone()
-    assert row is not None
-    total, ingested, failed, total_chunks, processed_chunks, *working = row
-    phases = {phase: count for phase, count in zip(get_args(Phase)[1:], working, strict=True) if count}
-    return Progress(total, ingested, failed, total_chunks, processed_chunks, phases)
-
-
 async def _one(connection: Connection, statement: str, parameters: Any) -> Any:
     cursor = await connection.execute(statement, parameters)
     row = await cursor.fetchone()
     return row[0] if row else None
-
-
-def _tell_ending(transaction: Transaction, run: RunRef, progress: Progress) -> None:
-    if progress.failed == 0:
-        transaction.emit(
-            IngestionCompleted(
-                knowledge_base_id=run.knowledge_base_id, ingestion_id=run.id, datasource_count=progress.ingested,
-                chunk_count=progress.processed_chunks,
-            ),
-            subject=run.knowledge_base_id,
-        )  # fmt: skip
-        return
-    message = f"{progress.failed} of {progress.total} files could not be ingested."
-    transaction.emit(
-        IngestionFailed(
-            knowledge_base_id=run.knowledge_base_id, ingestion_id=run.id, datasource_count=progress.ingested,
-            failed_count=progress.failed, error=ErrorInfo(type=ErrorKind.VALIDATION, message=message),
-        ),
-        subject=run.knowledge_base_id,
-    )  # fmt: skip

@@ -52,6 +52,33 @@ async def test_a_knowledge_base_deleted_while_it_is_written_leaves_nothing(
     assert await ingestion.rows("SELECT id FROM search.indexes") == []
     assert await ingestion.rows("SELECT file_id FROM ingestion_items") == []
     assert (await ingestion.events())[-1] == "knowledge_base.deleted"
+    assert [kind for _, kind in await endings(ingestion)] == ["conflict_error"]
+
+
+async def endings(ingestion: Ingestion) -> list[tuple[str, str]]:
+    """Which ingestions have ended and how, as told: "completed", or the type of the error."""
+    rows = await ingestion.rows(
+        """SELECT convert_from(payload, 'UTF8')::json AS told FROM outbox
+           WHERE type ~ 'ingestion.(completed|failed)' ORDER BY id"""
+    )
+    return [(row["told"]["ingestion_id"], row["told"].get("error", {}).get("type", "completed")) for row in rows]
+
+
+async def test_an_ingestion_that_another_takes_the_place_of_is_told_to_have_ended(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(2)))
+    await worker.step()
+    changes = {"chunking_strategy": {"chunk_size": 50, "chunk_overlap": 0}}
+    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+
+    await bases.ingest(knowledge_base_id)
+    await worker.drain()
+
+    first, second = await ingestion.rows("SELECT id, state FROM ingestion_runs ORDER BY id")
+    assert (first["state"], second["state"]) == ("superseded", "completed")
+    assert await endings(ingestion) == [(first["id"], "conflict_error"), (second["id"], "completed")]
+    assert len(await ingestion.rows("SELECT id FROM search.indexes")) == 1
 
 
 async def test_other_settings_build_a_fresh_index_that_is_switched_to_when_it_is_complete(
