@@ -11,7 +11,7 @@ from tests.e2e.event_log import EventLog
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack, environment_of, remembered_port, temporary_home
 
-_LIMIT_SECONDS = 240
+_LIMIT_SECONDS = 400
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

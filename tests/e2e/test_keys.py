@@ -54,7 +54,7 @@ async def test_a_key_from_its_creation_to_its_revocation(api: Api, anonymous: ht
     used = {"x-api-key": key["secret"]}
     assert (await anonymous.get("/me/", headers=used)).json()["scopes"] == ["agents:read"]
     assert (await api.http.delete(f"/api-keys/{key['id']}/")).status_code == 204
-    reply = await eventually(lambda: refused(anonymous, key["secret"]), limit=10)
+    reply = await eventually(lambda: refused(anonymous, key["secret"]))
     error = check_error(reply, 401, "authentication_error")
     assert "revoked" in error["message"]
     assert (await api.http.delete(f"/api-keys/{key['id']}/")).status_code == 204
@@ -67,7 +67,8 @@ async def test_a_key_revoked_by_an_operator_stops_within_seconds(
     # It is in use, so the gateway remembers it.
     assert (await anonymous.get("/me/", headers={"x-api-key": key["secret"]})).status_code == 200
     stack.aes("keys", "revoke", key["id"])
-    await eventually(lambda: refused(anonymous, key["secret"]), limit=15)
+    # Without the event it would be remembered for 30 s.
+    await eventually(lambda: refused(anonymous, key["secret"]), limit=25)
 
 
 async def test_revocation_ends_open_streams(stack: RunningStack, api: Api, model: HeldModel) -> None:
@@ -90,10 +91,15 @@ async def _answered(api: Api, session: str) -> bool:
 
 
 async def test_an_expired_key(api: Api, anonymous: httpx.AsyncClient) -> None:
-    soon = (datetime.now(UTC) + timedelta(seconds=4)).isoformat()
-    key = await make_key(api, expires_at=soon)
-    assert (await anonymous.get("/me/", headers={"x-api-key": key["secret"]})).status_code == 200
-    reply = await eventually(lambda: refused(anonymous, key["secret"]), limit=20)
+    # On a busy machine the first may be over before it is used.
+    for seconds in (3, 30):
+        soon = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+        key = await make_key(api, expires_at=soon)
+        if (await anonymous.get("/me/", headers={"x-api-key": key["secret"]})).status_code == 200:
+            break
+    else:
+        raise AssertionError("a key that is to expire later is refused at once")
+    reply = await eventually(lambda: refused(anonymous, key["secret"]))
     error = check_error(reply, 401, "authentication_error")
     assert "expired" in error["message"]
     check_error(await api.http.post(f"/api-keys/{key['id']}/rotate/", json={}), 409, "conflict_error")

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
+from psycopg import AsyncConnection
 from psycopg_pool import PoolClosed
 from pydantic import SecretStr
 
@@ -34,7 +35,9 @@ from services.runtime.use_cases.run_agent import RunAgent
 from tests.support.agent_fakes import answering
 
 SIGNING_KEY = "a key of tests, long enough to sign with"
-PATIENCE = 20.0
+PATIENCE = 60.0
+# A stall of the machine must not look like the death of a worker: those that are to die are put to death.
+LEASE_SECONDS = 8.0
 Answer = Callable[[ModelRequest], ModelAnswer]
 
 
@@ -137,7 +140,7 @@ class Node:
         self.settings = RuntimeSettings(
             signing_key=SecretStr(SIGNING_KEY),
             database_url=SecretStr(url),
-            **{"lease_seconds": 1.0, "watch_interval_seconds": 0.1, **settings},
+            **{"lease_seconds": LEASE_SECONDS, "watch_interval_seconds": 0.1, **settings},
         )
         agent = RunAgent(model, toolbox)
         self.worker = build_worker(self.settings, self.database, self.outbox, agent, model, self.deltas)
@@ -152,11 +155,20 @@ class Node:
         self._tasks = [asyncio.create_task(run()) for run in runs]
 
     async def crash(self) -> None:
-        """As kill -9 does it: nothing is said, nothing is given back."""
+        """As kill -9 does it, some time ago: nothing is said, nothing is given back."""
         self.database.down = True
         for task in self._tasks:
             task.cancel()
         self.worker.engine.abandon()
+        await self.outlive_lease()
+
+    async def outlive_lease(self) -> None:
+        """As if the lease had run out; a worker that can still reach the database will renew it."""
+        async with await AsyncConnection.connect(self.database.url, autocommit=True) as connection:
+            await connection.execute(
+                "UPDATE workers SET lease_expires_at = clock_timestamp() - interval '1 second' WHERE id = %s",
+                (self.worker.id,),
+            )
 
     async def close(self) -> None:
         self.worker.engine.abandon()

@@ -36,7 +36,7 @@ async def keeper(script_part: ScriptPart, state: PartState) -> AsyncIterator[Kee
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 

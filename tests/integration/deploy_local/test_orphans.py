@@ -44,7 +44,7 @@ async def test_an_ended_process_has_no_identity(script_part: ScriptPart, orphan:
     assert identity.process() is not None
     orphan.kill()
     # Dead but not yet waited for: a zombie still has its pid.
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while identity.process() is not None:
             await asyncio.sleep(0.01)
     assert psutil.pid_exists(orphan.pid)

@@ -57,7 +57,7 @@ async def owner(installation: Installation) -> AsyncIterator[Service]:
 
 
 async def until_ready(service: Service) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while any(outcome != "ok" for outcome in (await service.readiness.results()).values()):
             await asyncio.sleep(0.05)
 
@@ -87,7 +87,7 @@ async def sender(installation: Installation) -> AsyncIterator[CommandSender]:
     )
     await producer.start()
     reading = [asyncio.create_task(reader.run()) for reader in sender.readers]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not (sender.positioned() and producer.healthy):
             await asyncio.sleep(0.05)
     yield sender

@@ -39,8 +39,8 @@ async def installation(broker: PrivateKafka, proxy: TcpProxy, topic_prefix: str,
 
 
 async def refused(sender: CommandSender) -> None:
-    """A command is refused, soon enough for its caller."""
-    async with asyncio.timeout(5):
+    """A command is refused, long before its caller stops waiting (4 s on an idle machine)."""
+    async with asyncio.timeout(25):
         with pytest.raises(ServiceUnavailable):
             await take_note(sender, "refused")
 
@@ -108,7 +108,7 @@ async def test_a_stop_does_not_wait_for_kafka(installation: Installation, proxy:
     await until_ready(service)
     await proxy.cut()
     service.stop()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await running
 
 

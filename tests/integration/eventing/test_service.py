@@ -59,7 +59,7 @@ async def test_a_consumer_that_has_not_joined_keeps_the_service_unready(installa
     service.publisher._producer = unreachable.producer
     running = asyncio.create_task(service.run())
     await eventually(lambda: service._started)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (await service.readiness.results())["database"] != "ok":
             await asyncio.sleep(0.05)
     assert (await service.readiness.results())["consumer notes-commands"] == "not yet"
@@ -118,7 +118,7 @@ async def test_a_stop_ends_the_wait_for_the_database(installation: Installation)
     running = asyncio.create_task(service.run())
     await asyncio.sleep(0.5)
     service.stop()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await running
     assert hooked == []
 

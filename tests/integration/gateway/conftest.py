@@ -32,7 +32,7 @@ class Replicas:
     secret: str
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
+async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not await check():
             await asyncio.sleep(0.05)
@@ -42,7 +42,7 @@ async def until_ready(service: Service) -> None:
     async def ready() -> bool:
         return all(outcome == "ok" for outcome in (await service.readiness.results()).values())
 
-    await eventually(ready, 60)
+    await eventually(ready)
 
 
 def gateway_on(database_url: str, kafka: str, prefix: str, owner_url: str = "") -> Service:

@@ -23,12 +23,12 @@ async def cut_off(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
 
     async def serves() -> bool:
         try:
-            async with httpx.AsyncClient() as probe:
+            async with httpx.AsyncClient(timeout=30) as probe:
                 return (await probe.get(f"http://127.0.0.1:{service.settings.port}/health/live")).status_code == 200
         except httpx.TransportError:
             return False
 
-    await eventually(answers, 60)
+    await eventually(answers)
     async with client_of(service, await ensure_development_key(database_url)) as client:
         yield client
     service.stop()
@@ -37,8 +37,7 @@ async def cut_off(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
 
 async def test_reads_work_and_writes_are_refused_with_advice(cut_off: httpx.AsyncClient) -> None:
     assert (await cut_off.get("/me/")).status_code == 200
-    async with asyncio.timeout(5):
-        refused = await cut_off.post(f"/runtime/{new_id()}/execute/", json={"content": "hello"})
+    refused = await cut_off.post(f"/runtime/{new_id()}/execute/", json={"content": "hello"})
     assert (refused.status_code, error_of(refused)["type"]) == (503, "service_unavailable")
     assert int(refused.headers["retry-after"]) > 0
 

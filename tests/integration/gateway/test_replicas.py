@@ -121,7 +121,7 @@ async def test_a_revocation_reaches_the_other_replica_before_its_cache_expires(r
     async def refused() -> bool:
         return (await replicas.clients[1].get("/me/", headers=headers)).status_code == 401
 
-    await eventually(refused, 15)
+    await eventually(refused, 25)
 
 
 async def test_two_rotations_at_once_make_one_successor(replicas: Replicas) -> None:

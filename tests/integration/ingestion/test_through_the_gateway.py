@@ -14,9 +14,11 @@ import pytest
 from libs.eventing import IdentitySigner
 from libs.service_defaults import OwnerClient
 from libs.service_defaults._http_server import HttpServer
+from services.gateway.adapters.jwt_tokens import JwtTokens
 from services.gateway.bootstrap import Outside, assemble
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
-from tests.support.gateway import Clock, FakeBus, FakeIdempotency, FakeKeys
+from tests.support.gateway import Clock, FakeBus
+from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 
 HEAD = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
 TAIL = b"\r\n--b--\r\n"
@@ -50,7 +52,7 @@ class Front:
         for piece in body:
             writer.write(piece)
             await writer.drain()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             answer = await reader.readuntil(b"\r\n\r\n")
             length = next(
                 int(line.split(b":")[1]) for line in answer.lower().splitlines() if line.startswith(b"content-length")
@@ -69,6 +71,8 @@ async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
         outside = Outside(
             keys=keys,
             key_store=keys,
+            connections=FakeConnections(idempotency),
+            tokens=JwtTokens("k" * 40),
             idempotency=idempotency,
             bus=FakeBus(),
             owners=calls,
@@ -78,7 +82,9 @@ async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
         secret, _ = keys.issue()
         async with (
             served(assemble(outside).application) as port,
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}/api/v1", headers={"x-api-key": secret}) as client,
+            httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{port}/api/v1", headers={"x-api-key": secret}, timeout=60
+            ) as client,
         ):
             yield Front(client, port, secret, calls)
         await calls.stop()
@@ -164,7 +170,7 @@ async def test_a_caller_who_leaves_in_the_middle_leaves_nothing(front: Front, in
     head = f"POST /api/v1/files/ HTTP/1.1\r\nHost: x\r\nx-api-key: {front.secret}\r\nContent-Length: 900000\r\n"
     writer.write(head.encode() + b"Content-Type: multipart/form-data; boundary=b\r\n\r\n" + HEAD + b"x" * 400_000)
     await writer.drain()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await ingestion.rows("SELECT id FROM blobs"):
             await asyncio.sleep(0.01)
         writer.close()

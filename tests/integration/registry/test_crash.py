@@ -38,7 +38,7 @@ async def start(database_url: str, kafka: str, prefix: str) -> asyncio.subproces
         "AES_INGESTION_URL": "",
     }
     process = await asyncio.create_subprocess_exec(*(sys.executable, "-m", "services.registry", "all"), env=environment)
-    async with asyncio.timeout(60), httpx.AsyncClient() as http:
+    async with asyncio.timeout(60), httpx.AsyncClient(timeout=30) as http:
         while True:
             assert process.returncode is None
             try:

@@ -36,7 +36,7 @@ class RunningRegistry:
 
     async def ended(self, command_id: str) -> None:
         """Wait until a command has its outcome."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while await self.service.outbox.outcome(command_id) is None:
                 await asyncio.sleep(0.05)
 

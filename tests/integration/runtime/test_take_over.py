@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import Counter
+from datetime import datetime
+from typing import cast
 
 import pytest
 
@@ -9,6 +11,15 @@ from libs.contracts.identifiers import new_id
 from services.runtime.domain.turns import Stray
 from tests.support.agent_fakes import FakeTool, answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel, person, until
+
+
+async def lease_of(node: Node) -> datetime:
+    [[expires]] = await node.rows("SELECT lease_expires_at FROM workers WHERE id = %s", node.worker.id)
+    return cast(datetime, expires)
+
+
+async def _renewed_since(node: Node, granted: datetime) -> bool:
+    return await lease_of(node) > granted
 
 
 async def held_by(node: Node, turn_id: str) -> str | None:
@@ -48,7 +59,8 @@ async def test_a_live_worker_keeps_its_turns(start_node, model: ObedientModel) -
     session = await node.create_session()
     model.shut("work")
     turn_id = await node.execute(session, "work")
-    await asyncio.sleep(2.5)  # more than two lease times
+    granted = await lease_of(node)
+    await until(lambda: _renewed_since(node, granted))
     await other.worker.watch.look()
     assert (await node.turn(turn_id))["attempt"] == 1
     assert turn_id in node.worker.engine.held
@@ -109,6 +121,7 @@ async def test_a_frozen_worker_that_wakes_up_changes_nothing(
     turn_id = await frozen.execute(session, "work")
     await until(lambda: tools[0].running)
     frozen.database.held = asyncio.Event()
+    await frozen.outlive_lease()
     model.shut("work")
     await until(lambda: turn_id in other.worker.engine.held)
     assert tools[0].running == 0 or await until(lambda: tools[0].running <= 1)
@@ -132,6 +145,7 @@ async def test_a_stale_reply_is_fenced_off(start_node, model: ObedientModel) -> 
     turn_id = await stale.execute(session, "work")
     await until(lambda: len(model.asked) == 1)
     stale.database.held = asyncio.Event()
+    await stale.outlive_lease()
     await until(lambda: turn_id in other.worker.engine.held)
     await until(lambda: len(model.asked) == 2)
     other.database.held = asyncio.Event()
@@ -153,7 +167,8 @@ async def test_a_worker_back_from_an_outage_keeps_what_nobody_took(start_node, m
     await until(lambda: model.asked)
     node.database.down = True
     model.open("work")
-    await asyncio.sleep(1.5)  # the lease runs out while the reply waits for the database
+    await node.outlive_lease()
+    await asyncio.sleep(0.5)  # the reply waits for the database
     node.database.down = False
     [turn] = await node.ended(turn_id)
     assert (turn["status"], turn["attempt"]) == ("completed", 1)
@@ -196,7 +211,7 @@ async def test_a_leaving_worker_finishes_what_it_can_and_hands_back_the_rest(sta
     model.shut("long", "short")
     long, short = [await leaving.execute(s, t) for s, t in zip(sessions, ("long", "short"), strict=True)]
     await until(lambda: len(model.asked) == 2)
-    stopping = asyncio.create_task(leaving.worker.stop(0.5))
+    stopping = asyncio.create_task(leaving.worker.stop(3.0))
     await asyncio.sleep(0.1)
     model.open("short")
     await stopping
@@ -213,7 +228,7 @@ async def test_a_leaving_worker_claims_nothing_more(start_node, model: ObedientM
     session = await leaving.create_session()
     model.shut("first")
     turns = [await leaving.execute(session, text) for text in ("first", "second")]
-    stopping = asyncio.create_task(leaving.worker.stop(5.0))
+    stopping = asyncio.create_task(leaving.worker.stop(30.0))
     await asyncio.sleep(0.05)
     model.open("first")
     await stopping
@@ -273,6 +288,7 @@ async def test_a_worker_that_renewed_its_lease_meanwhile_keeps_its_turn(start_no
     model.shut("work")
     turn_id = await slow.execute(session, "work")
     slow.database.held = asyncio.Event()
+    await slow.outlive_lease()
     strays = await until(lambda: _strays(other))
     slow.database.held.set()
     slow.database.held = None

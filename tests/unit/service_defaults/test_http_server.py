@@ -20,7 +20,7 @@ async def _application(_scope: object, _receive: object, send: object) -> None:
 async def port() -> AsyncIterator[int]:
     server = HttpServer(_application, host="127.0.0.1", port=0, grace_seconds=1)  # type: ignore[arg-type]
     serving = asyncio.create_task(server.serve_until_told())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not server.started:
             await asyncio.sleep(0.01)
     yield server.servers[0].sockets[0].getsockname()[1]
@@ -35,7 +35,7 @@ async def _until_closed(port: int, *pieces: bytes) -> bytes:
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             return await reader.read()
     except ConnectionError:
         return b""
