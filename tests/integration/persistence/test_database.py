@@ -98,17 +98,17 @@ async def test_a_closed_server_connection_is_replaced(database: Database) -> Non
 async def test_an_outage_ends_in_errors_and_the_pool_recovers(database_url: str) -> None:
     port = choose_free()
     url = make_conninfo(database_url, host="127.0.0.1", port=port)
-    async with TcpProxy(port=port, target_port=int(conninfo_to_dict(database_url)["port"] or 5432)) as proxy:
-        async with opened(url, timeout=0.5) as database:
-            await until_answers(database)
-            await proxy.cut()
-            for _ in range(5):
-                with pytest.raises((psycopg.Error, PoolTimeout)) as lost:
-                    await database.ping()
-                assert is_outage(lost.value)
-            # By now the pool has given up trying by itself.
-            await proxy.restore()
-            await until_answers(database)
+    target = int(conninfo_to_dict(database_url)["port"] or 5432)
+    async with TcpProxy(port=port, target_port=target) as proxy, opened(url, timeout=0.5) as database:
+        await until_answers(database)
+        await proxy.cut()
+        for _ in range(5):
+            with pytest.raises((psycopg.Error, PoolTimeout)) as lost:
+                await database.ping()
+            assert is_outage(lost.value)
+        # By now the pool has given up trying by itself.
+        await proxy.restore()
+        await until_answers(database)
 
 
 async def until_answers(database: Database) -> None:
