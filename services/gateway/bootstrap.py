@@ -10,15 +10,28 @@ from typing import Any, Final
 
 import structlog
 
-from libs.contracts.events.gateway import ApiKeyRevoked
+from libs.contracts.envelope import Envelope
+from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
+from libs.contracts.events.registry import AgentDeleted, AgentUpdated
 from libs.eventing import CommandSender
 from libs.service_defaults import API, Service
+from services.gateway.adapters.jwt_tokens import JwtTokens
+from services.gateway.adapters.postgres_connections import PostgresConnections
 from services.gateway.adapters.postgres_idempotency import PostgresIdempotency
 from services.gateway.adapters.postgres_keys import PostgresKeys
-from services.gateway.domain.ports import CommandBus, IdempotencyStore, KeyDirectory, KeyStore, Owners
+from services.gateway.domain.ports import (
+    CommandBus,
+    ConnectionStore,
+    IdempotencyStore,
+    KeyDirectory,
+    KeyStore,
+    Owners,
+    TokenCodec,
+)
 from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.entrypoints.http.application import PREFIX, Application
 from services.gateway.entrypoints.http.authentication import Authentication
+from services.gateway.entrypoints.http.cross_origin import CrossOrigin
 from services.gateway.entrypoints.http.event_streams import EventStreams
 from services.gateway.entrypoints.http.forwarding import Forwarding
 from services.gateway.entrypoints.http.operations import Operation
@@ -26,11 +39,13 @@ from services.gateway.entrypoints.http.reference.pages import Pages
 from services.gateway.entrypoints.http.resources.agents import Agents
 from services.gateway.entrypoints.http.resources.catalogues import Catalogues
 from services.gateway.entrypoints.http.resources.collections import Collections
+from services.gateway.entrypoints.http.resources.connections import Connections
 from services.gateway.entrypoints.http.resources.files import Files
 from services.gateway.entrypoints.http.resources.keys import Keys
 from services.gateway.entrypoints.http.resources.knowledge_bases import KnowledgeBases
 from services.gateway.entrypoints.http.resources.runtime import Runtime
 from services.gateway.entrypoints.http.resources.sessions import Sessions
+from services.gateway.entrypoints.http.resources.tokens import Tokens
 from services.gateway.entrypoints.http.uploads import Bytes
 from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.authenticate import KeyAuthenticator
@@ -40,7 +55,10 @@ from services.gateway.use_cases.change_files import ChangeFilesAndCollections
 from services.gateway.use_cases.change_knowledge_bases import ChangeKnowledgeBases
 from services.gateway.use_cases.change_sessions import ChangeSessions
 from services.gateway.use_cases.execute_turn import ExecuteTurns
+from services.gateway.use_cases.issue_tokens import TokenIssuer
+from services.gateway.use_cases.manage_connections import ConnectionManager
 from services.gateway.use_cases.manage_keys import KeyManager
+from services.gateway.use_cases.public_keys import PublicKeys
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _IDEMPOTENCY_DAYS: Final = 3
@@ -56,38 +74,66 @@ class Outside:
 
     keys: KeyDirectory
     key_store: KeyStore
+    connections: ConnectionStore
+    tokens: TokenCodec
     idempotency: IdempotencyStore
     bus: CommandBus
     owners: Owners
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
+    shared_origins: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class PublicApi:
-    """The application, and what it is told when a key is revoked."""
+    """The application, and what it is told of credentials, by their ids: an agent is one for its visitors.
+
+    ``revoked``: it ended, and what is under way with it as well. ``changed``: it has to be looked up anew.
+    """
 
     application: Application
     revoked: Callable[[str], None]
+    changed: Callable[[str], None]
 
 
 def assemble(outside: Outside) -> PublicApi:
     """The public API on top of real or fake surroundings."""
-    authenticator = KeyAuthenticator(
-        outside.keys, fresh=outside.bus.fresh, now=outside.now, monotonic=outside.monotonic
-    )
+    heard: dict[str, Any] = {"fresh": outside.bus.fresh, "now": outside.now, "monotonic": outside.monotonic}
+    authenticator = KeyAuthenticator(outside.keys, outside.tokens, **heard)
+    public_keys = PublicKeys(outside.connections, outside.owners, **heard)
     streams = EventStreams()
-    operations = _operations(outside, KeyManager(outside.key_store, now=outside.now, forget=authenticator.forget))
-    authentication = Authentication(authenticator, RateLimiter(outside.monotonic))
+    authentication = Authentication(authenticator, public_keys, RateLimiter(outside.monotonic))
 
-    def revoked(key_id: str) -> None:
-        authenticator.forget(key_id)
-        streams.end(key_id)
+    def changed(identifier: str) -> None:
+        authenticator.forget(identifier)
+        public_keys.forget(identifier)
 
-    return PublicApi(Application(operations, authentication, streams, Pages(operations)), revoked)
+    def revoked(identifier: str) -> None:
+        changed(identifier)
+        streams.end(identifier)
+
+    operations = (*_resources(outside), *_access(outside, changed))
+    application = Application(
+        operations,
+        authentication,
+        CrossOrigin(outside.shared_origins, authentication),
+        streams,
+        Pages(operations),
+    )
+    return PublicApi(application, revoked, changed)
 
 
-def _operations(outside: Outside, manager: KeyManager) -> tuple[Operation, ...]:
+def _access(outside: Outside, forget: Callable[[str], None]) -> tuple[Operation, ...]:
+    now = outside.now
+    connections = ConnectionManager(outside.connections, outside.owners, now=now, forget=forget)
+    return (
+        *Keys(KeyManager(outside.key_store, now=now, forget=forget), now=now).operations(),
+        *Tokens(TokenIssuer(outside.tokens, now=now)).operations(),
+        *Connections(connections, now=now).operations(),
+    )
+
+
+def _resources(outside: Outside) -> tuple[Operation, ...]:
     carry_out = CarryOut(outside.bus, outside.idempotency, outside.owners.installed)
     sessions = ChangeSessions(carry_out, outside.owners)
     files = ChangeFilesAndCollections(carry_out)
@@ -100,7 +146,6 @@ def _operations(outside: Outside, manager: KeyManager) -> tuple[Operation, ...]:
         *Collections(files, forward).operations(),
         *KnowledgeBases(ChangeKnowledgeBases(carry_out), forward).operations(),
         *Catalogues(forward).operations(),
-        *Keys(manager, now=outside.now).operations(),
     )
 
 
@@ -122,19 +167,36 @@ def build(settings: GatewaySettings) -> Service:
         Outside(
             keys=keys,
             key_store=keys,
+            connections=PostgresConnections(service.database, service.outbox),
+            tokens=JwtTokens(settings.signing_key.get_secret_value()),
             idempotency=idempotency,
             bus=sender,
             owners=service.calls,
             now=_now,
             monotonic=time.monotonic,
+            shared_origins=settings.shared_origins(),
         )
     )
-    sender.on_event(ApiKeyRevoked.TYPE, lambda _, payload: api.revoked(ApiKeyRevoked.decode(payload).key_id))
+    _listen(sender, api)
     service.ready_check("events", _positioned(sender))
     service.http.add_middleware(_Outermost, application=api.application)
     service.on_stop(lambda: api.application.drain(settings.shutdown_grace_seconds / 2))
     service.background("idempotency.clean", lambda: _clean(idempotency))
     return service
+
+
+def _listen(sender: CommandSender, api: PublicApi) -> None:
+    """Tell the public API what becomes of credentials; each such event's subject is the credential's id."""
+
+    def revoked(envelope: Envelope, _: bytes) -> None:
+        api.revoked(envelope.subject)
+
+    def changed(envelope: Envelope, _: bytes) -> None:
+        api.changed(envelope.subject)
+
+    for event in (ApiKeyRevoked, ConnectionDeleted, AgentDeleted):
+        sender.on_event(event.TYPE, revoked)
+    sender.on_event(AgentUpdated.TYPE, changed)
 
 
 class _Outermost:

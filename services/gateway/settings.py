@@ -1,9 +1,23 @@
 """What the gateway reads from the environment."""
 
+from pydantic import field_validator
 from pydantic_settings import SettingsConfigDict
 
+from libs.contracts.origins import canonical_origin
 from libs.service_defaults import ServiceSettings
 
 
 class GatewaySettings(ServiceSettings):
+    """``cors_origins``: origins, separated by commas, whose pages may read answers without a public key."""
+
     model_config = SettingsConfigDict(env_prefix="AES_GATEWAY_")
+
+    cors_origins: str = ""
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _check(cls, text: str) -> str:
+        return ",".join(canonical_origin(part.strip()) for part in text.split(",") if part.strip())
+
+    def shared_origins(self) -> frozenset[str]:
+        return frozenset(filter(None, self.cors_origins.split(",")))

@@ -1,9 +1,9 @@
-"""The gateway's public API on fakes: a bus whose owners are scripted, keys and idempotency keys in memory."""
+"""The gateway's public API on fakes: a bus whose owners are scripted, credentials in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,10 +18,10 @@ from libs.contracts.messages import Command, CommandRejected, Event
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandState, Received, Replies
 from libs.service_defaults import OwnerResponse, OwnerStream
+from services.gateway.adapters.jwt_tokens import JwtTokens
 from services.gateway.bootstrap import Outside, PublicApi, assemble
-from services.gateway.domain.accounts import ALL_SCOPES, ApiKey, Holder
-from services.gateway.domain.idempotency import Dispatch, IdempotentRequest, KeyReused
-from services.gateway.domain.secrets import new_secret
+from services.gateway.domain.accounts import ApiKey
+from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 
 
 class Clock:
@@ -38,113 +38,6 @@ class Clock:
 
     def advance(self, seconds: float) -> None:
         self.moment += timedelta(seconds=seconds)
-
-
-class FakeIdempotency:
-    def __init__(self) -> None:
-        self.recorded: dict[tuple[str, ...], tuple[bytes, Dispatch]] = {}
-
-    async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> Dispatch:
-        place = (request.company_id, request.principal_id, request.method, request.path, request.key)
-        if place not in self.recorded:
-            dispatch = Dispatch(command_id=command_id, correlation_id=correlation_id)
-            self.recorded[place] = (request.body_hash, dispatch)
-            return dispatch
-        body_hash, dispatch = self.recorded[place]
-        if body_hash != request.body_hash:
-            raise KeyReused(dispatch.command_id, body_hash)
-        return replace(dispatch, repeated=True)
-
-    async def renew(
-        self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
-    ) -> Dispatch:
-        place = (request.company_id, request.principal_id, request.method, request.path, request.key)
-        body_hash, dispatch = self.recorded[place]
-        if dispatch.command_id != refused:
-            return replace(dispatch, repeated=True)
-        self.recorded[place] = (body_hash, replace(dispatch, command_id=command_id))
-        return self.recorded[place][1]
-
-
-class FakeKeys:
-    def __init__(self, idempotency: FakeIdempotency) -> None:
-        self.by_digest: dict[bytes, ApiKey] = {}
-        self.loads = 0
-        self._idempotency = idempotency
-
-    def issue(self, **fields: Any) -> tuple[str, ApiKey]:
-        """A stored key and its secret; what is left out is generous."""
-        secret = new_secret()
-        key = ApiKey(
-            **{
-                "id": new_id(),
-                "company_id": "company-1",
-                "user_id": "user-1",
-                "name": "",
-                "prefix": secret.prefix,
-                "scopes": ALL_SCOPES,
-                "rate_limit": None,
-                "created_at": datetime(2029, 1, 1, tzinfo=UTC),
-                "expires_at": None,
-                **fields,
-            }
-        )
-        self.by_digest[secret.digest] = key
-        return secret.text, key
-
-    def change(self, key_id: str, **fields: Any) -> None:
-        for digest, key in self.by_digest.items():
-            if key.id == key_id:
-                self.by_digest[digest] = replace(key, **fields)
-
-    async def holder(self, digest: bytes) -> Holder | None:
-        self.loads += 1
-        key = self.by_digest.get(digest)
-        return None if key is None else Holder(key=key, company_name="Acme", user_name="Ada")
-
-    async def key(self, company_id: str, key_id: str) -> ApiKey | None:
-        found = (key for key in self.by_digest.values() if (key.company_id, key.id) == (company_id, key_id))
-        return next(found, None)
-
-    async def keys(
-        self, company_id: str, user_id: str | None, *, limit: int, offset: int
-    ) -> tuple[Sequence[ApiKey], int]:
-        found = [
-            key
-            for key in reversed(self.by_digest.values())
-            if key.company_id == company_id and user_id in (None, key.user_id)
-        ]
-        return found[offset : offset + limit], len(found)
-
-    async def add_key(
-        self, key: ApiKey, digest: bytes, *, correlation_id: str, request: IdempotentRequest | None
-    ) -> None:
-        if request is not None:
-            dispatch = await self._idempotency.record(request, command_id=key.id, correlation_id=correlation_id)
-            if dispatch.repeated:
-                raise KeyReused(dispatch.command_id, request.body_hash)
-        self.by_digest[digest] = key
-
-    async def replace_key(
-        self,
-        old: ApiKey,
-        successor: ApiKey,
-        digest: bytes,
-        *,
-        old_expires_at: datetime,
-        correlation_id: str,
-        request: IdempotentRequest | None,
-    ) -> bool:
-        current = await self.key(old.company_id, old.id)
-        if current is None or current.successor_id or current.revoked_at:
-            return False
-        await self.add_key(successor, digest, correlation_id=correlation_id, request=request)
-        ends = min(old_expires_at, current.expires_at or old_expires_at)
-        self.change(old.id, successor_id=successor.id, expires_at=ends)
-        return True
-
-    async def revoke_key(self, key: ApiKey, *, at: datetime, correlation_id: str) -> None:
-        self.change(key.id, revoked_at=at)
 
 
 @dataclass
@@ -236,6 +129,7 @@ class FakeOwners:
 
     answers: dict[tuple[str, str, str], tuple[int, Any]] = field(default_factory=dict)
     asked: list[tuple[str, str, str, Any]] = field(default_factory=list)
+    asked_as: list[Identity] = field(default_factory=list)
     uploaded: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     down: bool = False
     missing: set[str] = field(default_factory=set)
@@ -255,6 +149,7 @@ class FakeOwners:
     ) -> OwnerResponse:
         if self.down:
             raise ServiceUnavailable(f"the {owner} service cannot be reached", retry_after=2)
+        self.asked_as.append(identity)
         self.asked.append((method, owner, path, params if body is None else orjson.loads(body)))
         missing = (404, {"error": {"type": "not_found_error", "message": "there is none"}})
         status, answer = self.answers.get((method, owner, path), missing)
@@ -289,6 +184,7 @@ class Gateway:
     api: PublicApi
     clock: Clock
     keys: FakeKeys
+    connections: FakeConnections
     idempotency: FakeIdempotency
     bus: FakeBus
     owners: FakeOwners
@@ -297,7 +193,7 @@ class Gateway:
 
     async def until_sent(self, count: int = 1) -> Sent:
         """The last command, once that many were sent."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.bus.sent) < count:
                 await asyncio.sleep(0.001)
         return self.bus.sent[-1]
@@ -306,16 +202,19 @@ class Gateway:
 @asynccontextmanager
 async def gateway() -> AsyncIterator[Gateway]:
     clock, idempotency, bus, owners = Clock(), FakeIdempotency(), FakeBus(), FakeOwners()
-    keys = FakeKeys(idempotency)
+    keys, connections = FakeKeys(idempotency), FakeConnections(idempotency)
     api = assemble(
         Outside(
             keys=keys,
             key_store=keys,
+            connections=connections,
+            tokens=JwtTokens("k" * 40),
             idempotency=idempotency,
             bus=bus,
             owners=owners,
             now=clock.now,
             monotonic=clock.monotonic,
+            shared_origins=frozenset({"https://console.example"}),
         )
     )
     secret, key = keys.issue()
@@ -323,7 +222,7 @@ async def gateway() -> AsyncIterator[Gateway]:
     async with httpx.AsyncClient(
         transport=transport, base_url="http://gateway/api/v1", headers={"x-api-key": secret}
     ) as client:
-        yield Gateway(api, clock, keys, idempotency, bus, owners, client, key)
+        yield Gateway(api, clock, keys, connections, idempotency, bus, owners, client, key)
 
 
 def rejected(kind: ErrorKind, message: str) -> CommandRejected:

@@ -6,9 +6,11 @@ from typing import Any
 from fastapi import Request
 from pydantic_settings import SettingsConfigDict
 
+from libs.contracts.api.agents import Agent
 from libs.contracts.api.sessions import Reply, Usage
 from libs.contracts.commands.runtime import CreateSession, DeleteSession, ExecuteTurn
 from libs.contracts.errors import NotFound
+from libs.contracts.events.registry import AgentUpdated
 from libs.contracts.events.runtime import SessionCreated, SessionDeleted, TurnCompleted, TurnStarted
 from libs.eventing import CommandContext, Origin, Transaction
 from libs.service_defaults import Service, ServiceSettings
@@ -29,6 +31,7 @@ class Owner:
         self.service = Service("runtime", settings, migrations=Path(sample_owner.__file__).parent / "migrations")
         self.turns: list[str] = []
         self.sessions: list[str] = []
+        self.agents: dict[str, Agent] = {}
         self._origins: dict[str, Origin] = {}
         self.service.commands.handle(ExecuteTurn, self._execute, ends_later=True)
         self.service.commands.handle(CreateSession, self._create)
@@ -38,9 +41,25 @@ class Owner:
         async def normalize(request: Request) -> dict[str, Any]:
             return {"agent_config": await request.json(), "config_hash": "hash", "agent_id": None}
 
+        @self.service.http.get("/internal/agents/public/{key}")
+        async def public_agent(key: str) -> Any:
+            if key not in self.agents:
+                raise NotFound("no agent with this key")
+            return self.agents[key]
+
+        @self.service.http.get("/internal/agents/{agent_id}")
+        async def agent(agent_id: str) -> Any:
+            return next(agent for agent in self.agents.values() if agent.id == agent_id)
+
         @self.service.http.get("/internal/sessions")
         async def sessions(limit: int, offset: int) -> dict[str, Any]:
             return {"sessions": [], "total": len(self.sessions), "has_more": False}
+
+    async def close_to_visitors(self, agent: Agent) -> None:
+        """The agent's key is good for nothing any more."""
+        del self.agents[agent.agent_key]
+        async with self.service.outbox.transaction(Origin(agent.company, "change")) as transaction:
+            transaction.emit(AgentUpdated(agent=agent), subject=agent.id)
 
     async def finish(self, turn_id: str, text: str) -> None:
         """Complete a turn that was held."""

@@ -22,3 +22,21 @@ class ApiKeyRevoked(GatewayEvent):
     TYPE = "aes.gateway.api_key.revoked.v1"
 
     key_id: str
+
+
+class ConnectionCreated(GatewayEvent):
+    """A key for web pages was made, for visitors of one agent."""
+
+    TYPE = "aes.gateway.connection.created.v1"
+
+    connection_id: str
+    agent_id: str
+    user_id: str
+
+
+class ConnectionDeleted(GatewayEvent):
+    """Every replica drops what it knows of the connection and ends its visitors' streams."""
+
+    TYPE = "aes.gateway.connection.deleted.v1"
+
+    connection_id: str

@@ -75,6 +75,15 @@ async def record(
     return Dispatch(command_id=str(recorded_id), correlation_id=recorded_correlation, repeated=repeated)
 
 
+async def claim(connection: Connection, request: IdempotentRequest | None, entity_id: str, correlation_id: str) -> None:
+    """Record that this request makes that entity. Raises ``KeyReused`` when it was recorded before."""
+    if request is None:
+        return
+    dispatch = await record(connection, request, command_id=entity_id, correlation_id=correlation_id)
+    if dispatch.repeated:
+        raise KeyReused(dispatch.command_id, request.body_hash)
+
+
 def _place(request: IdempotentRequest) -> dict[str, str]:
     return {
         "company_id": request.company_id,

@@ -6,16 +6,15 @@ from typing import Any, Final
 
 from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
 from libs.eventing import Origin, Outbox, Transaction
-from libs.persistence import Connection, Database
+from libs.persistence import Database
 from services.gateway.adapters.key_rows import COLUMNS, key_from
-from services.gateway.adapters.postgres_idempotency import record
+from services.gateway.adapters.postgres_idempotency import claim
 from services.gateway.domain.accounts import ApiKey, Holder
-from services.gateway.domain.idempotency import IdempotentRequest, KeyReused
+from services.gateway.domain.idempotency import IdempotentRequest
 
-_HOLDER: Final = f"""
+_HOLDERS: Final = f"""
 SELECT {", ".join(f"k.{column.strip()}" for column in COLUMNS.split(","))}, c.name, u.name
 FROM api_keys k JOIN companies c ON c.id = k.company_id JOIN users u ON u.id = k.user_id
-WHERE k.digest = %s
 """
 _KEY: Final = f"SELECT {COLUMNS} FROM api_keys WHERE company_id = %s AND id = %s"
 _PAGE: Final = f"""
@@ -43,8 +42,14 @@ class PostgresKeys:
         self._outbox = outbox
 
     async def holder(self, digest: bytes) -> Holder | None:
+        return await self._holder(f"{_HOLDERS} WHERE k.digest = %s", digest)
+
+    async def holder_of(self, key_id: str) -> Holder | None:
+        return await self._holder(f"{_HOLDERS} WHERE k.id = %s", key_id)
+
+    async def _holder(self, statement: str, value: bytes | str) -> Holder | None:
         async with self._database.connection() as connection:
-            row = await (await connection.execute(_HOLDER, (digest,))).fetchone()
+            row = await (await connection.execute(statement.encode(), (value,))).fetchone()
         if row is None:
             return None
         *key, company_name, user_name = row
@@ -68,7 +73,7 @@ class PostgresKeys:
         self, key: ApiKey, digest: bytes, *, correlation_id: str, request: IdempotentRequest | None
     ) -> None:
         async with self._outbox.transaction(Origin(key.company_id, correlation_id)) as transaction:
-            await _claim(transaction.connection, request, key.id, correlation_id)
+            await claim(transaction.connection, request, key.id, correlation_id)
             await _insert(transaction, key, digest)
 
     async def replace_key(
@@ -83,7 +88,7 @@ class PostgresKeys:
     ) -> bool:
         try:
             async with self._outbox.transaction(Origin(old.company_id, correlation_id)) as transaction:
-                await _claim(transaction.connection, request, successor.id, correlation_id)
+                await claim(transaction.connection, request, successor.id, correlation_id)
                 await _insert(transaction, successor, digest)
                 cursor = await transaction.connection.execute(
                     _SUPERSEDE, (successor.id, old_expires_at, old.company_id, old.id)
@@ -103,14 +108,6 @@ class PostgresKeys:
 
 class _Superseded(Exception):
     """The key was rotated or revoked by someone else meanwhile; undoes the transaction."""
-
-
-async def _claim(connection: Connection, request: IdempotentRequest | None, key_id: str, correlation_id: str) -> None:
-    if request is None:
-        return
-    dispatch = await record(connection, request, command_id=key_id, correlation_id=correlation_id)
-    if dispatch.repeated:
-        raise KeyReused(dispatch.command_id, request.body_hash)
 
 
 async def _insert(transaction: Transaction, key: ApiKey, digest: bytes) -> None:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from libs.contracts.identity import Identity, Scope
+from services.gateway.domain.connections import PublicUse
 
 ALL_SCOPES: Final = frozenset(scope.value for scope in Scope)
 DEFAULT_RATE_LIMIT: Final = 600
@@ -62,9 +63,11 @@ class Holder:
 class Principal:
     """The authenticated caller of a request; the same object for every request of a cached key.
 
-    ``expires_at`` and ``rate_limit`` as on the key.
+    ``expires_at`` and ``rate_limit`` as on the key. ``public``: set when the key stands in web pages, so that the
+    caller is some visitor.
     """
 
     identity: Identity
     expires_at: datetime | None
     rate_limit: int | None
+    public: PublicUse | None = None

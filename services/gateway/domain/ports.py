@@ -9,13 +9,16 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
 from libs.eventing import CommandState, Received
 from services.gateway.domain.accounts import ApiKey, Company, Holder, User
+from services.gateway.domain.connections import Connection, ConnectionHolder
 from services.gateway.domain.idempotency import Dispatch, IdempotentRequest
+from services.gateway.domain.tokens import TokenGrant
 
 
 class KeyDirectory(Protocol):
-    """Where presented secrets are looked up."""
+    """Where presented secrets are looked up, and the keys behind tokens."""
 
     async def holder(self, digest: bytes) -> Holder | None: ...
+    async def holder_of(self, key_id: str) -> Holder | None: ...
 
 
 class KeyStore(Protocol):
@@ -50,6 +53,33 @@ class KeyStore(Protocol):
 
     async def revoke_key(self, key: ApiKey, *, at: datetime, correlation_id: str) -> None:
         """Revoking again changes nothing."""
+
+
+class ConnectionStore(Protocol):
+    """A company's connections. Every change is written together with the event about it."""
+
+    async def by_key(self, key: str) -> ConnectionHolder | None: ...
+    async def connection(self, company_id: str, connection_id: str) -> Connection | None: ...
+
+    async def connections(
+        self, company_id: str, user_id: str | None, *, limit: int, offset: int
+    ) -> tuple[Sequence[Connection], int]:
+        """A page of connections, newest first, and how many there are; of one user when ``user_id`` is given."""
+
+    async def add(self, connection: Connection, *, correlation_id: str, request: IdempotentRequest | None) -> None:
+        """Raises ``KeyReused`` when ``request`` was recorded before; then nothing is stored."""
+
+    async def delete(self, connection: Connection, *, correlation_id: str) -> None:
+        """Deleting again changes nothing."""
+
+
+class TokenCodec(Protocol):
+    """Bearer tokens as text that only this installation can make."""
+
+    def encode(self, grant: TokenGrant) -> str: ...
+
+    def decode(self, text: str) -> TokenGrant:
+        """What the token says, also when that has expired. Raises ``AuthenticationFailed`` for any other text."""
 
 
 class AccountStore(Protocol):

@@ -1,88 +1,85 @@
-"""Who is behind an API key; found keys are kept for a short while."""
+"""Who is behind an API key, or behind a bearer token made from one."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
 
 from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identity import Identity
 from services.gateway.domain.accounts import Holder, Principal
-from services.gateway.domain.ports import KeyDirectory
+from services.gateway.domain.ports import KeyDirectory, TokenCodec
 from services.gateway.domain.secrets import digest_of, has_form
-
-CACHE_SECONDS: Final = 30.0
-_CACHE_SIZE: Final = 10_000
+from services.gateway.use_cases.recent import Recent
 
 
 @dataclass(frozen=True, slots=True)
-class _Cached:
+class _Known:
     principal: Principal
     revoked: bool
-    until: float
 
 
 class KeyAuthenticator:
-    """Finds the principal of a secret.
-
-    A cached key serves for 30 s at most and is dropped when its revocation is heard of (``forget``). While the
-    bus is not ``fresh`` a revocation might go unheard, so that every request asks the database.
-    """
+    """Finds the principal of a secret, and of a token that stands for a key."""
 
     def __init__(
         self,
         keys: KeyDirectory,
+        tokens: TokenCodec,
         *,
         fresh: Callable[[], bool],
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
         self._keys = keys
-        self._fresh = fresh
+        self._tokens = tokens
         self._now = now
-        self._monotonic = monotonic
-        self._cache: dict[bytes, _Cached] = {}
-        self._by_key: dict[str, bytes] = {}
-        self._forgotten = 0
+        self._by_digest: Recent[bytes, _Known] = Recent(self._of_digest, _id, fresh=fresh, monotonic=monotonic)
+        self._by_id: Recent[str, _Known] = Recent(self._of_id, _id, fresh=fresh, monotonic=monotonic)
 
     async def by_secret(self, secret: str) -> Principal:
         """Raises ``AuthenticationFailed`` for an unknown, revoked or expired key."""
-        if not has_form(secret):
+        found = await self._by_digest.find(digest_of(secret)) if has_form(secret) else None
+        return self._valid(found)
+
+    async def by_token(self, token: str) -> Principal:
+        """Raises ``AuthenticationFailed`` for a token that is not valid any more, or whose key is not."""
+        grant = self._tokens.decode(token)
+        if grant.expires_at <= self._now():
+            raise AuthenticationFailed("The bearer token has expired.")
+        principal = self._valid(await self._by_id.find(grant.key_id))
+        identity = principal.identity
+        narrowed = identity.model_copy(update={"scopes": identity.scopes & grant.scopes})
+        return replace(principal, identity=narrowed, expires_at=grant.expires_at)
+
+    def forget(self, key_id: str) -> None:
+        """Drop what is known of a key, also what a look-up under way is about to find."""
+        self._by_digest.forget(key_id)
+        self._by_id.forget(key_id)
+
+    def _valid(self, found: _Known | None) -> Principal:
+        if found is None:
             raise AuthenticationFailed("The API key is not valid.")
-        digest = digest_of(secret)
-        found = self._cache.get(digest)
-        if found is None or found.until <= self._monotonic() or not self._fresh():
-            found = await self._load(digest)
-        principal = found.principal
         if found.revoked:
             raise AuthenticationFailed("The API key has been revoked.")
+        principal = found.principal
         if principal.expires_at is not None and principal.expires_at <= self._now():
             raise AuthenticationFailed("The API key has expired.")
         return principal
 
-    def forget(self, key_id: str) -> None:
-        """Drop what is known of a key, also what a look-up under way is about to find."""
-        self._forgotten += 1
-        digest = self._by_key.pop(key_id, None)
-        if digest is not None:
-            self._cache.pop(digest, None)
+    async def _of_digest(self, digest: bytes) -> _Known | None:
+        return _known(await self._keys.holder(digest))
 
-    async def _load(self, digest: bytes) -> _Cached:
-        forgotten = self._forgotten
-        holder = await self._keys.holder(digest)
-        if holder is None:
-            raise AuthenticationFailed("The API key is not valid.")
-        found = _Cached(_principal(holder), holder.key.revoked_at is not None, self._monotonic() + CACHE_SECONDS)
-        if forgotten == self._forgotten:
-            if len(self._cache) >= _CACHE_SIZE:
-                self._cache.clear()
-                self._by_key.clear()
-            self._cache[digest] = found
-            self._by_key[holder.key.id] = digest
-        return found
+    async def _of_id(self, key_id: str) -> _Known | None:
+        return _known(await self._keys.holder_of(key_id))
 
 
-def _principal(holder: Holder) -> Principal:
+def _id(known: _Known) -> str:
+    return known.principal.identity.key_id
+
+
+def _known(holder: Holder | None) -> _Known | None:
+    if holder is None:
+        return None
     key = holder.key
     identity = Identity(
         company_id=key.company_id,
@@ -92,4 +89,5 @@ def _principal(holder: Holder) -> Principal:
         key_id=key.id,
         scopes=key.scopes,
     )
-    return Principal(identity=identity, expires_at=key.expires_at, rate_limit=key.rate_limit)
+    principal = Principal(identity=identity, expires_at=key.expires_at, rate_limit=key.rate_limit)
+    return _Known(principal, key.revoked_at is not None)

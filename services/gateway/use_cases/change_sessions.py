@@ -8,6 +8,7 @@ from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSes
 from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import CancelTurnAccepted, SessionCreated
 from libs.contracts.identifiers import is_id
+from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
 from services.gateway.domain.ports import Owners
 from services.gateway.use_cases.ask_owner import checked
@@ -21,13 +22,13 @@ class ChangeSessions:
         self._carry_out = carry_out
         self._owners = owners
 
-    async def create(self, write: Write, wanted: dict[str, Any]) -> SessionCreated:
-        """Open a session with a configuration, or the stored agent named in its place."""
+    async def create(self, write: Write, wanted: dict[str, Any], seen_by: Identity) -> SessionCreated:
+        """Open a session with a configuration, or the stored agent named in its place if ``seen_by`` may see it."""
 
         async def make(command_id: str) -> Command:
             # The registry's answer is kept with the session: a turn never needs the registry.
             reply = await self._owners.request(
-                "POST", "registry", "/internal/agents/normalize", write.identity, body=orjson.dumps(wanted)
+                "POST", "registry", "/internal/agents/normalize", seen_by, body=orjson.dumps(wanted)
             )
             return CreateSession(session_id=command_id, **orjson.loads(checked(reply)))
 

@@ -14,7 +14,6 @@ from services.gateway.domain.ports import KeyStore
 from services.gateway.domain.secrets import new_secret
 
 DEFAULT_LIFETIME: Final = timedelta(days=90)
-LONGEST_LIFETIME: Final = timedelta(days=3650)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,11 @@ class StoredAgent:
     created_at: datetime
     updated_at: datetime
 
+    @property
+    def open_to_visitors(self) -> bool:
+        """Whether pages of some origins may use the agent by its key."""
+        return self.is_public and bool(self.allowed_origins)
+
     def visible_to(self, caller: Identity) -> bool:
         """Private: the owner and who reads for the company; shared and public: everyone in the company."""
         if self.company_id != caller.company_id:

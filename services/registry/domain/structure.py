@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from libs.contracts.api.agents import AgentConfiguration, UpdateAgentBody
 from libs.contracts.errors import ErrorDetail
+from libs.contracts.origins import is_origin
 from services.registry.domain.hints import Loc, hint_for
 
 M = TypeVar("M", bound=BaseModel)
@@ -19,7 +20,6 @@ _LONGEST_NAME: Final = 200
 _DEEPEST: Final = 4
 _NULLABLE: Final = frozenset({"origin_url"})
 _HTTP_URL: Final = re.compile(r"https?://[^\s/?#]+(?:[/?#]\S*)?", re.IGNORECASE)
-_ORIGIN: Final = re.compile(r"https?://(?:[a-z0-9-]+\.)*[a-z0-9-]+(?::\d{1,5})?", re.IGNORECASE)
 
 
 def is_configuration_like(document: object) -> bool:
@@ -109,7 +109,7 @@ def _address_errors(body: BaseModel) -> Iterator[ErrorDetail]:
             hint="for example https://example.com/chat",
         )
     for index, origin in enumerate(getattr(body, "allowed_origins", None) or ()):
-        if not _ORIGIN.fullmatch(origin):
+        if not is_origin(origin):
             yield ErrorDetail(
                 loc=["allowed_origins", index],
                 type="origin_invalid",

@@ -33,6 +33,13 @@ class AgentReading:
     async def by_key(self, agent_key: str, caller: Identity) -> Agent:
         return _visible(await self._reader.get_by_key(agent_key), caller).public()
 
+    async def open_to_visitors(self, agent_key: str) -> Agent:
+        """The agent of any company whose key is one that web pages may use. Raises ``AgentNotFound``."""
+        agent = await self._reader.get_by_key(agent_key)
+        if agent is None or not agent.open_to_visitors:
+            raise AgentNotFound()
+        return agent.public()
+
     async def versions(self, agent_id: str, caller: Identity, *, limit: int, offset: int) -> AgentVersionPage:
         _visible(await self._reader.get(agent_id), caller)
         total = await self._reader.count_versions(agent_id)

@@ -38,6 +38,23 @@ async def test_everyone_sees_what_is_theirs_to_see(registry: Registry) -> None:
             assert (response.status_code, response.json()["error"]["type"]) == (404, "not_found_error")
 
 
+async def test_visitors_find_public_agents_with_origins_of_any_company(registry: Registry) -> None:
+    origins = ["https://shop.example"]
+    found = await create(registry, name="Open", is_public=True, allowed_origins=origins)
+    hidden = [
+        await create(registry, name="Private", allowed_origins=origins),
+        await create(registry, name="Shared", is_shared=True, allowed_origins=origins),
+        await create(registry, name="Public without origins", is_public=True),
+    ]
+
+    answer = await registry.get(f"/internal/agents/public/{found['agent_key']}", STRANGER)
+
+    assert (answer.status_code, answer.json()) == (200, found)
+    for key in (*(agent["agent_key"] for agent in hidden), "unknown", "%00"):
+        answer = await registry.get(f"/internal/agents/public/{key}", STRANGER)
+        assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found_error")
+
+
 async def test_the_list_is_whole_unless_a_page_is_asked_for(registry: Registry) -> None:
     for number in range(60):
         await create(registry, name=f"Agent {number}")

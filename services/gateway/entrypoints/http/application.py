@@ -19,6 +19,7 @@ from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage
 from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.bodies import ClientGone, Receive, decode_body, read_body
+from services.gateway.entrypoints.http.cross_origin import CrossOrigin, is_preflight
 from services.gateway.entrypoints.http.errors import method_not_allowed
 from services.gateway.entrypoints.http.event_streams import EventStreams
 from services.gateway.entrypoints.http.exchange import AnswerBroken, Exchange, Send
@@ -41,11 +42,13 @@ class Application:
         self,
         operations: Sequence[Operation],
         authentication: Authentication,
+        cross_origin: CrossOrigin,
         streams: EventStreams,
         page: Page,
     ) -> None:
         self._routes = Routes(operations)
         self._authentication = authentication
+        self._cross_origin = cross_origin
         self._streams = streams
         self._page = page
         self._busy: set[asyncio.Task[object]] = set()
@@ -80,12 +83,18 @@ class Application:
     async def _serve(self, request: Request, exchange: Exchange, receive: Receive, leaving: Leaving) -> None:
         request.correlation_id = correlation_from(request.headers.get(b"x-correlation-id"), request.correlation_id)
         structlog.contextvars.bind_contextvars(correlation_id=request.correlation_id)
+        origin = request.headers.get(b"origin")
+        if origin is not None:
+            exchange.sharing = await self._cross_origin.headers(request, origin)
         path = request.path.removeprefix(PREFIX)
         match = self._routes.match(path)
         if match is None:
             await exchange.reply(self._other(path, request))
             return
         operation = match.operations.get(request.method)
+        if operation is None and exchange.sharing and is_preflight(request):
+            await exchange.reply(self._cross_origin.preflight(request, match.operations))
+            return
         if operation is None:
             await exchange.reply(method_not_allowed(match.operations, request.label))
             return
@@ -124,9 +133,9 @@ class Application:
             self._busy.discard(task)
 
     async def _admit(self, request: Request, operation: Operation) -> None:
-        request.principal = await self._authentication.authenticate(request.headers)
+        request.principal = await self._authentication.authenticate(request, operation)
         if operation.scope is not None and not request.principal.identity.allows(operation.scope):
-            raise PermissionDenied(f"The API key lacks the scope {operation.scope}.")
+            raise PermissionDenied(f"The credential lacks the scope {operation.scope}.")
 
     def _other(self, path: str, request: Request) -> Reply:
         page = self._page(path)

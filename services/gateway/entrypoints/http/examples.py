@@ -41,6 +41,15 @@ KEYS: Final = {
     }
 }
 ROTATION: Final = {"an hour of both": {"grace_seconds": 3600}}
+TOKENS: Final = {"to read artifacts": {"scopes": ["artifacts:read"], "expires_in": 900}}
+CONNECTIONS: Final = {
+    "help on a web site": {
+        "name": "help widget",
+        "agent_key": "support",
+        "allowed_origins": ["https://www.example.com"],
+        "quota": 120,
+    }
+}
 _FILE: Final = "01980f4f-6f42-727a-9394-8192a3b4c5da"
 _COLLECTION: Final = "01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"
 BULK: Final = {

@@ -25,10 +25,11 @@ class AnswerBroken(Exception):
 
 
 class Exchange:
-    """``status`` is what was answered, 0 before that."""
+    """``status`` is what was answered, 0 before that. ``sharing`` lets a page of another origin read the answer."""
 
     def __init__(self, send: Send, request: Request) -> None:
         self.status = 0
+        self.sharing: Headers = []
         self._send = send
         self._request = request
 
@@ -87,4 +88,5 @@ class Exchange:
 
     async def _start(self, status: int, headers: Headers) -> None:
         self.status = status
+        headers += self.sharing
         await self._send({"type": "http.response.start", "status": status, "headers": headers})

@@ -18,6 +18,8 @@ from services.gateway.entrypoints.http.incoming import Incoming
 from services.gateway.use_cases.carry_out import Write
 
 Headers = list[tuple[bytes, bytes]]
+_LONGEST_KEY: Final = 200
+_SHORTEST_OF_VISITORS: Final = 32
 _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -78,8 +80,12 @@ class Request:
         if raw is None:
             return None
         key = raw.decode("latin-1")
-        if not 1 <= len(key) <= 200 or not (key.isascii() and key.isprintable()):
-            raise InvalidRequest("The Idempotency-Key must be 1 to 200 printable ASCII characters.")
+        # Visitors share an identity: with a guessable key one of them would get what another one made.
+        shortest = 1 if self.principal.public is None else _SHORTEST_OF_VISITORS
+        if not shortest <= len(key) <= _LONGEST_KEY or not (key.isascii() and key.isprintable()):
+            raise InvalidRequest(
+                f"The Idempotency-Key must be {shortest} to {_LONGEST_KEY} printable ASCII characters."
+            )
         return key
 
 

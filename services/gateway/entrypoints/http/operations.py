@@ -2,7 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -10,6 +11,19 @@ from libs.contracts.identity import Scope
 from services.gateway.entrypoints.http.messages import Passage, Reply, Request, Stream
 
 Handler = Callable[[Request], Awaitable[Reply | Stream | Passage]]
+
+
+class Credential(StrEnum):
+    """A kind of credential that some operations take beside an API key, which all of them take."""
+
+    BEARER = "bearer"
+    PUBLIC_KEY = "public_key"
+
+
+API_KEY_ONLY: Final[frozenset[Credential]] = frozenset()
+VISITORS: Final = frozenset({Credential.PUBLIC_KEY})
+"""For operations that the visitors of an agent need."""
+ANY_CREDENTIAL: Final = frozenset(Credential)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +64,7 @@ class Operation:
     """``path`` is below ``/api/v1``. ``scope`` is what the caller needs, if more than a valid credential.
 
     ``errors`` lists the statuses that can occur beside those that every operation shares. ``uploads``: the body is a
-    multipart form, which the handler passes on as it comes in.
+    multipart form, which the handler passes on as it comes in. ``credentials``: what it takes beside an API key.
     """
 
     method: str
@@ -62,6 +76,7 @@ class Operation:
     answers: dict[int, Answer]
     description: str = ""
     scope: Scope | None = None
+    credentials: frozenset[Credential] = API_KEY_ONLY
     body: Body | None = None
     uploads: bool = False
     query: tuple[QueryParameter, ...] = ()

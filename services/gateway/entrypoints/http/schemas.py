@@ -1,14 +1,17 @@
-"""Bodies that only the gateway knows: API keys, the caller, and shapes for the reference."""
+"""Bodies that only the gateway knows: credentials, the caller, and shapes for the reference."""
 
 from datetime import UTC
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from libs.contracts.api.agents import AgentVersion, StrictModel
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.identity import Scope
+from libs.contracts.origins import ORIGIN_PATTERN, canonical_origin
 from libs.contracts.timestamps import Timestamp, parse_time
+from services.gateway.domain.connections import PUBLIC_SCOPES
+from services.gateway.domain.tokens import LONGEST_SECONDS
 
 
 def _moment(text: str) -> str:
@@ -23,12 +26,26 @@ def _scope(text: str) -> str:
     return Scope(text).value
 
 
+def _public_scope(text: str) -> str:
+    if text not in PUBLIC_SCOPES:
+        raise ValueError("visitors cannot be given this scope")
+    return text
+
+
 Moment = Annotated[
     str,
     AfterValidator(_moment),
     Field(max_length=40, json_schema_extra={"format": "date-time"}, examples=["2031-01-31T00:00:00Z"]),
 ]
 ScopeName = Annotated[str, AfterValidator(_scope), Field(json_schema_extra={"enum": [s.value for s in Scope]})]
+PublicScopeName = Annotated[
+    str, AfterValidator(_public_scope), Field(json_schema_extra={"enum": sorted(PUBLIC_SCOPES)})
+]
+OriginText = Annotated[
+    str,
+    AfterValidator(canonical_origin),
+    Field(max_length=300, pattern=ORIGIN_PATTERN, examples=["https://example.com"]),
+]
 
 
 class CreateKeyBody(StrictModel):
@@ -55,6 +72,72 @@ class RotateKeyBody(StrictModel):
     grace_seconds: int = Field(
         default=86_400, ge=60, le=2_592_000, description="How long the old key stays valid beside the new one."
     )
+
+
+class TokenBody(StrictModel):
+    """``POST /auth/token/``. Without ``scopes`` the token may do what its key may."""
+
+    scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
+    expires_in: int = Field(default=LONGEST_SECONDS, ge=60, le=LONGEST_SECONDS, description="Seconds.")
+
+
+class TokenReply(BaseModel):
+    """A bearer token, which is not kept. It ends with its key at the latest."""
+
+    access_token: str
+    token_type: str = "Bearer"  # noqa: S105
+    expires_in: int
+    expires_at: Timestamp
+    scopes: list[str]
+
+
+class CreateConnectionBody(StrictModel):
+    """``POST /connections/``: a public key for one agent, named by its id or its key."""
+
+    name: str = Field(default="", max_length=200, description="The agent's name when left out.")
+    agent_id: str | None = Field(default=None, min_length=1, max_length=200)
+    agent_key: str | None = Field(default=None, min_length=1, max_length=300)
+    allowed_origins: list[OriginText] = Field(
+        min_length=1, max_length=50, description="Of the pages that may use the key, such as `https://example.com`."
+    )
+    scopes: list[PublicScopeName] | None = Field(
+        default=None, min_length=1, max_length=10, description="All that visitors may have when left out."
+    )
+    quota: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Requests a minute, of all visitors together; at most the maker's rate limit, the default.",
+    )
+    expires_at: Moment | None = Field(default=None, description="In the future; never when left out.")
+
+    @model_validator(mode="after")
+    def _names_one_agent(self) -> "CreateConnectionBody":
+        if (self.agent_id is None) == (self.agent_key is None):
+            raise ValueError("give exactly one of agent_id and agent_key")
+        return self
+
+
+class Connection(BaseModel):
+    """A connection. ``connection_key`` is public: it stands in web pages. ``quota`` counts requests a minute."""
+
+    id: str
+    name: str
+    connection_key: str
+    agent_id: str
+    agent_key: str
+    allowed_origins: list[str]
+    scopes: list[str]
+    quota: int | None
+    user_id: str
+    created_at: Timestamp
+    expires_at: Timestamp | None
+
+
+class ConnectionPage(BaseModel):
+    connections: list[Connection]
+    total: int
+    has_more: bool
 
 
 class Key(BaseModel):

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
@@ -9,8 +10,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.timestamps import parse_time
 
 M = TypeVar("M", bound=BaseModel)
+LONGEST_LIFETIME: Final = timedelta(days=3650)
 MAX_LIMIT: Final = 200
 DEFAULT_LIMIT: Final = 50
 MAX_OFFSET: Final = 2**31 - 1
@@ -102,6 +105,18 @@ def _hint(error: ErrorDetails, model: type[BaseModel]) -> str | None:
     if kind.endswith("_type"):
         return "types are taken literally: no text in place of numbers or the other way round"
     return None
+
+
+def expiry(text: str | None, now: datetime) -> datetime | None:
+    """The ``expires_at`` of a body. Raises ``ValidationFailed`` when it is past or further off than ten years."""
+    if text is None:
+        return None
+    moment = parse_time(text)
+    if not now < moment < now + LONGEST_LIFETIME:
+        message = f"must be in the future, at most {LONGEST_LIFETIME.days} days from now"
+        detail = ErrorDetail(loc=["expires_at"], type="moment_range", message=message, hint="use another time")
+        raise ValidationFailed(f"The body is not valid: expires_at {message}.", details=[detail])
+    return moment
 
 
 def page_of(query: bytes) -> tuple[int, int]:

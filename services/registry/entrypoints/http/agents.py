@@ -27,6 +27,10 @@ def agents_router(reading: AgentReading) -> APIRouter:
     async def get_agent_by_key(agent_key: str, who: Caller) -> Agent:
         return await reading.by_key(agent_key, who)
 
+    @router.get("/public/{agent_key}")
+    async def get_public_agent(agent_key: str, _: Caller) -> Agent:
+        return await reading.open_to_visitors(agent_key)
+
     @router.get("/{agent_id}")
     async def get_agent(agent_id: str, who: Caller) -> Agent:
         return await reading.one(agent_id, who)

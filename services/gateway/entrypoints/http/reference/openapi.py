@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 from libs.contracts.errors import ErrorKind
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.service_defaults.errors import STATUSES
-from services.gateway.entrypoints.http.operations import Answer, Body, Operation
+from services.gateway.entrypoints.http.operations import Answer, Body, Credential, Operation
 from services.gateway.entrypoints.http.reference import texts
 from services.gateway.entrypoints.http.schemas import ErrorBody
 from services.gateway.entrypoints.http.validation import DEFAULT_LIMIT, MAX_LIMIT, MAX_OFFSET
@@ -35,6 +35,20 @@ _FORM: Final[dict[str, Any]] = {
 }
 
 
+_CREDENTIALS: Final[dict[str, Any]] = {
+    "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": texts.API_KEY},
+    "bearer": {"type": "http", "scheme": "bearer", "description": texts.BEARER},
+    "connectionKey": {
+        "type": "apiKey",
+        "in": "query",
+        "name": "connection_key",
+        "description": texts.CONNECTION_KEY,
+    },
+    "agentKey": {"type": "apiKey", "in": "query", "name": "agent_key", "description": texts.AGENT_KEY},
+}
+_SCHEMES: Final = {Credential.BEARER: ("bearer",), Credential.PUBLIC_KEY: ("connectionKey", "agentKey")}
+
+
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
     """OpenAPI 3.1 of the whole public API."""
     models = _models(operations)
@@ -51,9 +65,7 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
         "security": [{"apiKey": []}],
         "paths": paths,
         "components": {
-            "securitySchemes": {
-                "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": texts.API_KEY}
-            },
+            "securitySchemes": _CREDENTIALS,
             "schemas": definitions["$defs"],
             "parameters": _parameters(),
             "responses": {str(status): _error(status) for status in sorted(_KINDS)},
@@ -105,6 +117,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
             **{str(status): {"$ref": f"#/components/responses/{status}"} for status in _errors(operation)},
         },
     }
+    if operation.credentials:
+        others = [name for kind, names in _SCHEMES.items() if kind in operation.credentials for name in names]
+        described["security"] = [{name: []} for name in ("apiKey", *others)]
     if operation.body is not None:
         described["requestBody"] = _body(operation.body)
     if operation.uploads:

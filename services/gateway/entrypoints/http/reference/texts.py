@@ -15,8 +15,12 @@ Create, validate and run AI agents.
 Request bodies are JSON or YAML, at most 512 KiB; answers are JSON. Every path ends with a slash. Timestamps are UTC
 with six fractional digits, so that they sort as strings. Ids are opaque.
 
-Send your API key in the `x-api-key` header. Every answer carries `X-Correlation-ID`; send one of your own to find
-all events of a request again. Send an `Idempotency-Key` with a write to repeat it safely after a 503 or 504.
+Send your API key in the `x-api-key` header. Artifact endpoints also take a bearer token (`POST /auth/token/`). Pages of
+a web site may use a public key in the query, `connection_key` of a connection or `agent_key` of a public agent, from an
+origin that the key allows: for sessions with its own agent and their artifacts.
+
+Every answer carries `X-Correlation-ID`; send one of your own to find all events of a request again. Send an
+`Idempotency-Key` with a write to repeat it safely after a 503 or 504.
 
 The events of the service are described in [asyncapi.json](../asyncapi.json).
 """
@@ -27,9 +31,12 @@ TAGS: Final = {
     "Files": "Documents of the company, and collections of them.",
     "Knowledge bases": "Documents made searchable for agents.",
     "Catalogues": "What agents can be built from.",
-    "Access": "API keys and the caller.",
+    "Access": "API keys, tokens, connections and the caller.",
 }
 API_KEY: Final = "An API key with the scopes that the operation needs."
+BEARER: Final = "A token made by `POST /auth/token/`."
+CONNECTION_KEY: Final = "The public key of a connection, together with an `Origin` header that it allows."
+AGENT_KEY: Final = "The key of a public agent, together with an `Origin` header that the agent allows."
 CORRELATION_IN: Final = "A label of yours that finds all events of this request again; one is made when you send none."
 CORRELATION_OUT: Final = "The request's label."
 LOCATION: Final = "Where to find what was made."
@@ -46,8 +53,8 @@ EVENTS: Final = (
 )
 ERRORS: Final = {
     ErrorKind.INVALID_REQUEST: "The body is not valid JSON or YAML, or a header is malformed.",
-    ErrorKind.AUTHENTICATION: "The API key is missing, unknown, revoked or expired.",
-    ErrorKind.PERMISSION: "The API key lacks the scope that this needs.",
+    ErrorKind.AUTHENTICATION: "The credential is missing, unknown, revoked or expired.",
+    ErrorKind.PERMISSION: "The credential lacks the scope that this needs.",
     ErrorKind.NOT_FOUND: "There is no such thing, or it is not yours.",
     ErrorKind.METHOD_NOT_ALLOWED: "The path does not take this method.",
     ErrorKind.CONFLICT: "The state of things does not allow it.",

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identity import Scope
-from libs.contracts.timestamps import format_time, parse_time
+from libs.contracts.timestamps import format_time
 from services.gateway.domain.accounts import ApiKey
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.messages import Reply, Request
@@ -19,8 +18,8 @@ from services.gateway.entrypoints.http.schemas import (
     Me,
     RotateKeyBody,
 )
-from services.gateway.entrypoints.http.validation import page_of
-from services.gateway.use_cases.manage_keys import LONGEST_LIFETIME, IssuedKey, KeyManager, KeyRequest
+from services.gateway.entrypoints.http.validation import expiry, page_of
+from services.gateway.use_cases.manage_keys import IssuedKey, KeyManager, KeyRequest
 
 _TAG: Final = "Access"
 _ONCE: Final = "The secret is shown this once; only a hash of it is kept."
@@ -62,7 +61,7 @@ class Keys:
         wanted = KeyRequest(
             name=body.name,
             scopes=own if body.scopes is None else frozenset(body.scopes),
-            expires_at=self._expiry(body.expires_at),
+            expires_at=expiry(body.expires_at, self._now()),
             rate_limit=body.rate_limit,
         )
         issued = await self._manager.create(
@@ -84,22 +83,12 @@ class Keys:
         issued = await self._manager.rotate(
             request.principal.identity,
             request.parameters["id"],
-            expires_at=self._expiry(body.expires_at),
+            expires_at=expiry(body.expires_at, self._now()),
             grace_seconds=body.grace_seconds,
             correlation_id=request.correlation_id,
             request=request.idempotent_request(),
         )
         return _issued(issued)
-
-    def _expiry(self, text: str | None) -> datetime | None:
-        if text is None:
-            return None
-        moment = parse_time(text)
-        if not self._now() < moment < self._now() + LONGEST_LIFETIME:
-            message = f"must be in the future, at most {LONGEST_LIFETIME.days} days from now"
-            detail = ErrorDetail(loc=["expires_at"], type="moment_range", message=message, hint="use another time")
-            raise ValidationFailed(f"The body is not valid: expires_at {message}.", details=[detail])
-        return moment
 
     def operations(self) -> tuple[Operation, ...]:
         return (

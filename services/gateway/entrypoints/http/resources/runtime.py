@@ -10,7 +10,7 @@ from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, render_event
 from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Reply, Request, Stream
-from services.gateway.entrypoints.http.operations import Answer, Body, Operation
+from services.gateway.entrypoints.http.operations import VISITORS, Answer, Body, Operation
 from services.gateway.entrypoints.http.preferences import Preference, preference_of, wants_events
 from services.gateway.entrypoints.http.schemas import TurnCancelledReply
 from services.gateway.use_cases.change_sessions import ChangeSessions
@@ -87,6 +87,7 @@ class Runtime:
                 tag=_TAG,
                 handler=self.execute,
                 scope=Scope.RUNTIME_EXECUTE,
+                credentials=VISITORS,
                 writes=True,
                 prefers=True,
                 body=Body(model=ExecuteBody, examples=examples.MESSAGES),
@@ -104,6 +105,7 @@ class Runtime:
                 tag=_TAG,
                 handler=self.messages,
                 scope=Scope.SESSIONS_READ,
+                credentials=VISITORS,
                 paged=True,
                 answers={200: Answer(description="Messages, oldest first.", model=MessagePage)},
                 errors=(404, 422),
@@ -117,6 +119,7 @@ class Runtime:
                 tag=_TAG,
                 handler=self.turn,
                 scope=Scope.SESSIONS_READ,
+                credentials=VISITORS,
                 answers={200: Answer(description="The turn.", model=Turn)},
                 errors=(404,),
             ),
@@ -128,6 +131,7 @@ class Runtime:
                 tag=_TAG,
                 handler=self.cancel,
                 scope=Scope.RUNTIME_EXECUTE,
+                credentials=VISITORS,
                 writes=True,
                 answers={200: Answer(description="The turn is cancelled.", model=TurnCancelledReply)},
                 errors=(404, 409),

@@ -2,17 +2,20 @@
 
 from typing import Final
 
+import orjson
 from pydantic import TypeAdapter
 
 from libs.contracts.api.sessions import CreateSessionBody, Session, SessionCreatedReply, SessionPage
+from libs.contracts.errors import PermissionDenied
 from libs.contracts.identity import Scope
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Reply, Request
-from services.gateway.entrypoints.http.operations import Answer, Body, Operation
+from services.gateway.entrypoints.http.operations import VISITORS, Answer, Body, Operation
 from services.gateway.use_cases.change_sessions import ChangeSessions
 
 _TAG: Final = "Sessions"
+_SHOWN_TO_VISITORS: Final = ("name", "agent_type")
 
 
 class Sessions:
@@ -21,7 +24,13 @@ class Sessions:
         self._forward = forward
 
     async def create(self, request: Request) -> Reply:
-        created = await self._change.create(request.write(), request.body)
+        principal = request.principal
+        wanted, seen_by = request.body, principal.identity
+        if principal.public is not None:
+            if not principal.public.names_own_agent(wanted):
+                raise PermissionDenied("A public key opens sessions with its own agent only.")
+            wanted, seen_by = {"agent_id": principal.public.agent_id}, principal.public.sees_as
+        created = await self._change.create(request.write(), wanted, seen_by)
         reply = SessionCreatedReply(session_id=created.session_id, config_hash=created.config_hash)
         location = f"/api/v1/sessions/{created.session_id}/"
         return Reply(201, reply.model_dump_json().encode(), [(b"location", location.encode())])
@@ -31,7 +40,8 @@ class Sessions:
 
     async def get(self, request: Request) -> Reply:
         session_id = id_in(request, "session_id", "session")
-        return await self._forward.get(request, "runtime", f"/internal/sessions/{session_id}")
+        reply = await self._forward.get(request, "runtime", f"/internal/sessions/{session_id}")
+        return reply if request.principal.public is None else _for_visitors(reply)
 
     async def delete(self, request: Request) -> Reply:
         await self._change.delete(request.write(), request.parameters["session_id"])
@@ -44,10 +54,14 @@ class Sessions:
                 path="/sessions/",
                 name="create_session",
                 summary="Open a session",
-                description="Takes a whole agent configuration, or names a stored agent by `agent_id` or `agent_key`.",
+                description=(
+                    "Takes a whole agent configuration, or names a stored agent by `agent_id` or `agent_key`."
+                    " With a public key it is that key's agent, which an empty object stands for as well."
+                ),
                 tag=_TAG,
                 handler=self.create,
                 scope=Scope.SESSIONS_WRITE,
+                credentials=VISITORS,
                 writes=True,
                 body=Body(schema=TypeAdapter(CreateSessionBody), examples=examples.SESSIONS),
                 answers={
@@ -76,6 +90,7 @@ class Sessions:
                 tag=_TAG,
                 handler=self.get,
                 scope=Scope.SESSIONS_READ,
+                credentials=VISITORS,
                 answers={200: Answer(description="The session.", model=Session)},
                 errors=(404,),
             ),
@@ -93,3 +108,11 @@ class Sessions:
                 errors=(404, 409),
             ),
         )
+
+
+def _for_visitors(reply: Reply) -> Reply:
+    """The session without its agent's instructions, which are none of a visitor's business."""
+    session = orjson.loads(reply.body)
+    configuration = session["agent_config"]
+    session["agent_config"] = {name: configuration[name] for name in _SHOWN_TO_VISITORS if name in configuration}
+    return Reply(reply.status, orjson.dumps(session), reply.headers)

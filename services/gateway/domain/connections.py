@@ -1,0 +1,74 @@
+"""Keys that stand in web pages, where everybody can read them: what they are and what they are good for."""
+
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from libs.contracts.identity import Identity, Scope
+
+PUBLIC_SCOPES: Final = frozenset(
+    scope.value
+    for scope in (
+        Scope.SESSIONS_READ,
+        Scope.SESSIONS_WRITE,
+        Scope.RUNTIME_EXECUTE,
+        Scope.ARTIFACTS_READ,
+        Scope.ARTIFACTS_WRITE,
+        Scope.EVENTS_READ,
+    )
+)
+"""The most that a public key may be given."""
+_FORM: Final = re.compile(r"pub_[A-Za-z0-9_-]{32}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A public key for the visitors of one agent. ``quota`` counts requests a minute, of all of them together."""
+
+    id: str
+    company_id: str
+    user_id: str
+    name: str
+    key: str
+    agent_id: str
+    agent_key: str
+    allowed_origins: tuple[str, ...]
+    scopes: frozenset[str]
+    quota: int | None
+    created_at: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionHolder:
+    """A connection with the names of whose it is."""
+
+    connection: Connection
+    company_name: str
+    user_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicUse:
+    """What a public key is bound to. ``sees_as``: who may see the agent, for whom sessions with it are opened."""
+
+    agent_id: str
+    agent_key: str
+    origins: frozenset[str]
+    sees_as: Identity
+
+    def names_own_agent(self, wanted: dict[str, object]) -> bool:
+        """Whether a session's body asks for this agent; an empty one does."""
+        own: tuple[dict[str, object], ...] = ({}, {"agent_id": self.agent_id}, {"agent_key": self.agent_key})
+        return wanted in own
+
+
+def new_connection_key() -> str:
+    return "pub_" + secrets.token_urlsafe(24)
+
+
+def has_connection_form(text: str) -> bool:
+    """Whether the text can be a connection's key; any other is refused without asking the database."""
+    return _FORM.fullmatch(text) is not None

@@ -1,0 +1,118 @@
+"""Who is behind a key that stands in a web page: some visitor of one agent."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+from urllib.parse import quote
+
+from libs.contracts.api.agents import Agent
+from libs.contracts.errors import AuthenticationFailed
+from libs.contracts.identity import Identity
+from libs.contracts.origins import canonical_origin
+from services.gateway.domain.accounts import DEFAULT_RATE_LIMIT, Principal
+from services.gateway.domain.connections import (
+    PUBLIC_SCOPES,
+    ConnectionHolder,
+    PublicUse,
+    has_connection_form,
+)
+from services.gateway.domain.ports import ConnectionStore, Owners
+from services.gateway.use_cases.ask_owner import checked
+from services.gateway.use_cases.recent import Recent
+
+_GATEWAY: Final = Identity(company_id="", user_id="gateway", key_id="gateway", scopes=frozenset())
+_LONGEST_AGENT_KEY: Final = 300
+
+
+class PublicKeys:
+    """Visitors share an identity, that of the connection or of the agent: whoever opened a session knows its id.
+
+    An agent's own key works while the agent is public and names the origins that it may be used from.
+    """
+
+    def __init__(
+        self,
+        connections: ConnectionStore,
+        owners: Owners,
+        *,
+        fresh: Callable[[], bool],
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._connections = connections
+        self._owners = owners
+        self._now = now
+        self._by_connection: Recent[str, Principal] = Recent(self._visitor, _id, fresh=fresh, monotonic=monotonic)
+        self._by_agent: Recent[str, Principal] = Recent(self._guest, _id, fresh=fresh, monotonic=monotonic)
+
+    async def by_connection_key(self, key: str) -> Principal:
+        """Raises ``AuthenticationFailed`` for an unknown, deleted or expired connection."""
+        found = await self._by_connection.find(key) if has_connection_form(key) else None
+        if found is None:
+            raise AuthenticationFailed("The connection key is not valid.")
+        if found.expires_at is not None and found.expires_at <= self._now():
+            raise AuthenticationFailed("The connection key has expired.")
+        return found
+
+    async def by_agent_key(self, key: str) -> Principal:
+        """Raises ``AuthenticationFailed`` unless it is that of an agent open to visitors."""
+        found = await self._by_agent.find(key) if 0 < len(key) <= _LONGEST_AGENT_KEY else None
+        if found is None:
+            raise AuthenticationFailed("The agent key is not valid: there is no such public agent.")
+        return found
+
+    def forget(self, identifier: str) -> None:
+        """Drop what is known of a connection or an agent."""
+        self._by_connection.forget(identifier)
+        self._by_agent.forget(identifier)
+
+    async def _visitor(self, key: str) -> Principal | None:
+        holder = await self._connections.by_key(key)
+        return None if holder is None else _visitor(holder)
+
+    async def _guest(self, key: str) -> Principal | None:
+        path = f"/internal/agents/public/{quote(key, safe='')}"
+        reply = await self._owners.request("GET", "registry", path, _GATEWAY)
+        if reply.status == 404:
+            return None
+        return _guest(Agent.model_validate_json(checked(reply)))
+
+
+def _id(principal: Principal) -> str:
+    return principal.identity.key_id
+
+
+def _visitor(holder: ConnectionHolder) -> Principal:
+    connection = holder.connection
+    visitor = Identity(
+        company_id=connection.company_id,
+        company_name=holder.company_name,
+        user_id=connection.id,
+        user_name=connection.name,
+        key_id=connection.id,
+        scopes=connection.scopes,
+    )
+    use = PublicUse(
+        agent_id=connection.agent_id,
+        agent_key=connection.agent_key,
+        origins=frozenset(connection.allowed_origins),
+        sees_as=visitor.model_copy(update={"user_id": connection.user_id, "user_name": holder.user_name}),
+    )
+    return Principal(identity=visitor, expires_at=connection.expires_at, rate_limit=connection.quota, public=use)
+
+
+def _guest(agent: Agent) -> Principal:
+    guest = Identity(
+        company_id=agent.company,
+        user_id=agent.id,
+        user_name=agent.agent_key,
+        key_id=agent.id,
+        scopes=PUBLIC_SCOPES,
+    )
+    use = PublicUse(
+        agent_id=agent.id,
+        agent_key=agent.agent_key,
+        origins=frozenset(canonical_origin(origin) for origin in agent.allowed_origins),
+        sees_as=guest,
+    )
+    return Principal(identity=guest, expires_at=None, rate_limit=DEFAULT_RATE_LIMIT, public=use)

@@ -1,0 +1,66 @@
+"""Visitors of a web page talk to an agent with a public key, as their browsers do."""
+
+import httpx
+
+from tests.e2e.api import Api, check_error, configuration, unique
+from tests.e2e.waiting import eventually
+
+PAGE = f"https://{unique('shop')}.example"
+ELSEWHERE = "https://elsewhere.example"
+
+
+async def test_a_conversation_with_a_public_agent(api: Api, anonymous: httpx.AsyncClient) -> None:
+    body = configuration(name=unique("Open"), system_prompt="none of your business")
+    agent = (await api.http.post("/agent/", json={**body, "is_public": True, "allowed_origins": [PAGE]})).json()
+    visitor = {"params": {"agent_key": agent["agent_key"]}, "headers": {"origin": PAGE}}
+    asked = {"origin": PAGE, "access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+    allowed = await anonymous.options("/sessions/", params=visitor["params"], headers=asked)
+    assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (204, PAGE)
+
+    opened = await anonymous.post("/sessions/", json={}, **visitor)
+    assert (opened.status_code, opened.headers["access-control-allow-origin"]) == (201, PAGE)
+    session = opened.json()["session_id"]
+    answer = await anonymous.post(f"/runtime/{session}/execute/", json={"content": "hello"}, **visitor)
+    assert (answer.status_code, answer.json()["success"]) == (200, True)
+    history = (await anonymous.get(f"/runtime/{session}/messages/", **visitor)).json()
+    assert history["total"] == 2
+    shown = await anonymous.get(f"/sessions/{session}/", **visitor)
+    assert shown.json()["agent_id"] == agent["id"]
+    assert "none of your business" not in shown.text
+
+    own = await api.session()
+    check_error(await anonymous.get(f"/runtime/{own}/messages/", **visitor), 404, "not_found_error")
+    check_error(await anonymous.get("/sessions/", **visitor), 403, "permission_error")
+    check_error(await anonymous.delete(f"/sessions/{session}/", **visitor), 403, "permission_error")
+    strange = {**visitor, "headers": {"origin": ELSEWHERE}}
+    check_error(await anonymous.post("/sessions/", json={}, **strange), 403, "permission_error")
+
+    assert (await api.http.patch(f"/agent/{agent['id']}/", json={"is_public": False})).status_code == 200
+
+    async def closed() -> httpx.Response | None:
+        reply = await anonymous.post("/sessions/", json={}, **visitor)
+        return reply if reply.status_code == 401 else None
+
+    check_error(await eventually(closed), 401, "authentication_error")
+
+
+async def test_a_connection_to_a_private_agent(api: Api, as_mallory: Api, anonymous: httpx.AsyncClient) -> None:
+    agent = (await api.http.post("/agent/", json=configuration())).json()
+    wanted = {"agent_id": agent["id"], "allowed_origins": [PAGE], "scopes": ["sessions:write", "sessions:read"]}
+    check_error(await as_mallory.http.post("/connections/", json=wanted), 404, "not_found_error")
+    made = await api.http.post("/connections/", json=wanted)
+    assert made.status_code == 201, made.text
+    connection = made.json()
+    visitor = {"params": {"connection_key": connection["connection_key"]}, "headers": {"origin": PAGE}}
+    session = (await anonymous.post("/sessions/", json={}, **visitor)).json()["session_id"]
+    answer = await anonymous.post(f"/runtime/{session}/execute/", json={"content": "hello"}, **visitor)
+    check_error(answer, 403, "permission_error")
+    check_error(await as_mallory.http.get(f"/connections/{connection['id']}/"), 404, "not_found_error")
+    assert (await api.http.delete(f"/connections/{connection['id']}/")).status_code == 204
+
+    async def gone() -> httpx.Response | None:
+        reply = await anonymous.get(f"/sessions/{session}/", **visitor)
+        return reply if reply.status_code == 401 else None
+
+    check_error(await eventually(gone), 401, "authentication_error")
+    assert (await api.http.get(f"/sessions/{session}/")).status_code == 200, "sessions stay the company's"

@@ -1,0 +1,160 @@
+"""What the gateway keeps, in memory: keys, connections and idempotency keys."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from libs.contracts.identifiers import new_id
+from services.gateway.domain.accounts import ALL_SCOPES, ApiKey, Holder
+from services.gateway.domain.connections import Connection, ConnectionHolder
+from services.gateway.domain.idempotency import Dispatch, IdempotentRequest, KeyReused
+from services.gateway.domain.secrets import new_secret
+
+
+class FakeIdempotency:
+    def __init__(self) -> None:
+        self.recorded: dict[tuple[str, ...], tuple[bytes, Dispatch]] = {}
+
+    async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> Dispatch:
+        place = (request.company_id, request.principal_id, request.method, request.path, request.key)
+        if place not in self.recorded:
+            dispatch = Dispatch(command_id=command_id, correlation_id=correlation_id)
+            self.recorded[place] = (request.body_hash, dispatch)
+            return dispatch
+        body_hash, dispatch = self.recorded[place]
+        if body_hash != request.body_hash:
+            raise KeyReused(dispatch.command_id, body_hash)
+        return replace(dispatch, repeated=True)
+
+    async def renew(
+        self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
+    ) -> Dispatch:
+        place = (request.company_id, request.principal_id, request.method, request.path, request.key)
+        body_hash, dispatch = self.recorded[place]
+        if dispatch.command_id != refused:
+            return replace(dispatch, repeated=True)
+        self.recorded[place] = (body_hash, replace(dispatch, command_id=command_id))
+        return self.recorded[place][1]
+
+
+class FakeKeys:
+    def __init__(self, idempotency: FakeIdempotency) -> None:
+        self.by_digest: dict[bytes, ApiKey] = {}
+        self.loads = 0
+        self._idempotency = idempotency
+
+    def issue(self, **fields: Any) -> tuple[str, ApiKey]:
+        """A stored key and its secret; what is left out is generous."""
+        secret = new_secret()
+        key = ApiKey(
+            **{
+                "id": new_id(),
+                "company_id": "company-1",
+                "user_id": "user-1",
+                "name": "",
+                "prefix": secret.prefix,
+                "scopes": ALL_SCOPES,
+                "rate_limit": None,
+                "created_at": datetime(2029, 1, 1, tzinfo=UTC),
+                "expires_at": None,
+                **fields,
+            }
+        )
+        self.by_digest[secret.digest] = key
+        return secret.text, key
+
+    def change(self, key_id: str, **fields: Any) -> None:
+        for digest, key in self.by_digest.items():
+            if key.id == key_id:
+                self.by_digest[digest] = replace(key, **fields)
+
+    async def holder(self, digest: bytes) -> Holder | None:
+        self.loads += 1
+        key = self.by_digest.get(digest)
+        return None if key is None else Holder(key=key, company_name="Acme", user_name="Ada")
+
+    async def holder_of(self, key_id: str) -> Holder | None:
+        self.loads += 1
+        found = [key for key in self.by_digest.values() if key.id == key_id]
+        return Holder(key=found[0], company_name="Acme", user_name="Ada") if found else None
+
+    async def key(self, company_id: str, key_id: str) -> ApiKey | None:
+        found = (key for key in self.by_digest.values() if (key.company_id, key.id) == (company_id, key_id))
+        return next(found, None)
+
+    async def keys(
+        self, company_id: str, user_id: str | None, *, limit: int, offset: int
+    ) -> tuple[Sequence[ApiKey], int]:
+        found = [
+            key
+            for key in reversed(self.by_digest.values())
+            if key.company_id == company_id and user_id in (None, key.user_id)
+        ]
+        return found[offset : offset + limit], len(found)
+
+    async def add_key(
+        self, key: ApiKey, digest: bytes, *, correlation_id: str, request: IdempotentRequest | None
+    ) -> None:
+        if request is not None:
+            dispatch = await self._idempotency.record(request, command_id=key.id, correlation_id=correlation_id)
+            if dispatch.repeated:
+                raise KeyReused(dispatch.command_id, request.body_hash)
+        self.by_digest[digest] = key
+
+    async def replace_key(
+        self,
+        old: ApiKey,
+        successor: ApiKey,
+        digest: bytes,
+        *,
+        old_expires_at: datetime,
+        correlation_id: str,
+        request: IdempotentRequest | None,
+    ) -> bool:
+        current = await self.key(old.company_id, old.id)
+        if current is None or current.successor_id or current.revoked_at:
+            return False
+        await self.add_key(successor, digest, correlation_id=correlation_id, request=request)
+        ends = min(old_expires_at, current.expires_at or old_expires_at)
+        self.change(old.id, successor_id=successor.id, expires_at=ends)
+        return True
+
+    async def revoke_key(self, key: ApiKey, *, at: datetime, correlation_id: str) -> None:
+        self.change(key.id, revoked_at=at)
+
+
+class FakeConnections:
+    def __init__(self, idempotency: FakeIdempotency) -> None:
+        self.stored: dict[str, Connection] = {}
+        self.loads = 0
+        self._idempotency = idempotency
+
+    async def by_key(self, key: str) -> ConnectionHolder | None:
+        self.loads += 1
+        found = [each for each in self.stored.values() if each.key == key]
+        return ConnectionHolder(connection=found[0], company_name="Acme", user_name="Ada") if found else None
+
+    async def connection(self, company_id: str, connection_id: str) -> Connection | None:
+        found = self.stored.get(connection_id)
+        return found if found is not None and found.company_id == company_id else None
+
+    async def connections(
+        self, company_id: str, user_id: str | None, *, limit: int, offset: int
+    ) -> tuple[Sequence[Connection], int]:
+        found = [
+            each
+            for each in reversed(self.stored.values())
+            if each.company_id == company_id and user_id in (None, each.user_id)
+        ]
+        return found[offset : offset + limit], len(found)
+
+    async def add(self, connection: Connection, *, correlation_id: str, request: IdempotentRequest | None) -> None:
+        if request is not None:
+            dispatch = await self._idempotency.record(request, command_id=connection.id, correlation_id=correlation_id)
+            if dispatch.repeated:
+                raise KeyReused(dispatch.command_id, request.body_hash)
+        self.stored[connection.id] = connection
+
+    async def delete(self, connection: Connection, *, correlation_id: str) -> None:
+        self.stored.pop(connection.id, None)

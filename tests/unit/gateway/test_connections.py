@@ -1,0 +1,111 @@
+"""Connections over HTTP: made, listed, deleted, within what the maker may."""
+
+from typing import Any
+
+import pytest
+
+from libs.contracts.identifiers import new_id
+from services.gateway.domain.connections import PUBLIC_SCOPES
+from tests.support.gateway import Gateway, error_of
+from tests.support.public_agents import AGENT_ID, SHOP, stored_agent
+
+
+@pytest.fixture(autouse=True)
+def agent(public: Gateway) -> None:
+    public.owners.answers["GET", "registry", f"/internal/agents/{AGENT_ID}"] = (200, stored_agent())
+    public.owners.answers["GET", "registry", "/internal/agents/by-key/support"] = (200, stored_agent())
+
+
+async def make(public: Gateway, secret: str | None = None, **body: Any) -> Any:
+    wanted = {"agent_id": AGENT_ID, "allowed_origins": [SHOP], **body}
+    headers = {} if secret is None else {"x-api-key": secret}
+    return await public.client.post("/connections/", json=wanted, headers=headers)
+
+
+async def test_a_connection_is_made_for_an_agent(public: Gateway) -> None:
+    made = await make(public, allowed_origins=["HTTPS://Shop.Example:443", SHOP, "http://localhost:3000"])
+    shown = made.json()
+    assert made.status_code == 201
+    assert made.headers["location"] == f"/api/v1/connections/{shown['id']}/"
+    assert shown["connection_key"].startswith("pub_")
+    assert (shown["agent_id"], shown["agent_key"], shown["name"]) == (AGENT_ID, "support", "Support")
+    assert shown["allowed_origins"] == [SHOP, "http://localhost:3000"]
+    assert (shown["scopes"], shown["quota"], shown["expires_at"]) == (sorted(PUBLIC_SCOPES), None, None)
+    by_key = await make(public, agent_id=None, agent_key="support", name="widget")
+    assert (by_key.status_code, by_key.json()["name"]) == (201, "widget")
+    listed = (await public.client.get("/connections/", params={"limit": 1})).json()
+    assert (listed["connections"], listed["total"], listed["has_more"]) == ([by_key.json()], 2, True)
+    assert (await public.client.get(f"/connections/{shown['id']}/")).json() == shown
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("allowed_origins", []),
+        ("allowed_origins", ["*"]),
+        ("allowed_origins", ["https://shop.example/"]),
+        ("scopes", ["agents:write"]),
+        ("scopes", []),
+        ("quota", 0),
+        ("expires_at", "2029-01-01T00:00:00Z"),
+        ("surprise", 1),
+        ("agent_key", "support"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(public: Gateway, field: str, value: Any) -> None:
+    refused = await make(public, **{field: value})
+    assert (refused.status_code, error_of(refused)["type"]) == (422, "validation_error")
+    place = error_of(refused)["details"][0]["loc"]
+    assert place[:1] in ([field], [])
+
+
+async def test_an_agent_that_the_maker_cannot_see_is_not_there(public: Gateway) -> None:
+    for unknown in (new_id(), "nonsense"):
+        refused = await make(public, agent_id=unknown)
+        assert (refused.status_code, error_of(refused)["type"]) == (404, "not_found_error")
+
+
+async def test_visitors_cannot_be_given_more_than_the_maker_has(public: Gateway) -> None:
+    secret, _ = public.keys.issue(scopes=frozenset({"keys:write", "sessions:read"}), rate_limit=100)
+    assert (await make(public, secret)).json()["scopes"] == ["sessions:read"]
+    assert (await make(public, secret)).json()["quota"] == 100
+    bare, _ = public.keys.issue(scopes=frozenset({"keys:write", "agents:read"}))
+    refusals = [
+        await make(public, secret, scopes=["runtime:execute"]),
+        await make(public, secret, quota=101),
+        await make(public, bare),
+        await make(public, public.keys.issue(scopes=frozenset({"keys:read"}))[0]),
+    ]
+    assert {(refused.status_code, error_of(refused)["type"]) for refused in refusals} == {(403, "permission_error")}
+
+
+async def test_connections_of_others_are_not_there(public: Gateway) -> None:
+    mine = (await make(public)).json()["id"]
+    for company, scopes in (("company-2", public.key.scopes), ("company-1", {"keys:read", "keys:write"})):
+        secret, _ = public.keys.issue(company_id=company, user_id="user-2", scopes=frozenset(scopes))
+        headers = {"x-api-key": secret}
+        assert (await public.client.get("/connections/", headers=headers)).json()["total"] == 0
+        for method in ("GET", "DELETE"):
+            refused = await public.client.request(method, f"/connections/{mine}/", headers=headers)
+            assert (refused.status_code, error_of(refused)["type"]) == (404, "not_found_error")
+    assert (await public.client.get("/connections/nonsense/")).status_code == 404
+
+
+async def test_a_repeat_gets_the_connection_that_was_made(public: Gateway) -> None:
+    body = {"agent_id": AGENT_ID, "allowed_origins": [SHOP]}
+    headers = {"Idempotency-Key": "once"}
+    first, again = [await public.client.post("/connections/", json=body, headers=headers) for _ in range(2)]
+    other = await public.client.post("/connections/", json={**body, "name": "b"}, headers=headers)
+    assert (first.json(), again.status_code, other.status_code) == (again.json(), 201, 422)
+    assert len(public.connections.stored) == 1
+    await public.client.delete(f"/connections/{first.json()['id']}/")
+    assert (await public.client.post("/connections/", json=body, headers=headers)).status_code == 409
+
+
+async def test_a_deleted_connection_is_gone(public: Gateway) -> None:
+    made = (await make(public, expires_at="2030-06-01T00:00:00Z")).json()
+    assert made["expires_at"] == "2030-06-01T00:00:00.000000Z"
+    gone = await public.client.delete(f"/connections/{made['id']}/")
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert (await public.client.delete(f"/connections/{made['id']}/")).status_code == 404
+    assert (await public.client.get("/connections/")).json()["total"] == 0

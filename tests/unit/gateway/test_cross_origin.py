@@ -1,0 +1,71 @@
+"""CORS: whose pages may read answers, and what browsers are told beforehand."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.gateway import Gateway, error_of
+from tests.support.public_agents import ELSEWHERE, SHOP, connect, open_to_visitors
+
+CONSOLE = "https://console.example"
+
+
+async def preflight(public: Gateway, path: str, origin: str, method: str = "POST") -> Any:
+    public.client.headers.pop("x-api-key", None)
+    headers = {"Origin": origin, "Access-Control-Request-Method": method}
+    return await public.client.options(path, headers=headers)
+
+
+async def test_a_preflight_for_an_origin_of_the_key_is_answered(public: Gateway) -> None:
+    connection = await connect(public)
+    open_to_visitors(public)
+    for key in (f"connection_key={connection.key}", "agent_key=support"):
+        answer = await preflight(public, f"/sessions/?{key}", SHOP)
+        assert (answer.status_code, answer.content) == (204, b"")
+        assert answer.headers["access-control-allow-origin"] == SHOP
+        assert answer.headers["access-control-allow-methods"] == "POST"
+        assert "Content-Type" in answer.headers["access-control-allow-headers"]
+        assert answer.headers["vary"] == "Origin"
+
+
+async def test_a_preflight_for_a_configured_origin_is_answered(public: Gateway) -> None:
+    answer = await preflight(public, "/sessions/", CONSOLE)
+    assert answer.status_code == 204
+    assert answer.headers["access-control-allow-methods"] == "GET, POST"
+    assert "X-API-Key" in answer.headers["access-control-allow-headers"]
+
+
+@pytest.mark.parametrize("origin", [ELSEWHERE, "null", "https://console.example.evil.example", ""])
+@pytest.mark.parametrize("with_key", [True, False])
+async def test_other_origins_are_told_nothing(public: Gateway, origin: str, with_key: bool) -> None:
+    key = f"?connection_key={(await connect(public)).key}" if with_key else ""
+    answer = await preflight(public, f"/sessions/{key}", origin)
+    assert (answer.status_code, error_of(answer)["type"]) == (405, "method_not_allowed")
+    assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
+async def test_a_key_that_is_none_opens_nothing(public: Gateway) -> None:
+    for key in (f"connection_key=pub_{'a' * 32}", "agent_key=unknown", "agent_key=a&connection_key=b"):
+        answer = await preflight(public, f"/sessions/?{key}", SHOP)
+        assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_paths_that_visitors_cannot_use_are_refused(public: Gateway) -> None:
+    connection = await connect(public)
+    answer = await preflight(public, f"/files/?connection_key={connection.key}", SHOP, "GET")
+    assert (answer.status_code, error_of(answer)["type"]) == (403, "permission_error")
+    assert (await preflight(public, "/nothing/", CONSOLE)).status_code == 404
+
+
+async def test_options_without_a_preflights_headers_stay_what_they_are(public: Gateway) -> None:
+    for headers in ({}, {"Origin": CONSOLE}, {"Access-Control-Request-Method": "GET"}):
+        assert (await public.client.options("/sessions/", headers=headers)).status_code == 405
+
+
+async def test_answers_can_be_read_by_configured_origins_errors_as_well(public: Gateway) -> None:
+    for path, status in (("/me/", 200), ("/nothing/", 404), ("/api-keys/?limit=x", 422)):
+        answer = await public.client.get(path, headers={"Origin": CONSOLE})
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (status, CONSOLE)
+        assert "X-Correlation-ID" in answer.headers["access-control-expose-headers"]
+    other = await public.client.get("/me/", headers={"Origin": ELSEWHERE})
+    assert (other.status_code, "access-control-allow-origin" in other.headers) == (200, False)

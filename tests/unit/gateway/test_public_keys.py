@@ -1,0 +1,214 @@
+"""Keys in web pages: what their visitors may do, from where, and until when."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from libs.contracts.commands.runtime import CreateSession, ExecuteTurn
+from libs.contracts.events.runtime import SessionCreated
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from tests.support.gateway import Gateway, Sent, error_of
+from tests.support.public_agents import AGENT_ID, ELSEWHERE, SHOP, connect, open_to_visitors
+
+NORMALIZED = {
+    "agent_config": {"name": "Support", "system_prompt": "secret"},
+    "config_hash": "abc",
+    "agent_id": AGENT_ID,
+}
+NORMALIZE = ("POST", "registry", "/internal/agents/normalize")
+
+
+def owner(sent: Sent) -> Iterable[Event]:
+    if isinstance(sent.command, CreateSession):
+        yield SessionCreated(session_id=sent.command.session_id, config_hash=sent.command.config_hash)
+
+
+@pytest.fixture(autouse=True)
+def answering(public: Gateway) -> None:
+    public.bus.owner = owner
+    public.owners.answers[NORMALIZE] = (200, NORMALIZED)
+    public.client.headers.pop("x-api-key")
+
+
+async def ask(public: Gateway, method: str, path: str, key: str, origin: str | None = SHOP, **how: Any) -> Any:
+    """``key`` as it stands in the query: ``agent_key=support``."""
+    headers = {**how.pop("headers", {}), **({} if origin is None else {"Origin": origin})}
+    return await public.client.request(method, f"{path}?{key}", headers=headers, **how)
+
+
+async def test_a_visitor_opens_a_session_with_the_connections_agent(public: Gateway) -> None:
+    connection = await connect(public)
+    for body in ({}, {"agent_id": AGENT_ID}, {"agent_key": "support"}):
+        made = await ask(public, "POST", "/sessions/", f"connection_key={connection.key}", json=body)
+        assert made.status_code == 201
+        assert made.headers["access-control-allow-origin"] == SHOP
+    assert {sent.identity.user_id for sent in public.bus.sent} == {connection.id}
+    assert public.bus.sent[0].identity.company_id == "company-1"
+    # The maker of the connection may see the agent, its visitors need not.
+    assert public.owners.asked[0] == (*NORMALIZE, {"agent_id": AGENT_ID})
+    assert {identity.user_id for identity in public.owners.asked_as} == {"user-1"}
+
+
+async def test_a_visitor_opens_a_session_with_a_public_agent(public: Gateway) -> None:
+    open_to_visitors(public, allowed_origins=["HTTPS://SHOP.example"])
+    assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 201
+    identity = public.bus.sent[0].identity
+    assert (identity.company_id, identity.user_id) == ("company-1", AGENT_ID)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"agent_id": new_id()},
+        {"agent_key": "other"},
+        {"agent_id": AGENT_ID, "agent_key": "support"},
+        {"name": "Mine", "agent_type": "llm_agent"},
+    ],
+)
+async def test_no_other_agent_can_be_had(public: Gateway, body: dict[str, str]) -> None:
+    connection = await connect(public)
+    refused = await ask(public, "POST", "/sessions/", f"connection_key={connection.key}", json=body)
+    assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
+    assert not public.bus.sent
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/me/"), ("GET", "/sessions/"), ("DELETE", f"/sessions/{AGENT_ID}/"), ("GET", "/agent/"),
+        ("GET", f"/agent/{AGENT_ID}/"), ("POST", "/agent/"), ("GET", "/files/"), ("POST", "/files/"),
+        ("GET", "/knowledge-bases/"), ("GET", "/models/"), ("GET", "/api-keys/"), ("POST", "/api-keys/"),
+        ("POST", "/auth/token/"), ("GET", "/connections/"), ("POST", "/connections/"),
+    ],
+)  # fmt: skip
+async def test_everything_else_is_refused(public: Gateway, method: str, path: str) -> None:
+    connection = await connect(public)
+    open_to_visitors(public)
+    for key in (f"connection_key={connection.key}", "agent_key=support"):
+        refused = await ask(public, method, path, key)
+        assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
+        assert refused.headers["access-control-allow-origin"] == SHOP
+
+
+async def test_an_operation_needs_the_connections_scope(public: Gateway) -> None:
+    connection = await connect(public, scopes=frozenset({"sessions:read"}))
+    refused = await ask(public, "POST", "/sessions/", f"connection_key={connection.key}", json={})
+    assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
+
+
+async def test_a_key_is_good_for_allowed_origins_only(public: Gateway) -> None:
+    connection = await connect(public)
+    open_to_visitors(public)
+    for key in (f"connection_key={connection.key}", "agent_key=support"):
+        for origin in (ELSEWHERE, "null", "http://shop.example", f"{SHOP}.evil.example", f"{SHOP}:8443", ""):
+            refused = await ask(public, "POST", "/sessions/", key, origin, json={})
+            assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
+            assert "access-control-allow-origin" not in refused.headers
+        without = await ask(public, "POST", "/sessions/", key, None, json={})
+        assert (without.status_code, error_of(without)["type"]) == (401, "authentication_error")
+        assert "Origin" in error_of(without)["message"]
+    # An origin that is configured may read answers, which does not make the key good for it.
+    assert (await ask(public, "POST", "/sessions/", key, "https://console.example", json={})).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "connection_key=", "connection_key=x", f"connection_key=pub_{'a' * 32}", "connection_key=%00", "agent_key=",
+        "agent_key=unknown", "agent_key=..%2F..%2Fhealth", "agent_key=%00%ff", f"agent_key={'a' * 400}",
+        "agent_key=support&connection_key=x",
+    ],
+)  # fmt: skip
+async def test_keys_that_are_none(public: Gateway, key: str) -> None:
+    open_to_visitors(public)
+    refused = await ask(public, "POST", "/sessions/", key, json={})
+    assert (refused.status_code, error_of(refused)["type"]) == (401, "authentication_error")
+    assert "expired" not in error_of(refused)["message"]
+    assert "access-control-allow-origin" not in refused.headers
+
+
+async def test_an_api_key_goes_before_a_public_one(public: Gateway) -> None:
+    secret, _ = public.keys.issue()
+    headers = {"x-api-key": secret}
+    assert (await ask(public, "GET", "/me/", "connection_key=x", headers=headers)).status_code == 200
+
+
+async def test_a_connection_expires_and_is_deleted(public: Gateway) -> None:
+    connection = await connect(public, expires_at=public.clock.now() + timedelta(seconds=10))
+    key = f"connection_key={connection.key}"
+    assert (await ask(public, "POST", "/sessions/", key, json={})).status_code == 201
+    public.clock.advance(10)
+    expired = await ask(public, "POST", "/sessions/", key, json={})
+    assert (expired.status_code, "expired" in error_of(expired)["message"]) == (401, True)
+    other = await connect(public)
+    key = f"connection_key={other.key}"
+    assert (await ask(public, "POST", "/sessions/", key, json={})).status_code == 201
+    await public.connections.delete(other, correlation_id="x")
+    assert (await ask(public, "POST", "/sessions/", key, json={})).status_code == 201
+    public.api.revoked(other.id)
+    assert (await ask(public, "POST", "/sessions/", key, json={})).status_code == 401
+
+
+async def test_an_agent_that_is_public_no_more_is_closed_at_once(public: Gateway) -> None:
+    open_to_visitors(public)
+    assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 201
+    asked = len(public.owners.asked)
+    assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 201
+    assert len(public.owners.asked) == asked + 1, "found agents are remembered"
+    public.owners.answers.clear()
+    public.api.changed(AGENT_ID)
+    assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 401
+
+
+async def test_a_registry_that_is_away_is_no_refusal(public: Gateway) -> None:
+    public.owners.down = True
+    answer = await ask(public, "POST", "/sessions/", "agent_key=support", json={})
+    assert (answer.status_code, error_of(answer)["type"]) == (503, "service_unavailable")
+
+
+async def test_the_quota_counts_all_visitors(public: Gateway) -> None:
+    connection = await connect(public, quota=3, allowed_origins=(SHOP, ELSEWHERE))
+    key = f"connection_key={connection.key}"
+    statuses = [
+        (await ask(public, "POST", "/sessions/", key, origin, json={})).status_code
+        for origin in (SHOP, ELSEWHERE, SHOP, ELSEWHERE)
+    ]
+    assert statuses == [201, 201, 201, 429]
+    refused = await ask(public, "POST", "/sessions/", key, json={})
+    assert (error_of(refused)["type"], refused.headers["retry-after"]) == ("rate_limit_error", "20")
+    assert refused.headers["access-control-allow-origin"] == SHOP
+
+
+async def test_visitors_do_not_get_to_read_the_instructions(public: Gateway) -> None:
+    connection = await connect(public)
+    session_id = new_id()
+    session = {"session_id": session_id, "agent_config": {"name": "S", "agent_type": "llm_agent", "system_prompt": "?"}}
+    public.owners.answers["GET", "runtime", f"/internal/sessions/{session_id}"] = (200, session)
+    read = await ask(public, "GET", f"/sessions/{session_id}/", f"connection_key={connection.key}")
+    assert read.json()["agent_config"] == {"name": "S", "agent_type": "llm_agent"}
+    assert public.owners.asked_as[0].user_id == connection.id
+
+
+async def test_visitors_need_idempotency_keys_that_cannot_be_guessed(public: Gateway) -> None:
+    key = f"connection_key={(await connect(public)).key}"
+    refused = await ask(public, "POST", "/sessions/", key, json={}, headers={"Idempotency-Key": "1"})
+    assert (refused.status_code, error_of(refused)["type"]) == (400, "invalid_request_error")
+    headers = {"Idempotency-Key": new_id()}
+    made = [await ask(public, "POST", "/sessions/", key, json={}, headers=headers) for _ in range(2)]
+    assert [reply.status_code for reply in made] == [201, 201]
+    assert made[0].json() == made[1].json()
+
+
+async def test_a_visitor_executes_and_reads_in_the_name_of_the_connection(public: Gateway) -> None:
+    connection = await connect(public)
+    session_id, key = new_id(), f"connection_key={connection.key}"
+    headers = {"Prefer": "wait=0"}
+    await ask(public, "POST", f"/runtime/{session_id}/execute/", key, json={"content": "hi"}, headers=headers)
+    sent = public.bus.sent[0]
+    assert (type(sent.command), sent.identity.user_id) == (ExecuteTurn, connection.id)
+    for path in (f"/runtime/{session_id}/messages/", f"/runtime/{session_id}/turns/{session_id}/"):
+        missing = await ask(public, "GET", path, key)
+        assert (missing.status_code, error_of(missing)["type"]) == (404, "not_found_error")

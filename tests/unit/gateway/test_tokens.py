@@ -1,0 +1,111 @@
+"""Bearer tokens: what they are good for, and when they end."""
+
+from datetime import timedelta
+from typing import Any
+
+import jwt
+import pytest
+
+from libs.contracts.errors import AuthenticationFailed
+from libs.eventing import IdentitySigner
+from services.gateway.adapters.jwt_tokens import JwtTokens
+from services.gateway.domain.tokens import TokenGrant
+from services.gateway.use_cases.authenticate import KeyAuthenticator
+from tests.support.gateway import Gateway, error_of
+
+SIGNING_KEY = "k" * 40
+
+
+async def make(public: Gateway, secret: str | None = None, **body: Any) -> Any:
+    headers = {} if secret is None else {"x-api-key": secret}
+    return await public.client.post("/auth/token/", json=body, headers=headers)
+
+
+def authenticator(public: Gateway) -> KeyAuthenticator:
+    return KeyAuthenticator(
+        public.keys, JwtTokens(SIGNING_KEY), fresh=public.bus.fresh, now=public.clock.now, monotonic=lambda: 0.0
+    )
+
+
+async def test_a_key_is_exchanged_for_a_token_of_an_hour(public: Gateway) -> None:
+    made = await public.client.post("/auth/token/")
+    assert made.status_code == 200
+    assert made.headers["cache-control"] == "no-store"
+    assert (made.json()["token_type"], made.json()["expires_in"]) == ("Bearer", 3600)
+    assert made.json()["expires_at"] == "2030-01-01T01:00:00.000000Z"
+    assert made.json()["scopes"] == sorted(public.key.scopes)
+    principal = await authenticator(public).by_token(made.json()["access_token"])
+    assert (principal.identity.user_id, principal.identity.key_id) == ("user-1", public.key.id)
+    assert principal.rate_limit == public.key.rate_limit
+
+
+@pytest.mark.parametrize(
+    "body", [{"expires_in": 3601}, {"expires_in": 59}, {"scopes": []}, {"scopes": ["x"]}, {"a": 1}]
+)
+async def test_what_makes_no_sense_is_refused(public: Gateway, body: dict[str, Any]) -> None:
+    refused = await make(public, **body)
+    assert (refused.status_code, error_of(refused)["type"]) == (422, "validation_error")
+
+
+async def test_a_token_has_no_scope_that_its_key_lacks(public: Gateway) -> None:
+    secret, key = public.keys.issue(scopes=frozenset({"artifacts:read", "agents:read"}))
+    refused = await make(public, secret, scopes=["artifacts:write"])
+    assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
+    token = (await make(public, secret, scopes=["artifacts:read"])).json()["access_token"]
+    assert (await authenticator(public).by_token(token)).identity.scopes == {"artifacts:read"}
+    public.keys.change(key.id, scopes=frozenset({"agents:read"}))
+    assert (await authenticator(public).by_token(token)).identity.scopes == frozenset()
+
+
+async def test_a_token_ends_in_time_and_with_its_key(public: Gateway) -> None:
+    secret, key = public.keys.issue(expires_at=public.clock.now() + timedelta(minutes=10))
+    made = (await make(public, secret)).json()
+    assert made["expires_in"] == 600
+    short = (await make(public, secret, expires_in=60)).json()["access_token"]
+    public.clock.advance(60)
+    assert "expired" in await refusal(public, short)
+    public.keys.change(key.id, revoked_at=public.clock.now())
+    assert "revoked" in await refusal(public, made["access_token"])
+
+
+async def test_a_revocation_that_is_heard_of_ends_tokens_at_once(public: Gateway) -> None:
+    secret, key = public.keys.issue()
+    token = (await make(public, secret)).json()["access_token"]
+    known = authenticator(public)
+    await known.by_token(token)
+    public.keys.change(key.id, revoked_at=public.clock.now())
+    await known.by_token(token)
+    known.forget(key.id)
+    with pytest.raises(AuthenticationFailed, match="revoked"):
+        await known.by_token(token)
+
+
+async def test_a_token_of_somebody_elses_making_is_none(public: Gateway) -> None:
+    grant = TokenGrant(
+        key_id=public.key.id, scopes=frozenset({"artifacts:read"}), expires_at=public.clock.now() + timedelta(hours=1)
+    )
+    good = JwtTokens(SIGNING_KEY).encode(grant)
+    head, claims, signature = good.split(".")
+    unsigned = jwt.encode({"kid": public.key.id, "scopes": [], "exp": 2_000_000_000}, "", algorithm="none")
+    plain = jwt.encode({"kid": public.key.id, "scopes": [], "exp": 2_000_000_000}, SIGNING_KEY, algorithm="HS256")
+    identity = (await authenticator(public).by_token(good)).identity
+    internal = IdentitySigner(SIGNING_KEY).sign(identity, expires_at=2_000_000_000)
+    for bad in ("", "x", good[:-2], f"{head}.{claims}.", f"{head}.{claims}A.{signature}", unsigned, plain, internal):
+        assert "not valid" in await refusal(public, bad)
+    with pytest.raises(AuthenticationFailed):
+        IdentitySigner(SIGNING_KEY).verify_call(good)
+
+
+async def test_only_artifact_endpoints_take_tokens(public: Gateway) -> None:
+    token = (await make(public)).json()["access_token"]
+    public.client.headers.pop("x-api-key")
+    for method, path in (("GET", "/me/"), ("POST", "/auth/token/"), ("POST", "/sessions/"), ("GET", "/agent/")):
+        refused = await public.client.request(method, path, headers={"Authorization": f"Bearer {token}"})
+        assert (refused.status_code, error_of(refused)["type"]) == (401, "authentication_error")
+        assert "x-api-key" in error_of(refused)["message"]
+
+
+async def refusal(public: Gateway, token: str) -> str:
+    with pytest.raises(AuthenticationFailed) as caught:
+        await authenticator(public).by_token(token)
+    return caught.value.message
