@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from libs.eventing._bus import BusUnavailable
-from libs.persistence import is_outage
+from libs.persistence import is_contention, is_outage
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """Waits grow from ``first`` to ``longest`` seconds; ``give_up_after`` seconds make a message poison.
 
-    An outage of the database or the bus is nobody's fault: it does not count towards giving up.
+    An outage of the database or the bus is nobody's fault: it does not count towards giving up. Locks that are not
+    to be had do count: a deadlock may be of the message's own making.
     """
 
     first: float = 0.05
@@ -27,4 +28,4 @@ class RetryPolicy:
 
     @staticmethod
     def is_outage(problem: BaseException) -> bool:
-        return isinstance(problem, BusUnavailable) or is_outage(problem)
+        return isinstance(problem, BusUnavailable) or (is_outage(problem) and not is_contention(problem))

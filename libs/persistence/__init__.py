@@ -1,6 +1,6 @@
 """PostgreSQL: a pool with transactions, and schema migrations."""
 
-from libs.persistence._database import Connection, Database, is_outage
+from libs.persistence._database import Connection, Database, is_contention, is_outage
 from libs.persistence._migrations import migrate
 
-__all__ = ["Connection", "Database", "is_outage", "migrate"]
+__all__ = ["Connection", "Database", "is_contention", "is_outage", "migrate"]

@@ -11,6 +11,11 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 Connection = AsyncConnection[TupleRow]
 _LOCK_TIMEOUT_MS = 5000
+_CONTENTION = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+)
 
 
 def is_outage(problem: BaseException) -> bool:
@@ -20,6 +25,15 @@ def is_outage(problem: BaseException) -> bool:
     if isinstance(problem, psycopg.errors.QueryCanceled | psycopg.errors.ProgramLimitExceeded):
         return False
     return isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+def is_contention(problem: BaseException) -> bool:
+    """Whether others held the locks that the work needed.
+
+    That, too, is an outage to whoever can only try again. But it may be the work's own doing: a message that meets
+    it every time would be tried for ever.
+    """
+    return isinstance(problem, _CONTENTION)
 
 
 class Database:

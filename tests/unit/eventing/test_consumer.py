@@ -214,6 +214,18 @@ async def test_a_failure_is_given_up_when_its_time_is_over(group: Group, clock: 
     assert int(dict(group.bus.records(DEAD)[0].headers)["dlq_attempts"]) == len(handler.started)
 
 
+@pytest.mark.parametrize("locked", [psycopg.errors.LockNotAvailable("held"), psycopg.errors.DeadlockDetected("of two")])
+async def test_locks_that_are_never_free_are_given_up(group: Group, clock: Clock, locked: Exception) -> None:
+    handler = Handler()
+    handler.fails(b"a1", locked)
+    await send(group, "a", b"a1")
+    group.join(handler)
+    await eventually(lambda: len(handler.started) >= 2)
+    clock.now = 900
+    await eventually(lambda: group.committed() == 1)
+    assert handler.given_up == [(b"a1", repr(locked))]
+
+
 @pytest.mark.parametrize("outage", [BusUnavailable("down"), psycopg.OperationalError("down")])
 async def test_an_outage_is_never_given_up_and_does_not_count(group: Group, clock: Clock, outage: Exception) -> None:
     handler = Handler()

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from psycopg_pool import PoolTimeout
 
-from libs.persistence import is_outage
+from libs.persistence import is_contention, is_outage
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,13 @@ from libs.persistence import is_outage
 )
 def test_an_outage_passes(problem: Exception) -> None:
     assert is_outage(problem)
+
+
+def test_locks_in_the_way_are_told_from_servers_that_are_away() -> None:
+    away = [psycopg.OperationalError("refused"), psycopg.errors.AdminShutdown("bye"), PoolTimeout("busy")]
+    locked = [psycopg.errors.LockNotAvailable("held"), psycopg.errors.DeadlockDetected("each other's")]
+    assert [is_contention(problem) for problem in (*away, *locked)] == [False, False, False, True, True]
+    assert all(map(is_outage, locked)), "whoever can only try again does so"
 
 
 @pytest.mark.parametrize(
