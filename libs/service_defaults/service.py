@@ -47,7 +47,7 @@ class Service:
     and the outbox sweeper, ``worker`` the consumers; health and metrics are served in both.
     """
 
-    def __init__(self, name: str, settings: ServiceSettings, *, migrations: Path) -> None:
+    def __init__(self, name: str, settings: ServiceSettings, *, migrations: Path, plan_once: bool = False) -> None:
         self.name = name
         self.settings = settings
         self.migrations = migrations
@@ -56,7 +56,10 @@ class Service:
         self.bus = KafkaBus(settings.kafka_bootstrap_servers, prefix=settings.topic_prefix, client_id=f"aes-{name}")
         self.producer = self.bus.producer()
         self.database = Database(
-            settings.database_url.get_secret_value(), name=name, max_size=settings.database_pool_size
+            settings.database_url.get_secret_value(),
+            name=name,
+            max_size=settings.database_pool_size,
+            plan_once=plan_once,
         )
         self.publisher = Publisher(self.database, self.producer, source=self.source)
         self.outbox = Outbox(self.database, self.publisher)

@@ -131,7 +131,7 @@ def build_worker(
 
 def build(settings: RuntimeSettings) -> Service:
     """The service, ready to run."""
-    service = Service("runtime", settings, migrations=MIGRATIONS)
+    service = Service("runtime", settings, migrations=MIGRATIONS, plan_once=True)
     http = new_session()
     models = model_providers(os.environ, http, builtin_delay=settings.builtin_model_delay_seconds)
     knowledge = HttpKnowledge(service.calls) if service.calls.installed("ingestion") else None

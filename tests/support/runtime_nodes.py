@@ -129,7 +129,7 @@ class Node:
     """One runtime process: workers of the same database share nothing else."""
 
     def __init__(self, url: str, bus: MemoryBus, model: ObedientModel, toolbox: Toolbox, **settings: Any) -> None:
-        self.database = SeverableDatabase(url, name="test-runtime", max_size=6)
+        self.database = SeverableDatabase(url, name="test-runtime", max_size=6, plan_once=True)
         self.producer = bus.producer()
         self.publisher = Publisher(self.database, self.producer, source="/aes/runtime")
         self.outbox = Outbox(self.database, self.publisher)

@@ -119,3 +119,20 @@ async def until_answers(database: Database) -> None:
                 return
             except (psycopg.OperationalError, PoolTimeout):
                 await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(("plan_once", "kept_plans"), [(True, 10), (False, 5)])
+async def test_plans_are_kept_from_the_first_use_only_where_asked_for(
+    database_url: str, plan_once: bool, kept_plans: int
+) -> None:
+    _create(database_url)
+    database = Database(database_url, name="test", max_size=1, plan_once=plan_once)
+    await database.open()
+    async with database.connection() as connection:
+        for number in range(10):
+            await connection.execute("SELECT id FROM things WHERE id = %s", (number,), prepare=True)
+        row = await (
+            await connection.execute("SELECT generic_plans FROM pg_prepared_statements WHERE statement LIKE '%things%'")
+        ).fetchone()
+    await database.close()
+    assert row == (kept_plans,)
