@@ -9,7 +9,7 @@ from libs.objects._store import ObjectStore
 
 
 def open_store(url: str) -> ObjectStore:
-    """``file:/directory``, or ``s3://ACCESS:SECRET@host:port/bucket`` with ``?secure=false&region=…``.
+    """``file:/directory``, or ``s3://ACCESS:SECRET@host:port/bucket`` with ``?secure=false&region=…&public=https://…``.
 
     Raises ``ValueError`` with what is wrong, without the URL itself: it may hold a secret.
     """
@@ -22,7 +22,7 @@ def open_store(url: str) -> ObjectStore:
     if not (parts.hostname and bucket and "/" not in bucket and parts.username and parts.password):
         raise ValueError("an S3 object store needs access key, secret key, host and bucket")
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    unknown = options.keys() - {"secure", "region"}
+    unknown = options.keys() - {"secure", "region", "public"}
     if unknown:
         raise ValueError(f"an S3 object store has no option {min(unknown)!r}")
     return S3Objects(
@@ -33,5 +33,13 @@ def open_store(url: str) -> ObjectStore:
             secret_key=unquote(parts.password),
             secure=options.get("secure", "true").lower() not in ("false", "0", "no"),
             region=options.get("region", "us-east-1"),
+            public=_public(options.get("public", "")),
         )
     )
+
+
+def _public(address: str) -> str:
+    parts = urlsplit(address)
+    if address and not (parts.scheme in ("http", "https") and parts.netloc and parts.path in ("", "/")):
+        raise ValueError("the public address of an S3 object store is http(s)://host:port")
+    return address

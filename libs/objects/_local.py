@@ -53,10 +53,10 @@ class LocalObjects:
             async for piece in pieces:
                 waiting += piece
                 if len(waiting) >= PIECE_BYTES:
-                    await _in_thread(partial.write, waiting)
+                    await _writing(partial.write, waiting)
                     waiting = bytearray()
             # What is small takes one way to a thread and back.
-            return await _in_thread(partial.finish, waiting, target, durable)
+            return await _writing(partial.finish, waiting, target, durable)
         except BaseException:
             # Not in a thread: a cancelled task would not wait for it.
             partial.discard()
@@ -88,6 +88,10 @@ class LocalObjects:
     async def delete(self, key: str) -> None:
         path = self._path(key)
         await _in_thread(self._delete, path)
+
+    def link(self, key: str, *, seconds: int, content_type: str, disposition: str) -> str | None:  # noqa: ARG002
+        checked(key)
+        return None
 
     async def entries(self, prefix: str = "") -> AsyncGenerator[Entry, None]:
         top = self._root / checked_prefix(prefix)
@@ -189,6 +193,13 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+async def _writing(work: Callable[P, T], /, *arguments: P.args, **options: P.kwargs) -> T:
+    try:
+        return await _in_thread(work, *arguments, **options)
+    except ObjectMissing:
+        raise StoreUnavailable("the directory of objects is not there") from None
 
 
 async def _in_thread(work: Callable[P, T], /, *arguments: P.args, **options: P.kwargs) -> T:

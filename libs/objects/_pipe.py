@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from concurrent.futures import Future
 from hashlib import sha256
 
 
@@ -25,7 +24,8 @@ class Pipe:
         self._waiting = bytearray()
         self._ended = False
         self._broken = False
-        self._next: Future[bytes | None] | None = None
+        # Known to the loop alone: a thread would note a step only after the loop may have begun it.
+        self._step_under_way: asyncio.Task[object] | None = None
 
     @property
     def sha256(self) -> str:
@@ -34,8 +34,8 @@ class Pipe:
     def break_off(self) -> None:
         """Make the reading thread fail. To be called from the loop."""
         self._broken = True
-        if self._next is not None:
-            self._next.cancel()
+        if self._step_under_way is not None:
+            self._step_under_way.cancel()
 
     def read(self, count: int = -1) -> bytes:
         """As of a file: fewer than ``count`` bytes only at the end."""
@@ -53,14 +53,17 @@ class Pipe:
         return taken
 
     def _pull(self) -> bytes | None:
-        if self._broken:
-            raise BrokenOff
-        self._next = asyncio.run_coroutine_threadsafe(self._step(), self._loop)
         try:
-            return self._next.result()
+            return asyncio.run_coroutine_threadsafe(self._step(), self._loop).result()
         except BaseException as problem:
             self.problem = problem
             raise
 
     async def _step(self) -> bytes | None:
-        return await anext(self._pieces, None)
+        if self._broken:
+            raise BrokenOff
+        self._step_under_way = asyncio.current_task()
+        try:
+            return await anext(self._pieces, None)
+        finally:
+            self._step_under_way = None

@@ -5,9 +5,10 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar, cast
+from urllib.parse import urlsplit
 
 import urllib3
 from minio import Minio
@@ -35,7 +36,7 @@ _BUCKET_IS_THERE: Final = frozenset({"BucketAlreadyOwnedByYou", "BucketAlreadyEx
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """``endpoint`` is ``host:port``."""
+    """``endpoint`` is ``host:port``; ``public`` is where callers of links reach the same server, with its scheme."""
 
     endpoint: str
     bucket: str
@@ -43,23 +44,25 @@ class S3Settings:
     secret_key: str = field(repr=False)
     secure: bool = True
     region: str = "us-east-1"
+    public: str = ""
 
 
 class S3Objects:
     def __init__(self, settings: S3Settings) -> None:
         self._bucket = settings.bucket
-        self._client = Minio(
-            endpoint=settings.endpoint,
-            access_key=settings.access_key,
-            secret_key=settings.secret_key,
-            secure=settings.secure,
-            region=settings.region,
+        self._client = _client(
+            settings,
+            settings.endpoint,
+            settings.secure,
             http_client=urllib3.PoolManager(
                 maxsize=_CONNECTIONS,
                 timeout=urllib3.Timeout(connect=5, read=60),
                 retries=urllib3.Retry(total=3, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]),
             ),
         )
+        # Signing happens here, without a call: the host is part of what is signed.
+        public = urlsplit(settings.public)
+        self._signer = _client(settings, public.netloc, public.scheme == "https") if settings.public else self._client
 
     async def start(self) -> None:
         await _in_thread(self._make_bucket)
@@ -131,6 +134,18 @@ class S3Objects:
         checked(key)
         await _in_thread(lambda: self._client.remove_object(self._bucket, key))
 
+    def link(self, key: str, *, seconds: int, content_type: str, disposition: str) -> str | None:
+        url: str = self._signer.presigned_get_object(
+            self._bucket,
+            checked(key),
+            expires=timedelta(seconds=seconds),
+            response_headers={
+                "response-content-type": content_type,
+                "response-content-disposition": disposition,
+            },
+        )
+        return url
+
     async def entries(self, prefix: str = "") -> AsyncGenerator[Entry, None]:
         listing = self._client.list_objects(self._bucket, prefix=checked_prefix(prefix), recursive=True)
 
@@ -147,6 +162,17 @@ class S3Objects:
         while batch := await _in_thread(some):
             for entry in batch:
                 yield entry
+
+
+def _client(settings: S3Settings, endpoint: str, secure: bool, http_client: urllib3.PoolManager | None = None) -> Minio:
+    return Minio(
+        endpoint=endpoint,
+        access_key=settings.access_key,
+        secret_key=settings.secret_key,
+        secure=secure,
+        region=settings.region,
+        http_client=http_client,
+    )
 
 
 async def _pieces(response: Any) -> Pieces:

@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol
 
+from libs.contracts.errors import ServiceUnavailable
+
 Pieces = AsyncGenerator[bytes, None]
 PIECE_BYTES: Final = 256 * 1024
 _KEY: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
@@ -22,7 +24,7 @@ class ObjectMissing(Exception):
     """There is no object under this key."""
 
 
-class StoreUnavailable(Exception):
+class StoreUnavailable(ServiceUnavailable):
     """The store did not answer, or refused what it should not refuse; the same call may succeed later."""
 
 
@@ -73,6 +75,13 @@ class ObjectStore(Protocol):
 
     async def delete(self, key: str) -> None:
         """Remove the object; one that is not there is fine."""
+        ...
+
+    def link(self, key: str, *, seconds: int, content_type: str, disposition: str) -> str | None:
+        """A URL under which anybody can download the object for that long, with these headers.
+
+        None when the store is not reached over HTTP. Nothing is looked up: the object may be missing.
+        """
         ...
 
     def entries(self, prefix: str = "") -> AsyncGenerator[Entry, None]:

@@ -15,7 +15,7 @@ from libs.contracts.identity import Identity
 from libs.eventing import Origin, Outbox, Transaction
 from libs.objects import ObjectStore
 from services.ingestion.domain.file_ports import NewFile, Uploads, UploadWriter
-from services.ingestion.domain.file_types import HEAD_BYTES, FileType, check_signature, type_of
+from libs.contracts.api.file_types import HEAD_BYTES, FileType, check_signature, type_of
 from services.ingestion.domain.files import StoredFile, clean_name, original_key
 
 _log = structlog.get_logger(__name__)

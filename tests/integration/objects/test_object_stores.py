@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import httpx
 import pytest
 
 from libs.objects import (
@@ -158,6 +160,43 @@ async def test_starting_again_changes_nothing(store: ObjectStore) -> None:
     assert await keys(store) == ["k"]
 
 
+async def test_a_directory_that_is_away_is_an_outage_until_it_is_back(tmp_path: Path) -> None:
+    store = LocalObjects(tmp_path / "objects")
+    await store.start()
+    (tmp_path / "objects").rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreUnavailable):
+        await store.put("k", one_piece(b"x"))
+
+    (tmp_path / "elsewhere").rename(tmp_path / "objects")
+    await store.put("k", one_piece(b"x"))
+
+
+async def test_anybody_can_download_by_a_link_and_change_nothing_of_it(store: ObjectStore) -> None:
+    await store.put("a/k", one_piece(b"content"))
+    await store.put("a/other", one_piece(b"private"))
+
+    url = store.link("a/k", seconds=60, content_type="text/plain", disposition='attachment; filename="k.txt"')
+
+    if isinstance(store, LocalObjects):
+        assert url is None
+        return
+    assert url is not None
+    async with httpx.AsyncClient() as http:
+        answer = await http.get(url)
+        assert (answer.status_code, answer.content) == (200, b"content")
+        assert answer.headers["Content-Type"] == "text/plain"
+        assert answer.headers["Content-Disposition"] == 'attachment; filename="k.txt"'
+        for forged in (url.replace("a/k", "a/other"), url.replace("Expires=60", "Expires=6000"), url[:-1] + "x"):
+            assert (await http.get(forged)).status_code == 403
+
+
+async def test_links_name_the_public_address_of_the_server() -> None:
+    store = open_store("s3://key:secret@127.0.0.1:9000/bucket?secure=false&public=https://files.example.com")
+    url = store.link("k", seconds=60, content_type="text/plain", disposition="attachment")
+    assert url is not None
+    assert url.startswith("https://files.example.com/bucket/k?")
+
+
 async def test_a_server_that_is_away_is_an_outage() -> None:
     settings = S3Settings(endpoint="127.0.0.1:1", bucket="bucket", access_key="a", secret_key="s" * 8, secure=False)
     with pytest.raises(StoreUnavailable):
@@ -165,7 +204,17 @@ async def test_a_server_that_is_away_is_an_outage() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "/tmp", "file://host/tmp", "s3://host/bucket", "s3://a:b@host", "s3://a:b@host/c/d", "s3://a:b@h/c?x=1"]
+    "url",
+    [
+        "",
+        "/tmp",
+        "file://host/tmp",
+        "s3://host/bucket",
+        "s3://a:b@host",
+        "s3://a:b@host/c/d",
+        "s3://a:b@h/c?x=1",
+        "s3://a:b@h/c?public=h",
+    ],
 )
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(ValueError, match="object store") as problem:
