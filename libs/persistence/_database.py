@@ -9,6 +9,8 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
+from libs.persistence._errors import leave_out_values
+
 Connection = AsyncConnection[TupleRow]
 _LOCK_TIMEOUT_MS = 5000
 _CONTENTION = (
@@ -108,3 +110,6 @@ class Database:
             yield connection
         finally:
             await self._pool.putconn(connection)
+        except BaseException as problem:
+            leave_out_values(problem)
+            raise

@@ -30,6 +30,7 @@ def configure_logging(*, service: str, level: str, form: str) -> None:
     # On the handler: a logger's filter does not see what the loggers below it write.
     quiet = OncePerPause()
     handler.addFilter(lambda record: not record.name.startswith("aiokafka") or quiet.filter(record))
+    handler.addFilter(_first_line_of_the_driver)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -45,3 +46,10 @@ def configure_logging(*, service: str, level: str, form: str) -> None:
     root.setLevel(level.upper())
     for noisy in ("aiokafka", "alembic", "httpx", "uvicorn.access", "psycopg.pool"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _first_line_of_the_driver(record: logging.LogRecord) -> bool:
+    # What follows in a message of the database may quote a whole row.
+    if record.name.split(".", 1)[0] == "psycopg":
+        record.msg, record.args = record.getMessage().split("\n", 1)[0], ()
+    return True

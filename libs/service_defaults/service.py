@@ -25,6 +25,7 @@ from libs.service_defaults._health import Check, Readiness, health_routes
 from libs.service_defaults._http_server import HttpServer
 from libs.service_defaults._metrics import watch_bus
 from libs.service_defaults._routes import bus_routes
+from libs.service_defaults._stopping import CONNECTIONS, CONSUMERS, HOOKS, OUTBOX, REQUESTS, TASKS, Stopping
 from libs.service_defaults.correlation import CorrelationMiddleware
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import OwnerClient
@@ -32,7 +33,6 @@ from libs.service_defaults.settings import ServiceSettings
 
 _log = structlog.get_logger("service")
 _RETRY_SECONDS: Final = 1.0
-_LEAST_GRACE_SECONDS: Final = 1.0
 Hook = Callable[[], Awaitable[None]]
 API: Final = "api"
 WORKER: Final = "worker"
@@ -75,6 +75,7 @@ class Service:
         self._background: list[tuple[str, Hook, str]] = []
         self._stop = asyncio.Event()
         self._started = False
+        self._stopping: Stopping | None = None
         self._prepare_http()
 
     def _prepare_http(self) -> None:
@@ -105,8 +106,15 @@ class Service:
         self._on_start.append(hook)
 
     def on_stop(self, hook: Hook) -> None:
-        """Run when the consumers have stopped, while HTTP, database and bus still work."""
+        """Run when the consumers have stopped, while HTTP, database and bus still work.
+
+        It is cancelled when ``seconds_to_stop`` are over.
+        """
         self._on_stop.append(hook)
+
+    def seconds_to_stop(self) -> float:
+        """How long the hooks of a stop that is under way may still take, all together."""
+        return self._stopping.left(HOOKS) if self._stopping is not None else 0.0
 
     def background(self, name: str, run: Hook, *, role: str = WORKER) -> None:
         """Keep a coroutine running for as long as the service lives; one that ends or fails is started again."""
@@ -169,26 +177,23 @@ class Service:
         tasks: list[asyncio.Task[None]],
     ) -> None:
         _log.info("service.stopping")
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.settings.shutdown_grace_seconds
+        self._stopping = stopping = Stopping(self.settings.shutdown_grace_seconds)
         for consumer in consumers:
             await consumer.stop()
         if consuming:
-            await asyncio.wait(consuming, timeout=self.settings.shutdown_grace_seconds)
+            await asyncio.wait(consuming, timeout=stopping.left(CONSUMERS))
         for hook in self._on_stop:
-            try:
-                await hook()
-            except Exception:
-                _log.exception("service.stop_hook_failed")
+            await stopping.phase("hook", HOOKS, hook)
         server.should_exit = True
-        await asyncio.wait({serving}, timeout=max(_LEAST_GRACE_SECONDS, deadline - loop.time()))
-        await self.publisher.drain()
-        for task in (*tasks, *consuming, serving):
+        await asyncio.wait({serving}, timeout=stopping.left(REQUESTS))
+        await stopping.phase("outbox", OUTBOX, self.publisher.drain)
+        running = (*tasks, *consuming, serving)
+        for task in running:
             task.cancel()
-        await asyncio.gather(*tasks, *consuming, serving, return_exceptions=True)
-        await self.calls.stop()
-        await self.producer.stop()
-        await self.database.close()
+        # One that does not end on being cancelled waits for a server that is away; the process ends without it.
+        await stopping.phase("tasks", TASKS, lambda: asyncio.gather(*running, return_exceptions=True))
+        closing = (self.calls.stop, self.producer.stop, self.database.close)
+        await asyncio.gather(*(stopping.phase("connections", CONNECTIONS, close) for close in closing))
         _log.info("service.stopped")
 
     def _handle_signals(self) -> None:

@@ -31,7 +31,7 @@ class ServiceSettings(BaseSettings):
     database_pool_size: int = Field(10, ge=2, le=200)
     host: str = "127.0.0.1"
     port: int = Field(0, ge=0, le=65535)
-    shutdown_grace_seconds: float = Field(8.0, gt=0, le=600)
+    shutdown_grace_seconds: float = Field(10.0, gt=0, le=600)
 
     def addresses(self) -> dict[str, str]:
         """Base URLs of the internal APIs by service; empty for one that is not installed."""

@@ -180,7 +180,7 @@ def build(settings: GatewaySettings) -> Service:
     _listen(sender, api)
     service.ready_check("events", _positioned(sender))
     service.http.add_middleware(_Outermost, application=api.application)
-    service.on_stop(lambda: api.application.drain(settings.shutdown_grace_seconds / 2))
+    service.on_stop(lambda: api.application.drain(service.seconds_to_stop() * 0.8))
     service.background("idempotency.clean", lambda: _clean(idempotency))
     return service
 

@@ -147,6 +147,7 @@ def build(settings: RuntimeSettings) -> Service:
     service.background("runtime.lease", worker.keep_lease.run)
     service.background("runtime.watch", worker.watch.run)
     service.background("runtime.deltas", deltas.run)
-    service.on_stop(partial(worker.stop, settings.drain_seconds))
+    # The last third is for handing back what has not ended.
+    service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
     service.on_stop(http.close)
     return service

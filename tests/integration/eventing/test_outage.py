@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from deploy.local.ports import choose_free
 from libs.contracts.errors import ServiceUnavailable
@@ -16,7 +17,7 @@ from tests.support import sample_owner
 from tests.support.bus_members import Member, eventually
 from tests.support.event_owner import PLAIN
 from tests.support.private_kafka import PrivateKafka, private_kafka
-from tests.support.sample_owner import NoteTaken
+from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.tcp_proxy import TcpProxy
 
 
@@ -110,6 +111,41 @@ async def test_a_stop_does_not_wait_for_kafka(installation: Installation, proxy:
     service.stop()
     async with asyncio.timeout(60):
         await running
+
+
+async def test_a_stop_ends_when_its_time_is_over_whatever_hangs(
+    installation: Installation, proxy: TcpProxy, sender: CommandSender
+) -> None:
+    """A handler and a hook that never end, and neither broker nor database answers any more."""
+    port, begun = choose_free(), asyncio.Event()
+    hooked: list[float] = []
+    target = int(conninfo_to_dict(installation.database_url)["port"] or 5432)
+    behind = make_conninfo(installation.database_url, host="127.0.0.1", port=port)
+    service = Installation(installation.kafka, installation.prefix, behind, installation.port).owner()
+    service.settings.shutdown_grace_seconds = 4.0
+
+    async def forever(*_: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def last() -> None:
+        hooked.append(service.seconds_to_stop())
+
+    service.commands.handle(TakeNote, forever)
+    service.on_stop(forever)
+    service.on_stop(last)
+    async with TcpProxy(port=port, target_port=target) as database:
+        running = asyncio.create_task(service.run())
+        await until_ready(service)
+        asking = asyncio.create_task(take_note(sender, "never taken"))
+        await begun.wait()
+        proxy.freeze()
+        database.freeze()
+        service.stop()
+        async with asyncio.timeout(60):
+            await running
+    asking.cancel()
+    assert hooked == [0.0], "it has its turn, although the one before it took all the time"
 
 
 async def test_a_sender_starts_without_kafka_and_gets_ready_with_it(

@@ -38,6 +38,13 @@ def test_a_broker_that_is_away_does_not_fill_the_logs(written: io.StringIO) -> N
     assert [sum(text in line for line in lines) for text in ("Unable connect", "Failed fetch", "turn ")] == [1, 1, 50]
 
 
+def test_the_database_driver_quotes_no_rows(written: io.StringIO) -> None:
+    problem = 'duplicate key value violates unique constraint "uq"\nDETAIL:  Key (text)=(secret) already exists.'
+    logging.getLogger("psycopg").warning("error ignored terminating %r: %s", "pipeline", problem)
+    assert "violates unique" in written.getvalue()
+    assert "secret" not in written.getvalue()
+
+
 def test_what_was_left_out_is_counted() -> None:
     times = iter((0.0, 1.0, 9.0, 10.5, 11.0, 30.0, 60.0))
     quiet = OncePerPause(10.0, lambda: next(times))
