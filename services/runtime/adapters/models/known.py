@@ -35,11 +35,15 @@ class CompatibleProvider:
 
 @dataclass(frozen=True, slots=True)
 class OtherProvider:
-    """A provider reached through pydantic-ai; configured when any one of `variables` is set."""
+    """A provider reached through pydantic-ai; configured when any one of `variables` is set.
+
+    `wants_bytes`: it does not fetch images from their addresses.
+    """
 
     name: str
     variables: tuple[str, ...]
     models: tuple[ModelInfo, ...] = ()
+    wants_bytes: bool = False
 
     def configured(self, environ: Mapping[str, str]) -> bool:
         return any(environ.get(variable) for variable in self.variables)
@@ -80,6 +84,7 @@ OTHERS = (
         "google",
         ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
         _models("google", "gemini-4-argon gemini-4-carbon gemini-3.8-flash gemini-3.1-pro-preview"),
+        wants_bytes=True,
     ),
     OtherProvider(
         "groq",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from services.runtime.adapters.models.extractive import ExtractiveModel
+from services.runtime.adapters.models.images import ImageFetching
 from services.runtime.adapters.models.known import COMPATIBLE, OTHERS
 from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
@@ -94,7 +95,8 @@ def model_providers(
         providers.append(Provider(ProviderInfo(known.name, settings is not None, known.models), model, remedy))
     for other in OTHERS:
         configured = other.configured(environ)
-        direct = PydanticAIDirect(other.name, retry, timeout=timeout) if configured else None
+        images = ImageFetching() if other.wants_bytes else None
+        direct = PydanticAIDirect(other.name, retry, timeout=timeout, images=images) if configured else None
         remedy = f"set {' or '.join(other.variables)}"
         providers.append(Provider(ProviderInfo(other.name, configured, other.models), direct, remedy))
     return ModelProviders(*providers)

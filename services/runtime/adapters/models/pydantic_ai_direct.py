@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from services.runtime.adapters.models.images import ImageFetching
 from services.runtime.adapters.models.redact import redact
 from services.runtime.adapters.models.retry import RETRIED_STATUSES, Retryable, RetryPolicy
 from services.runtime.domain.conversation import ModelAnswer
@@ -27,7 +28,8 @@ _TRANSLATION = "services.runtime.adapters.models.pydantic_ai_translation"
 class PydanticAIDirect:
     """A ChatModel for one provider, whose credentials pydantic-ai reads from the environment.
 
-    `infer` makes pydantic-ai's model of a `provider:name`; pydantic-ai's own way unless given.
+    `infer` makes pydantic-ai's model of a `provider:name`; pydantic-ai's own way unless given. `images` is for
+    providers whose client here would fetch the addresses of images by itself.
     """
 
     def __init__(
@@ -37,15 +39,19 @@ class PydanticAIDirect:
         *,
         timeout: float = 180.0,
         infer: Callable[[str], Model] | None = None,
+        images: ImageFetching | None = None,
     ) -> None:
         self._provider = provider
         self._retry = retry or RetryPolicy()
         self._timeout = timeout
         self._infer = infer
+        self._images = images
         self._models: dict[str, Model] = {}
 
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
         await asyncio.to_thread(importlib.import_module, _TRANSLATION)
+        if self._images is not None:
+            request = await self._images.inlined(request)
         return await self._retry.run(lambda: self._attempt(request, on_text))
 
     async def _attempt(self, request: ModelRequest, on_text: OnText | None) -> ModelAnswer:
