@@ -10,6 +10,7 @@ from libs.contracts.messages import Event
 from libs.eventing import _outbox_table as table
 from libs.eventing._origin import EventDraft, Origin
 from libs.eventing._outbox_table import RecordedEvent
+from libs.eventing._own_subjects import OwnSubjects
 from libs.eventing._publisher import Publisher
 from libs.persistence import Connection, Database
 
@@ -51,6 +52,7 @@ class Outbox:
         self._database = database
         self._publisher = publisher
         self._writer = writer or new_id()
+        self._own = OwnSubjects()
 
     @asynccontextmanager
     async def transaction(self, origin: Origin | None = None) -> AsyncIterator[Transaction]:
@@ -83,7 +85,7 @@ class Outbox:
                     transaction = Transaction(connection, None)
                     yield transaction
                     if transaction.drafts:
-                        insertion = await table.insert(connection, transaction.drafts, self._writer)
+                        insertion = await self._insert(connection, transaction.drafts)
                     await connection.execute("COMMIT")
                 appended = _NOTHING if insertion is None else await _answered(insertion)
             except BaseException:
@@ -96,12 +98,16 @@ class Outbox:
         """Record events in a transaction of the caller's, who calls ``publish`` after the commit."""
         if not drafts:
             return _NOTHING
-        return await _answered(await table.insert(connection, drafts, self._writer))
+        return await _answered(await self._insert(connection, drafts))
 
     def publish(self, appended: Appended) -> None:
         """Hand recorded events to the publisher, in the order of the commits. Returns at once."""
         self._publisher.publish(appended.earlier)
         self._publisher.publish(appended.events)
+        self._own.remember(appended.events)
+
+    async def _insert(self, connection: Connection, drafts: Sequence[EventDraft]) -> table.Insertion:
+        return await table.insert(connection, drafts, self._writer, self._own.continues)
 
     async def outcome(self, command_id: str) -> RecordedEvent | None:
         """The event that ended a command, if it has ended."""

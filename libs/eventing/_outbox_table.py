@@ -1,6 +1,6 @@
 """The SQL of the outbox."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -137,12 +137,24 @@ class Insertion:
         ]
 
 
-async def insert(connection: Connection, drafts: Sequence[EventDraft], writer: str) -> Insertion:
-    """Record events in the connection's transaction, in the order given."""
+async def insert(
+    connection: Connection, drafts: Sequence[EventDraft], writer: str, continues: Callable[[str, int], bool]
+) -> Insertion:
+    """Record events in the connection's transaction, in the order given.
+
+    ``continues`` tells of a subject and a number whether nobody else can have left an earlier one unpublished.
+    """
     rows = [await _numbered(connection, draft) for draft in drafts]
     inserted = await connection.execute(_APPEND, (writer, _as_json(rows)))
-    later = [row.subject for row in rows if row.sequence > 1]
-    return Insertion(rows, inserted, await _ask_left_behind(connection, later, writer) if later else None)
+    doubtful = _doubtful(rows, continues)
+    return Insertion(rows, inserted, await _ask_left_behind(connection, doubtful, writer) if doubtful else None)
+
+
+def _doubtful(rows: Sequence["_Row"], continues: Callable[[str, int], bool]) -> list[str]:
+    first: dict[str, int] = {}
+    for row in rows:
+        first.setdefault(row.subject, row.sequence)
+    return [subject for subject, sequence in first.items() if not continues(subject, sequence)]
 
 
 async def _ask_left_behind(connection: Connection, subjects: list[str], writer: str) -> AsyncCursor[RecordedEvent]:

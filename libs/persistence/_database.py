@@ -13,6 +13,8 @@ from libs.persistence._errors import leave_out_values
 
 Connection = AsyncConnection[TupleRow]
 _LOCK_TIMEOUT_MS = 5000
+# A plan made while a table was empty must not read the whole of it for as long as nobody has analyzed it.
+_PLAN_ONCE = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 _CONTENTION = (
     psycopg.errors.LockNotAvailable,
     psycopg.errors.DeadlockDetected,
@@ -65,7 +67,7 @@ class Database:
             "options": f"-c statement_timeout={int(statement_timeout * 1000)}"
             # A frozen holder of a lock fails those behind it early enough that they can try again.
             f" -c lock_timeout={_LOCK_TIMEOUT_MS} -c idle_in_transaction_session_timeout=60000"
-            f" -c plan_cache_mode={'force_generic_plan' if plan_once else 'auto'}",
+            f"{_PLAN_ONCE if plan_once else ''}",
         }
         self.url = url
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
@@ -108,8 +110,8 @@ class Database:
         connection = await self._pool.getconn()
         try:
             yield connection
-        finally:
-            await self._pool.putconn(connection)
         except BaseException as problem:
             leave_out_values(problem)
             raise
+        finally:
+            await self._pool.putconn(connection)

@@ -103,6 +103,15 @@ async def test_what_another_process_left_of_a_subject_goes_first(owner: EventOwn
     assert [envelope.sequence for envelope in owner.producer.envelopes] == [1, 2, 3]
 
 
+async def test_what_another_process_left_between_own_events_goes_first(owner: EventOwner, other: EventOwner) -> None:
+    owner.run()
+    await owner.emit("s", "first")
+    await owner.emit("s", "second")
+    await other.commit_without_publishing("s", "third")
+    await owner.emit("s", "fourth")
+    await eventually(lambda: owner.names() == ["first", "second", "third", "fourth"])
+
+
 async def test_a_subject_whose_event_was_not_sent_waits_for_the_sweeper(owner: EventOwner) -> None:
     owner.run(sweeping=True)
     owner.producer.down = True
