@@ -1,33 +1,141 @@
-"""Which of a turn's events a follower is shown."""
+"""Which of a turn's events a follower is shown, and in which order.
 
-from typing import Final
+Text travels apart from the other events, on a topic that may lose it, so the two overtake each other.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 import orjson
 
-from libs.contracts.envelope import Envelope
-from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone, TurnRestarted, TurnStarted
+from libs.contracts.events.runtime import (
+    OutputTextDelta,
+    OutputTextDone,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallStarted,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnRestarted,
+    TurnStarted,
+)
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from libs.eventing import Received
 
 _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
 _ATTEMPTS: Final = frozenset({TurnStarted.TYPE, TurnRestarted.TYPE})
+_CALL_ENDS: Final = frozenset({ToolCallCompleted.TYPE, ToolCallFailed.TYPE})
+_ENDS: Final = frozenset({TurnCompleted.TYPE, TurnFailed.TYPE, TurnCancelled.TYPE})
+_MOST_HELD: Final = 10_000
+
+
+class _Place(NamedTuple):
+    """Whose text it is; later places make earlier ones void or complete."""
+
+    attempt: int
+    step: int
 
 
 class TurnStream:
-    """Leaves out text of attempts that were given up, and events that were delivered before."""
+    """Text in the order of its steps, each step's without gaps, and all of the reply's before the turn's end.
 
-    def __init__(self) -> None:
+    Whoever joins the pieces of the last step has the reply, however many of them were lost on the way. Text of
+    attempts that were given up is left out, as are events that were delivered before. ``from_beginning`` tells that
+    nothing of the turn was missed: only then can text wait for the tool calls that it rests on.
+    """
+
+    def __init__(self, *, from_beginning: bool) -> None:
+        self._from_beginning = from_beginning
         self._attempt = 0
         self._seen: set[str] = set()
+        self._open_calls: defaultdict[int, set[str]] = defaultdict(set)
+        self._last_called = 0
+        self._place = _Place(0, 0)
+        self._shown: list[str] = []
+        self._length = 0
+        self._done = False
+        self._held: list[Received] = []
 
-    def passes(self, envelope: Envelope, payload: bytes) -> bool:
-        if envelope.type in _TEXT:
-            attempt = int(orjson.loads(payload)["attempt"])
-            if attempt < self._attempt:
-                return False
-            self._attempt = attempt
-            return True
-        if envelope.id in self._seen:
+    def take(self, received: Received) -> Iterator[Received]:
+        """What is to be shown now that this event has come, in order."""
+        if received.envelope.type in _TEXT:
+            yield from self._text(received)
+            return
+        if received.envelope.id in self._seen:
+            return
+        self._seen.add(received.envelope.id)
+        self._note(received)
+        if received.envelope.type == TurnCompleted.TYPE:
+            yield from self._rest(received)
+        yield received
+        held, self._held = self._held, []
+        if received.envelope.type in _ENDS:
+            return
+        for waiting in held:
+            yield from self._text(waiting)
+
+    def _note(self, received: Received) -> None:
+        event_type = received.envelope.type
+        if event_type in _ATTEMPTS:
+            self._attempt = max(self._attempt, int(orjson.loads(received.payload)["attempt"]))
+        elif event_type == ToolCallStarted.TYPE:
+            call = orjson.loads(received.payload)
+            self._last_called = max(self._last_called, call["step"])
+            self._open_calls[call["step"]].add(call["call_id"])
+        elif event_type in _CALL_ENDS:
+            call = orjson.loads(received.payload)
+            self._last_called = max(self._last_called, call["step"])
+            self._open_calls[call["step"]].discard(call["call_id"])
+
+    def _text(self, received: Received) -> Iterator[Received]:
+        piece = orjson.loads(received.payload)
+        place = _Place(piece["attempt"], piece["step"])
+        if place < self._place or place.attempt < self._attempt:
+            return
+        if self._is_early(place):
+            # Its tool calls are on their way; the bound only keeps a broken producer from filling the memory.
+            if len(self._held) < _MOST_HELD:
+                self._held.append(received)
+            return
+        if place != self._place:
+            self._place, self._shown, self._length, self._done = place, [], 0, False
+        if received.envelope.type == OutputTextDone.TYPE:
+            if piece["length"] == self._length and not self._done:
+                self._done = True
+                yield received
+        elif piece["offset"] == self._length:
+            # After a gap nothing more is shown of the step: the reply fills it in.
+            self._shown.append(piece["text"])
+            self._length += len(piece["text"])
+            yield received
+
+    def _is_early(self, place: _Place) -> bool:
+        if not self._from_beginning:
             return False
-        self._seen.add(envelope.id)
-        if envelope.type in _ATTEMPTS:
-            self._attempt = max(self._attempt, int(orjson.loads(payload)["attempt"]))
-        return True
+        if self._attempt and place.attempt > self._attempt:
+            return True
+        before = place.step - 1
+        return before > 0 and (before not in self._open_calls or bool(self._open_calls[before]))
+
+    def _rest(self, completed: Received) -> Iterator[Received]:
+        """What the follower still lacks of the reply's text."""
+        reply: dict[str, Any] = orjson.loads(completed.payload)
+        content: str = reply["response"]["content"]
+        place = max(self._place, _Place(max(self._attempt, 1), self._last_called + 1))
+        shown = "".join(self._shown) if place == self._place else ""
+        if not content.startswith(shown):
+            return
+        about = {"session_id": reply["session_id"], "turn_id": reply["turn_id"], **place._asdict()}
+        if rest := content[len(shown) :]:
+            yield self._made(completed, OutputTextDelta(**about, offset=len(shown), text=rest))
+        if content and (rest or not self._done):
+            yield self._made(completed, OutputTextDone(**about, length=len(content)))
+
+    @staticmethod
+    def _made(completed: Received, event: Event) -> Received:
+        envelope = replace(completed.envelope, id=new_id(), type=event.TYPE, sequence=0, data_ref=None, data_hash=None)
+        return Received(envelope, event.encode())

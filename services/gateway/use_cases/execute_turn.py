@@ -93,12 +93,15 @@ class ExecuteTurns:
         received = await self._first_word(handover)
         if received is not None and received.envelope.type not in _STATUS and handover.replies.ends(received):
             raise_failure(received)
-        stream = TurnStream()
+        stream = TurnStream(from_beginning=not handover.known)
         while True:
-            if received is None or stream.passes(received.envelope, received.payload):
-                yield received
-            if received is not None and handover.replies.ends(received):
-                return
+            if received is None:
+                yield None
+            else:
+                for shown in stream.take(received):
+                    yield shown
+                if handover.replies.ends(received):
+                    return
             received = await handover.replies.next(KEEP_ALIVE_SECONDS)
 
     async def _first_word(self, handover: Handover) -> Received | None:

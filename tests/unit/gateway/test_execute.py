@@ -55,8 +55,10 @@ def cancelled(sent: Sent) -> TurnCancelled:
     return TurnCancelled(session_id=SESSION, turn_id=sent.command_id, reason="asked for")
 
 
-def delta(sent: Sent, attempt: int, text: str) -> OutputTextDelta:
-    return OutputTextDelta(session_id=SESSION, turn_id=sent.command_id, attempt=attempt, step=1, offset=0, text=text)
+def delta(sent: Sent, attempt: int, text: str, offset: int = 0) -> OutputTextDelta:
+    return OutputTextDelta(
+        session_id=SESSION, turn_id=sent.command_id, attempt=attempt, step=1, offset=offset, text=text
+    )
 
 
 def events_in(text: str) -> list[tuple[str, Any]]:
@@ -163,7 +165,7 @@ async def test_a_stream_names_its_events_and_ends_with_the_terminal_one(public: 
     def owner(sent: Sent) -> Iterable[Event]:
         yield started(sent)
         yield delta(sent, 1, "Hel")
-        yield delta(sent, 1, "lo.")
+        yield delta(sent, 1, "lo.", 3)
         yield completed(sent)
         yield delta(sent, 1, "late")
 
@@ -175,6 +177,7 @@ async def test_a_stream_names_its_events_and_ends_with_the_terminal_one(public: 
         "turn.started",
         "turn.output_text.delta",
         "turn.output_text.delta",
+        "turn.output_text.done",
         "turn.completed",
     ]
     assert events[-1][1] == orjson.loads(completed(public.bus.sent[0]).encode())
@@ -190,12 +193,12 @@ async def test_text_of_attempts_that_were_given_up_is_left_out(public: Gateway) 
         yield TurnRestarted(session_id=SESSION, turn_id=sent.command_id, attempt=2, resumed_from_step=0)
         yield delta(sent, 1, "stray")
         yield delta(sent, 2, "new")
-        yield completed(sent)
+        yield completed(sent, "new reply")
 
     public.bus.owner = owner
     response = await public.client.post(PATH, json={"content": "Hi"}, headers=STREAM)
     texts = [data["text"] for name, data in events_in(response.text) if name == "turn.output_text.delta"]
-    assert texts == ["old", "new"]
+    assert texts == ["old", "new", " reply"], "what was lost of the reply is made up for at its end"
 
 
 async def test_a_failed_turn_ends_its_stream_with_an_event(public: Gateway) -> None:
@@ -216,7 +219,9 @@ async def test_a_repeat_in_any_form_finds_the_same_turn(public: Gateway, first: 
     streamed = await public.client.post(PATH, json=body, headers={**key, **STREAM})
     background = await public.client.post(PATH, json=body, headers={**key, "Prefer": "respond-async"})
     assert blocking.json()["turn_id"] == background.json()["turn_id"] == turn_id
-    assert [(name, data["turn_id"]) for name, data in events_in(streamed.text)] == [("turn.completed", turn_id)]
+    shown = events_in(streamed.text)
+    assert {data["turn_id"] for _, data in shown} == {turn_id}
+    assert [name for name, _ in shown] == ["turn.output_text.delta", "turn.output_text.done", "turn.completed"]
     assert len(public.bus.sent) == 1
 
 
