@@ -22,6 +22,7 @@ from services.ingestion.adapters.work_items import PostgresWorkItems
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.embedding import Embedder, Vectors
 from services.ingestion.domain.engines import Engine
+from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.domain.runs import ItemKey, RunKey
 from services.ingestion.use_cases.advance_runs import RunAdvance
@@ -46,11 +47,19 @@ class PlainTextReader:
             raise Unparsable("damaged", "The file is damaged.")
         return ParsedDocument(await asyncio.to_thread(path.read_text))
 
-    async def chunk(self, document: ParsedDocument, strategy: ChunkingStrategy, source: str) -> Sequence[Chunk]:
+    async def chunk(
+        self, document: ParsedDocument, strategy: ChunkingStrategy, source: str, index: IndexSettings | None = None
+    ) -> Sequence[Chunk]:
         return cut(document, strategy, source)
 
     async def parse_and_chunk(
-        self, path: Path, name: str, content_type: str, strategy: ChunkingStrategy, source: str
+        self,
+        path: Path,
+        name: str,
+        content_type: str,
+        strategy: ChunkingStrategy,
+        source: str,
+        index: IndexSettings | None = None,
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
         document = await self.parse(path, name, content_type)
         return document, cut(document, strategy, source)

@@ -8,16 +8,20 @@ from uuid import UUID, uuid5
 
 from libs.contracts.api.knowledge import ChunkingStrategy
 from services.ingestion.domain.documents import Chunk, ParsedDocument, settings_hash
+from services.ingestion.domain.knowledge_bases import IndexSettings
 
 _CHUNKS = UUID("0b0d8a52-6c0f-5f4e-9d4c-8f1f6a3e2c71")
 
 
 class Chunker(Protocol):
-    async def chunk(self, document: ParsedDocument, strategy: ChunkingStrategy, source: str) -> Sequence[Chunk]:
+    async def chunk(
+        self, document: ParsedDocument, strategy: ChunkingStrategy, source: str, index: IndexSettings | None = None
+    ) -> Sequence[Chunk]:
         """Passages in order of the text; none of them is blank.
 
-        `source` names what is cut, for the ids: file id and content hash. Raises Unparsable when time or memory
-        run out.
+        `source` names what is cut, for the ids: file id and content hash. Chunks for an `index` may come with the
+        vectors and terms that it takes, as far as those can be made where they are cut. Raises Unparsable when time
+        or memory run out.
         """
         ...
 

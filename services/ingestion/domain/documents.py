@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from libs.contracts.api.knowledge import ChunkingStrategy
+
+if TYPE_CHECKING:
+    # Processes that only parse do without it.
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +56,19 @@ class ParsedDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class TermCounts:
+    """How often each word, known by its number, occurs in a passage of `length` words; sorted by number."""
+
+    numbers: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int32]
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """A passage of a document. `start` and `end` are characters of the parsed text; `index` counts from 0.
 
-    `page` and `row` say where it begins.
+    `page` and `row` say where it begins. `vector` and `terms` are there when they were made where it was cut.
     """
 
     id: str
@@ -64,6 +78,8 @@ class Chunk:
     end: int
     page: int | None = None
     row: int | None = None
+    vector: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
+    terms: TermCounts | None = field(default=None, compare=False, repr=False)
 
 
 def settings_hash(strategy: ChunkingStrategy) -> str:

@@ -9,6 +9,8 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from services.ingestion.domain.documents import TermCounts
+
 Vector = npt.NDArray[np.float32]
 Mode = Literal["hybrid", "semantic", "keyword"]
 
@@ -23,7 +25,10 @@ class EngineUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk as it is indexed. ``start`` and ``end`` are offsets into the document's text, in characters."""
+    """A chunk as it is indexed. ``start`` and ``end`` are offsets into the document's text, in characters.
+
+    ``terms`` None: an engine that needs them counts them itself.
+    """
 
     chunk_id: str
     file_id: str
@@ -35,6 +40,7 @@ class Passage:
     end: int
     page: int | None = None
     row: int | None = None
+    terms: TermCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from libs.contracts.api.knowledge import ChunkingStrategy
 from services.ingestion.domain.documents import Chunk, ParsedDocument
+from services.ingestion.domain.knowledge_bases import IndexSettings
 
 Reason = Literal[
     "empty", "encrypted", "damaged", "unsupported", "too_large", "timeout", "memory", "crashed", "ocr_missing"
@@ -38,7 +39,13 @@ class Parser(Protocol):
         ...
 
     async def parse_and_chunk(
-        self, path: Path, name: str, content_type: str, strategy: ChunkingStrategy, source: str
+        self,
+        path: Path,
+        name: str,
+        content_type: str,
+        strategy: ChunkingStrategy,
+        source: str,
+        index: IndexSettings | None = None,
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
         """Both in one step, which saves moving the text twice. Raises Unparsable."""
         ...

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
 import numpy as np
 
+from services.ingestion.domain.documents import Chunk
 from services.ingestion.domain.embedding import Embedders, Vectors
-from services.ingestion.domain.engines import IndexMissing, Passage
+from services.ingestion.domain.engines import IndexMissing, Passage, Vector
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.knowledge_ports import Engines, WorkItems
 from services.ingestion.domain.runs import ItemKey, Token
@@ -33,12 +34,13 @@ class DocumentIndexing:
         index_id, settings = first.key.index_id, first.settings
         chunks = {each.item.key: len(each.chunks) for each in loaded}
         await self._phases.enter(token, chunks, "embedding")
-        vectors = await self._embed(settings, loaded)
+        chunks_of = [(each.item.key.file_id, chunk) for each in loaded for chunk in each.chunks]
+        vectors = await self._embed(settings, [chunk for _, chunk in chunks_of if chunk.vector is None])
         if index_id not in await self._items.writable([index_id]):
             return
         await self._phases.enter(token, chunks, "indexing")
         engine = self._engines[settings.engine]
-        passages = iter(_passages(loaded, vectors))
+        passages = iter(_passages(chunks_of, vectors))
         try:
             while some := list(islice(passages, _WRITTEN_AT_ONCE)):
                 await engine.write(index_id, some)
@@ -56,9 +58,11 @@ class DocumentIndexing:
         await self._engines[engine].delete_files(keys[0].index_id, [key.file_id for key in keys])
         await self._items.removed(token, keys)
 
-    async def _embed(self, settings: IndexSettings, loaded: Sequence[Loaded]) -> Vectors:
+    async def _embed(self, settings: IndexSettings, chunks: Sequence[Chunk]) -> Sequence[Vector] | Vectors:
+        if not chunks:
+            return ()
         embedder = await self._embedders.embedder(settings.provider, settings.model, settings.dimensions)
-        texts = [chunk.text for each in loaded for chunk in each.chunks]
+        texts = [chunk.text for chunk in chunks]
         parts = [
             await embedder.embed(texts[start : start + _EMBEDDED_AT_ONCE])
             for start in range(0, len(texts), _EMBEDDED_AT_ONCE)
@@ -66,19 +70,21 @@ class DocumentIndexing:
         return np.concatenate(parts)
 
 
-def _passages(loaded: Sequence[Loaded], vectors: Vectors) -> list[Passage]:
-    chunks = [(each.item.key.file_id, chunk) for each in loaded for chunk in each.chunks]
+def _passages(chunks: Sequence[tuple[str, Chunk]], vectors: Iterable[Vector]) -> list[Passage]:
+    """``vectors``: of the chunks that have none, in their order."""
+    others = iter(vectors)
     return [
         Passage(
             chunk_id=chunk.id,
             file_id=file_id,
             position=chunk.index,
             text=chunk.text,
-            vector=vector,
+            vector=next(others) if chunk.vector is None else chunk.vector,
             start=chunk.start,
             end=chunk.end,
             page=chunk.page,
             row=chunk.row,
+            terms=chunk.terms,
         )
-        for (file_id, chunk), vector in zip(chunks, vectors, strict=True)
+        for file_id, chunk in chunks
     ]

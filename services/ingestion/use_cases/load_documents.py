@@ -74,10 +74,10 @@ class DocumentLoading:
             for task in loading:
                 task.cancel()
             await asyncio.gather(*loading, return_exceptions=True)
+            self._parsing -= ours
             # All at once, since it costs more than to parse most of them.
             if lengths := {key: self._lengths.pop(key) for key in groups if key in self._lengths}:
                 await self._texts.parsed(lengths)
-            self._parsing -= ours
         if others := [item for key, group in groups.items() if key not in parsed | ours for item in group]:
             yield NotLoaded(others, None)
 
@@ -117,7 +117,7 @@ class DocumentLoading:
         try:
             async with self._store.as_file(original_key(key.blob_id)) as path:
                 document, chunks = await self._reader.parse_and_chunk(
-                    path, item.name, key.content_type, item.settings.chunking, item.chunk_source
+                    path, item.name, key.content_type, item.settings.chunking, item.chunk_source, item.settings
                 )
         except Unparsable as problem:
             await self._texts.failed({key: problem})
@@ -131,6 +131,9 @@ class DocumentLoading:
 
     async def _cut(self, document: ParsedDocument, items: Sequence[ClaimedItem]) -> list[Loaded]:
         return [
-            Loaded(item, await self._reader.chunk(document, item.settings.chunking, item.chunk_source))
+            Loaded(
+                item,
+                await self._reader.chunk(document, item.settings.chunking, item.chunk_source, item.settings),
+            )
             for item in items
         ]

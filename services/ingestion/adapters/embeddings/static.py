@@ -9,24 +9,29 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
 
 PROVIDER = "wordllama"
 MODEL = "l2_supercat"
 DIMENSIONS = (64, 128, 256)
-# A run of characters without a space between them, with the spaces before it: no piece of the model's vocabulary
-# goes over the end of one, so each is cut into pieces once and remembered. Cutting is what costs the time.
-_RUNS = re.compile(r" *[^ ]+| +")
+# A word, a number, line ends or signs, with the spaces before: no piece of the model's vocabulary goes over the end
+# of such a run, so each is cut into pieces once and remembered. Cutting is what costs the time. Of what is not ASCII,
+# pieces join letters and signs.
+_RUNS = re.compile(
+    r" *(?:[A-Za-z]++(?![^\x00-\x7f])|[0-9]{1,3}(?![^\x00-\x7f])|\n+"
+    r"|[\x00-\x09\x0b-\x1f!-/:-@\[-`{-~\x7f]++(?![^\x00-\x7f])|[^ \n]+)| +"
+)
 _LONGEST_REMEMBERED = 64
 _REMEMBERED = 200_000
 # Keeps what is held at once to some tens of megabytes, whatever the length of a text.
 _PIECES_AT_ONCE = 20_000
+Pieces = npt.NDArray[np.intp]
 
 
 class StaticEmbedder:
@@ -50,10 +55,10 @@ class StaticEmbedder:
             vectors[position] = self._average(pieces.vectors, pieces.of(text))
         return vectors
 
-    def _average(self, known: Vectors, pieces: Sequence[int]) -> Vectors:
+    def _average(self, known: Vectors, pieces: Pieces) -> Vectors:
         total = np.zeros(self.dimensions, np.float32)
         for start in range(0, len(pieces), _PIECES_AT_ONCE):
-            total += known[pieces[start : start + _PIECES_AT_ONCE], : self.dimensions].sum(axis=0)
+            total += known.take(pieces[start : start + _PIECES_AT_ONCE], axis=0)[:, : self.dimensions].sum(axis=0)
         length = float(np.linalg.norm(total))
         if not length:
             raise EmbeddingRefused("a text without content has no vector")
@@ -66,24 +71,27 @@ class _Pieces:
     def __init__(self, vectors: Vectors, tokenizer: Any) -> None:
         self.vectors = vectors
         self._tokenizer = tokenizer
-        self._remembered: dict[str, list[int]] = {}
+        self._remembered: dict[str, bytes] = {}
 
-    def of(self, text: str) -> list[int]:
+    def of(self, text: str) -> Pieces:
         # As the model's tokenizer begins every text.
         runs = _RUNS.findall(" " + text) if text.strip() else []
         remembered = self._remembered
         found = list(map(remembered.get, runs))
-        missing = [run for run, pieces in zip(runs, found, strict=True) if pieces is None]
-        if missing:
+        if None in found:
+            missing = [run for run, pieces in zip(runs, found, strict=True) if pieces is None]
             learnt = dict(zip(missing, self._cut(missing), strict=True))
             found = [learnt[run] if pieces is None else pieces for run, pieces in zip(runs, found, strict=True)]
             if len(remembered) > _REMEMBERED:
                 self._remembered = {}
             self._remembered.update((run, cut) for run, cut in learnt.items() if len(run) <= _LONGEST_REMEMBERED)
-        return list(chain.from_iterable(found))  # type: ignore[arg-type]
+        return np.frombuffer(b"".join(found), np.intp)  # type: ignore[arg-type]
 
-    def _cut(self, runs: list[str]) -> list[list[int]]:
-        return [each.ids for each in self._tokenizer.encode_batch_fast(runs, add_special_tokens=False)]
+    def _cut(self, runs: list[str]) -> list[bytes]:
+        return [
+            np.array(each.ids, np.intp).tobytes()
+            for each in self._tokenizer.encode_batch_fast(runs, add_special_tokens=False)
+        ]
 
 
 @lru_cache(maxsize=1)

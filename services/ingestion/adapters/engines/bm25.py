@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from services.ingestion.adapters.engines.terms import number
+from services.ingestion.domain.documents import TermCounts
 
 K1 = 1.2
 B = 0.75
@@ -30,16 +31,14 @@ def counted(terms: Sequence[str]) -> dict[int, int]:
     return Counter(map(number, terms))
 
 
-def passage_weights(counts: Mapping[int, int], length: int, average_length: float) -> TermWeights:
-    """How much each term of a passage of `length` terms counts, where passages have `average_length`."""
-    terms = np.fromiter(counts.keys(), np.int32, len(counts))
-    frequencies = np.fromiter(counts.values(), np.float32, len(counts))
-    weights = frequencies * (K1 + 1) / (frequencies + _norm(length, average_length))
+def passage_weights(passage: TermCounts, average_length: float) -> TermWeights:
+    """How much each term of a passage counts, where passages have `average_length`."""
+    terms, frequencies = passage.numbers, passage.counts.astype(np.float32)
+    weights = frequencies * np.float32(K1 + 1) / (frequencies + np.float32(_norm(passage.length, average_length)))
     if len(terms) > _MOST_TERMS:
-        strongest = np.argpartition(-weights, _MOST_TERMS)[:_MOST_TERMS]
+        strongest = np.sort(np.argpartition(-weights, _MOST_TERMS)[:_MOST_TERMS])
         terms, weights = terms[strongest], weights[strongest]
-    order = np.argsort(terms)
-    return TermWeights(terms[order], weights[order])
+    return TermWeights(terms, weights)
 
 
 def reweighted(given: TermWeights, length: int, old_average: float, average_length: float) -> TermWeights:

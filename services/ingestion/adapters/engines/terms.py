@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Callable
 from threading import Lock
 from zlib import crc32
 
+import numpy as np
 import snowballstemmer  # type: ignore[import-untyped]
+
+from services.ingestion.domain.documents import TermCounts
 
 _WORDS = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 # Written without spaces between words: neighbouring pairs of characters stand for words.
@@ -25,6 +30,7 @@ _ENGLISH = (
 _FUNCTION_WORDS = frozenset(_ENGLISH.split())
 # The words of a language are few, those of serial numbers are without end.
 _REMEMBERED = 300_000
+_NO_TERM = -1
 NUMBER_OF_TERMS = 1_000_000_000
 """Terms are numbered from 0 up to this; two of them share a number about once in 40,000 words of vocabulary."""
 
@@ -40,14 +46,25 @@ class Terms:
         self._stems: dict[str, str] = {}
         # A stemmer works on one word at a time.
         self._lock = Lock()
+        self._numbers = _Numbers(self._learn)
+
+    def counts(self, text: str) -> TermCounts:
+        """How often each term occurs, without making the terms themselves."""
+        if _UNSPACED.search(text):
+            counted = Counter(map(number, self.of(text)))
+        else:
+            counted = Counter(map(self._numbers.__getitem__, _words(text)))
+            counted.pop(_NO_TERM, None)
+        numbers = np.fromiter(counted.keys(), np.int32, len(counted))
+        counts = np.fromiter(counted.values(), np.int32, len(counted))
+        order = np.argsort(numbers)
+        return TermCounts(numbers[order], counts[order], int(counts.sum()))
 
     def of(self, text: str) -> list[str]:
         """In the order of the text, repetitions included."""
         known = self._stems
-        if not text.isascii():
-            text = _without_accents(text)
         found: list[str] = []
-        for word in _WORDS.findall(text.lower()):
+        for word in _words(text):
             stem = known.get(word)
             if stem is None:
                 if _UNSPACED.search(word):
@@ -67,9 +84,30 @@ class Terms:
         return stem
 
 
+class _Numbers(dict[str, int]):
+    """Of words, as they stand in a text; looking one up that is missing learns it."""
+
+    def __init__(self, learn: Callable[[str], str]) -> None:
+        super().__init__()
+        self._learn = learn
+
+    def __missing__(self, word: str) -> int:
+        stem = self._learn(word)
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        self[word] = found = number(stem) if stem else _NO_TERM
+        return found
+
+
 def number(term: str) -> int:
     """Under which the term is stored: the same everywhere and for ever."""
     return crc32(term.encode()) % NUMBER_OF_TERMS
+
+
+def _words(text: str) -> list[str]:
+    if not text.isascii():
+        text = _without_accents(text)
+    return _WORDS.findall(text.lower())
 
 
 def _pairs(word: str) -> list[str]:

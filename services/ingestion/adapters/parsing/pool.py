@@ -12,12 +12,14 @@ import structlog
 from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.errors import ServiceUnavailable
 from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing.preparing import prepared, wanted
 from services.ingestion.adapters.parsing.process import ParsingProcess, ProcessDied
 from services.ingestion.domain.documents import Chunk, ParsedDocument
+from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
 
 _log = structlog.get_logger(__name__)
-_JOBS_PER_PROCESS = 1000
+_JOBS_PER_PROCESS = 10_000
 _ATTEMPTS = 2
 _FULL = 0.5
 
@@ -40,16 +42,25 @@ class ParsingPool:
         _, stored = await self._run(_job(path, name, content_type))
         return ParsedDocument.from_bytes(stored)
 
-    async def chunk(self, document: ParsedDocument, strategy: ChunkingStrategy, source: str) -> Sequence[Chunk]:
-        head, _ = await self._run(_job(strategy=strategy, source=source), document.to_bytes())
-        return _chunks(document, head)
+    async def chunk(
+        self, document: ParsedDocument, strategy: ChunkingStrategy, source: str, index: IndexSettings | None = None
+    ) -> Sequence[Chunk]:
+        head, body = await self._run(_job(strategy=strategy, source=source, index=index), document.to_bytes())
+        return _chunks(document, head, body)
 
     async def parse_and_chunk(
-        self, path: Path, name: str, content_type: str, strategy: ChunkingStrategy, source: str
+        self,
+        path: Path,
+        name: str,
+        content_type: str,
+        strategy: ChunkingStrategy,
+        source: str,
+        index: IndexSettings | None = None,
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
-        head, stored = await self._run(_job(path, name, content_type, strategy, source))
-        document = ParsedDocument.from_bytes(stored)
-        return document, _chunks(document, head)
+        head, body = await self._run(_job(path, name, content_type, strategy, source, index))
+        stored = head["stored"]
+        document = ParsedDocument.from_bytes(body[:stored])
+        return document, _chunks(document, head, body[stored:])
 
     async def close(self) -> None:
         """Ends all processes; calls under way raise ServiceUnavailable."""
@@ -121,6 +132,7 @@ def _job(
     content_type: str = "",
     strategy: ChunkingStrategy | None = None,
     source: str = "",
+    index: IndexSettings | None = None,
 ) -> dict[str, Any]:
     return {
         "path": str(path.absolute()) if path else None,
@@ -128,12 +140,14 @@ def _job(
         "content_type": content_type,
         "strategy": strategy.model_dump() if strategy else None,
         "source": source,
+        "wanted": wanted(index) if index else None,
     }
 
 
-def _chunks(document: ParsedDocument, head: dict[str, Any]) -> list[Chunk]:
+def _chunks(document: ParsedDocument, head: dict[str, Any], made: bytes) -> list[Chunk]:
     text = document.text
+    extras = prepared(head, made)
     return [
-        Chunk(chunk_id, index, text[start:end], start, end, page, row)
-        for index, (chunk_id, start, end, page, row) in enumerate(head["chunks"])
+        Chunk(chunk_id, index, text[start:end], start, end, page, row, *extra)
+        for index, ((chunk_id, start, end, page, row), extra) in enumerate(zip(head["chunks"], extras, strict=True))
     ]

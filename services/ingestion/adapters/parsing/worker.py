@@ -78,7 +78,14 @@ def _work(job: dict[str, Any], body: bytes, limits: Limits) -> tuple[dict[str, A
     if job["strategy"] is None:
         return {"chunks": []}, stored
     chunks = cut(document, ChunkingStrategy(**job["strategy"]), job["source"])
-    return {"chunks": [(c.id, c.start, c.end, c.page, c.row) for c in chunks]}, stored
+    head = {"chunks": [(c.id, c.start, c.end, c.page, c.row) for c in chunks], "stored": len(stored)}
+    if not job["wanted"]:
+        return head, stored
+    # What it needs takes longer to load than most files to read.
+    from services.ingestion.adapters.parsing.preparing import prepare
+
+    made, body = prepare(chunks, job["wanted"])
+    return head | made, stored + body
 
 
 if __name__ == "__main__":

@@ -12,9 +12,12 @@ import pytest
 
 from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.errors import ServiceUnavailable
+from services.ingestion.adapters.embeddings.static import StaticEmbedder
+from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.pool import ParsingPool, parsing_pool
 from services.ingestion.domain.documents import ParsedDocument
+from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
 from tests.support.corpus import good_files, write_corpus
 from tests.support.office_files import xlsx
@@ -72,6 +75,22 @@ async def test_one_step_gives_what_two_give(pool: ParsingPool, note: Path) -> No
     assert len(chunks) > 10
     assert all(parsed.text[chunk.start : chunk.end] == chunk.text for chunk in chunks)
     assert await pool.parse_and_chunk(note, "note.md", "", SETTINGS, "id/hash") == (parsed, chunks)
+
+
+async def test_chunks_come_with_what_their_index_takes(pool: ParsingPool, note: Path) -> None:
+    index = IndexSettings("pgvector", SETTINGS, "wordllama", "", 64)
+    parsed, chunks = await pool.parse_and_chunk(note, "note.md", "", SETTINGS, "id/hash", index)
+    assert chunks == await pool.chunk(parsed, SETTINGS, "id/hash")
+    vectors, terms = StaticEmbedder(64).embed_here([chunk.text for chunk in chunks]), Terms()
+    for again in (chunks, await pool.chunk(parsed, SETTINGS, "id/hash", index)):
+        for chunk, vector in zip(again, vectors, strict=True):
+            assert chunk.vector is not None
+            assert chunk.terms is not None
+            assert chunk.vector.tolist() == vector.tolist()
+            expected = terms.counts(chunk.text)
+            assert chunk.terms.numbers.tolist() == expected.numbers.tolist()
+            assert chunk.terms.counts.tolist() == expected.counts.tolist()
+            assert chunk.terms.length == expected.length
 
 
 async def test_every_file_of_a_mixed_folder_is_read_or_refused_with_a_reason(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from wordllama import WordLlama
 
+from services.ingestion.adapters.embeddings import static
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.domain.embedding import EmbeddingRefused
 
@@ -16,6 +17,7 @@ ODD = [
     "Grüße aus München: 東京は日本の首都です。 🎉",
     "def f(x):\n    return x ** 2\n",
     "x" * 5000,
+    "1234,5678é9 café=naïve_id",
 ]
 
 
@@ -34,6 +36,14 @@ async def test_vectors_are_those_of_the_package() -> None:
     embedder = StaticEmbedder()
     for _ in range(2):
         assert np.abs(await embedder.embed(texts) - expected).max() < 1e-5
+
+
+def test_no_piece_of_the_vocabulary_goes_over_the_end_of_a_run() -> None:
+    # What is remembered of runs would be wrong otherwise, for texts that no other test has.
+    pieces = static._pieces()._tokenizer.get_vocab()
+    written = [piece.replace("▁", " ") for piece in pieces if not piece.startswith("<")]
+    assert len(written) > 30_000
+    assert [piece for piece in written if len(static._RUNS.findall(piece)) != 1] == []
 
 
 async def test_fewer_dimensions_are_the_first_ones() -> None:

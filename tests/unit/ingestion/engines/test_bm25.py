@@ -14,6 +14,7 @@ from services.ingestion.adapters.engines.bm25 import (
     reweighted,
 )
 from services.ingestion.adapters.engines.terms import number
+from services.ingestion.domain.documents import TermCounts
 
 PASSAGES = (
     ["ship", "harbour", "ship"],
@@ -22,6 +23,12 @@ PASSAGES = (
     ["ship"],
 )
 AVERAGE = sum(map(len, PASSAGES)) / len(PASSAGES)
+
+
+def of(words: list[str]) -> TermCounts:
+    counts = sorted(counted(words).items())
+    numbers, frequencies = zip(*counts, strict=True)
+    return TermCounts(np.array(numbers, np.int32), np.array(frequencies, np.int32), len(words))
 
 
 def score(passage: TermWeights, query: TermWeights) -> float:
@@ -49,19 +56,19 @@ def test_the_inner_product_of_both_halves_is_bm25(query: list[str]) -> None:
     frequencies = {number(w): float(sum(w in p for p in PASSAGES)) for p in PASSAGES for w in p}
     weights = query_weights(counted(query), frequencies, len(PASSAGES))
     for passage in PASSAGES:
-        found = score(passage_weights(counted(passage), len(passage), AVERAGE), weights)
+        found = score(passage_weights(of(passage), AVERAGE), weights)
         assert found == pytest.approx(by_the_book(passage, query), rel=1e-5)
         assert found <= best_possible(weights)
 
 
 def test_weights_are_sorted_by_term() -> None:
-    weights = passage_weights(counted([f"word{n}" for n in range(500)]), 500, 100)
+    weights = passage_weights(of([f"word{n}" for n in range(500)]), 100)
     assert np.all(np.diff(weights.terms) > 0)
 
 
 def test_a_passage_of_endless_different_words_keeps_the_most_frequent() -> None:
     words = [f"word{n}" for n in range(30_000)] + ["anchor"] * 5
-    weights = passage_weights(counted(words), len(words), 100)
+    weights = passage_weights(of(words), 100)
     assert len(weights.terms) == 16_000
     assert number("anchor") in weights.terms
 
@@ -73,8 +80,8 @@ def test_a_word_that_no_passage_has_is_as_rare_as_can_be() -> None:
 
 def test_weights_for_another_average_length_are_as_if_written_with_it() -> None:
     words = ["ship", "ship", "ship", "harbour", "crane"] + ["tram"] * 12
-    early = passage_weights(counted(words), len(words), 200.0)
+    early = passage_weights(of(words), 200.0)
     late = reweighted(early, len(words), 200.0, 35.0)
-    expected = passage_weights(counted(words), len(words), 35.0)
+    expected = passage_weights(of(words), 35.0)
     assert late.terms.tolist() == expected.terms.tolist()
     assert late.weights.tolist() == pytest.approx(expected.weights.tolist(), rel=1e-5)

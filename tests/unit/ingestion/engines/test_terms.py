@@ -1,4 +1,5 @@
 import threading
+from collections import Counter
 
 import pytest
 
@@ -55,6 +56,18 @@ def test_many_threads_may_ask_at_once() -> None:
     for thread in threads:
         thread.join()
     assert found == [wanted] * 4
+
+
+@pytest.mark.parametrize(
+    "text", ["The tram and the trams, a ship", "東京 tram 東京", "café, cafe: naïve", "the and of", ""]
+)
+def test_counts_are_those_of_the_terms(text: str) -> None:
+    terms = Terms()
+    for _ in range(2):
+        found = terms.counts(text)
+        expected = sorted(Counter(map(number, terms.of(text))).items())
+        assert list(zip(found.numbers.tolist(), found.counts.tolist(), strict=True)) == expected
+        assert found.length == len(terms.of(text))
 
 
 def test_numbers_of_terms_never_change() -> None:

@@ -9,10 +9,11 @@ import psycopg
 from psycopg.sql import SQL
 
 from libs.persistence import Connection
-from services.ingestion.adapters.engines.bm25 import counted, passage_weights
+from services.ingestion.adapters.engines.bm25 import passage_weights
 from services.ingestion.adapters.engines.pgvector.binary import COLUMNS, HEADER, TRAILER, row_of
 from services.ingestion.adapters.engines.pgvector.catalogue import Index, required
 from services.ingestion.adapters.engines.terms import Terms
+from services.ingestion.domain.documents import TermCounts
 from services.ingestion.domain.engines import Passage
 
 _ATTEMPTS = 5
@@ -21,8 +22,7 @@ _ATTEMPTS = 5
 @dataclass(frozen=True, slots=True)
 class Prepared:
     passage: Passage
-    counts: dict[int, int]
-    length: int
+    terms: TermCounts
 
     @property
     def key(self) -> tuple[str, str]:
@@ -37,8 +37,7 @@ class Writing:
         """What costs processor time; a passage given twice is taken once."""
         prepared: dict[tuple[str, str], Prepared] = {}
         for passage in passages:
-            terms = self._terms.of(passage.text)
-            each = Prepared(passage, counted(terms), len(terms))
+            each = Prepared(passage, passage.terms or self._terms.counts(passage.text))
             prepared.setdefault(each.key, each)
         return list(prepared.values())
 
@@ -66,9 +65,9 @@ async def _write(connection: Connection, index: Index, prepared: Sequence[Prepar
     new = [each for each in prepared if each.key not in present]
     if not new:
         return
-    terms = sum(each.length for each in new)
+    terms = sum(each.terms.length for each in new)
     average = index.average_length(len(new), terms)
-    rows = [row_of(e.passage, passage_weights(e.counts, e.length, average), e.length, average) for e in new]
+    rows = [row_of(e.passage, passage_weights(e.terms, average), e.terms.length, average) for e in new]
     statement = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(index.table.name, SQL(COLUMNS))
     async with connection.cursor().copy(statement) as copy:
         await copy.write(b"".join((HEADER, *rows, TRAILER)))
