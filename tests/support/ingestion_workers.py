@@ -21,6 +21,13 @@ from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 
 PATIENCE = 90.0
 ROOT = Path(__file__).parents[2]
+# Long enough that whoever looks every now and then finds an ingestion in its middle, and longer while lock 43 is held.
+UNHURRIED = """
+    CREATE FUNCTION take_time() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN PERFORM pg_advisory_xact_lock_shared(43), pg_sleep(0.1); RETURN NULL; END $$;
+    CREATE TRIGGER unhurried AFTER UPDATE ON ingestion_items
+    FOR EACH ROW WHEN (NEW.state = 'ingested') EXECUTE FUNCTION take_time();
+"""
 
 
 async def until(condition: Callable[[], Awaitable[Any]], what: str = "") -> Any:

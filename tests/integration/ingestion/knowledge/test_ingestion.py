@@ -1,7 +1,9 @@
 """Ingestions from the command to the index, by workers that are killed, joined and interfered with."""
 
+import asyncio
+
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses, documents, until
+from tests.support.ingestion_workers import UNHURRIED, KnowledgeBases, WorkerProcesses, documents, execute, until
 
 
 async def test_files_become_searchable_and_the_record_says_so(bases: KnowledgeBases, workers: WorkerProcesses) -> None:
@@ -33,6 +35,39 @@ async def test_two_workers_share_an_ingestion(bases: KnowledgeBases, workers: Wo
     assert all(done > 0 for done in workers.items_done())
     chunks = await bases.chunk_ids(knowledge_base_id)
     assert len(chunks) == len(set(chunks)) >= 120
+
+
+async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
+    ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
+) -> None:
+    files = await bases.upload(documents(80))
+    execute(ingestion.database_url, UNHURRIED)
+    settings = {"AES_INGESTION_STREAMS_BATCH": "1", "AES_INGESTION_STREAMS_BATCHES": "1"}
+    leaving = workers.start(**settings)
+    knowledge_base_id = await bases.create(files)
+
+    async def works(worker: int) -> bool:
+        return workers.items_done()[worker] > 3
+
+    await until(lambda: works(0), "the first worker works")
+    async with ingestion.service.database.connection() as gate:
+        await gate.execute("SELECT pg_advisory_lock(43)")
+        workers.start(**settings)
+        await until(lambda: workers.joined(2), "the added worker has a part of the work")
+        await gate.execute("SELECT pg_advisory_unlock(43)")
+    await until(lambda: works(1), "the added worker works as well")
+    leaving.terminate()
+    left = len(files) - (await bases.get(knowledge_base_id))["datasource_count"]
+    after = await bases.ended(knowledge_base_id)
+
+    assert left > 0
+    assert (after["status"], after["datasource_count"]) == ("completed", len(files))
+    assert await asyncio.to_thread(leaving.wait, 60) == 0
+    undisturbed = await bases.create(files)
+    await bases.ended(undisturbed)
+    chunks = await bases.chunk_ids(undisturbed)
+    assert await bases.chunk_ids(knowledge_base_id) == chunks
+    assert len(chunks) == len(set(chunks)) >= len(files)
 
 
 async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_ingestion(

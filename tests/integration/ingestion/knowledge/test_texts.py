@@ -1,12 +1,16 @@
 """Texts are made once, by one worker at a time, and files that cannot be read are not read again and again."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from psycopg import OperationalError
 
+from services.ingestion.adapters.texts import PostgresTexts
 from services.ingestion.adapters.work_sender import BusWorkSender
 from services.ingestion.domain.documents import ParsedDocument
+from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.parsing import Reason, Unparsable
 from services.ingestion.entrypoints.work_upkeep import WorkUpkeep
 from tests.integration.ingestion.conftest import Ingestion
@@ -73,6 +77,28 @@ async def test_a_file_that_takes_longer_than_a_lease_is_parsed_once(
     await until(both_ended, "both are completed")
     assert between == [0, 0]
     assert len(reader.parsed) + len(worker.reader.parsed) == 1
+
+
+async def test_a_text_that_could_not_be_noted_is_made_again(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(1)))
+
+    async def lost(_: PostgresTexts, characters: Mapping[TextKey, int]) -> None:
+        raise OperationalError(f"the connection was lost with {len(characters)} texts")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresTexts, "parsed", lost)
+        with pytest.raises(OperationalError):
+            await worker.drain()
+    for table in ("texts", "ingestion_items"):
+        await ingestion.rows(f"UPDATE {table} SET lease_until = now() - interval '1 second'")
+    await worker.loading.keep()
+    await worker.reconcile()
+    await worker.drain()
+
+    assert (await bases.get(knowledge_base_id))["status"] == "completed"
+    assert len(worker.reader.parsed) == 2
 
 
 @pytest.mark.parametrize(("code", "times"), [("ocr_missing", 1), ("timeout", 2)])

@@ -1,0 +1,65 @@
+"""Weaviate killed in the middle of an ingestion: what it had taken is there, and what it had not is done again."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local.weaviate import NoWeaviate, WeaviateServer
+from services.ingestion.adapters.engines.weaviate.connection import Address
+from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
+from tests.integration.ingestion.conftest import Ingestion
+from tests.support.ingestion_workers import UNHURRIED, KnowledgeBases, WorkerProcesses, documents, execute, until
+from tests.support.killable import Killable, weaviate_of
+
+FILES = documents(30)
+
+
+@pytest.fixture(autouse=True)
+async def weaviate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[WeaviateServer, Killable]]:
+    """Before the service and its workers, which are told of it by their environment."""
+    server, killable = weaviate_of(tmp_path)
+    try:
+        await killable.start()
+    except NoWeaviate as reason:
+        pytest.skip(str(reason))
+    monkeypatch.setenv("AES_INGESTION_WEAVIATE_URL", server.url)
+    monkeypatch.setenv("AES_INGESTION_WEAVIATE_GRPC_PORT", str(server.grpc_port))
+    yield server, killable
+    await killable.stop()
+
+
+async def test_weaviate_killed_in_the_middle(
+    weaviate: tuple[WeaviateServer, Killable], ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
+) -> None:
+    server, killable = weaviate
+    files = await bases.upload(FILES)
+    execute(ingestion.database_url, UNHURRIED)
+    workers.start(AES_INGESTION_STREAMS_BATCH="1", AES_INGESTION_STREAMS_BATCHES="1")
+    knowledge_base_id = await bases.create(files, processing_engine="weaviate")
+
+    async def done() -> int:
+        return int((await bases.get(knowledge_base_id))["datasource_count"])
+
+    async def some_are_done() -> bool:
+        return await done() >= 3
+
+    await until(some_are_done, "some files are ingested")
+    await killable.kill()
+    left = len(files) - await done()
+    await killable.start()
+
+    assert (await bases.ended(knowledge_base_id))["status"] == "completed"
+    assert left > 0
+    undisturbed = await bases.create(files, processing_engine="weaviate")
+    assert (await bases.ended(undisturbed))["status"] == "completed"
+    engine = WeaviateEngine(Address(server.url, server.grpc_port))
+    killed, whole = await bases.index_id(knowledge_base_id), await bases.index_id(undisturbed)
+    assert killed is not None
+    assert whole is not None
+    chunks = [[await engine.chunk_ids(index, file_id) for file_id in files] for index in (killed, whole)]
+    counts = [await engine.count(killed), await engine.count(whole)]
+    await engine.close()
+    assert chunks[0] == chunks[1]
+    assert counts == [sum(map(len, chunks[1]))] * 2
+    assert all(chunks[1])
