@@ -17,11 +17,16 @@ SplitBy = Literal["token", "word", "sentence", "passage", "page", "line", "chara
 
 
 class ChunkingStrategy(StrictModel):
-    """How documents are cut. ``chunk_size`` and ``chunk_overlap`` count units of ``split_by``."""
+    """How documents are cut. ``chunk_size`` and ``chunk_overlap`` count units of ``split_by``.
+
+    An overlap that is not given is an eighth of the size, 64 at most.
+    """
 
     strategy: Strategy = "recursive"
     chunk_size: int = Field(default=512, ge=1, le=100_000)
-    chunk_overlap: int = Field(default=64, ge=0, le=50_000)
+    chunk_overlap: int = Field(
+        default_factory=lambda known: min(64, known.get("chunk_size", 512) // 8), ge=0, le=50_000
+    )
     split_by: SplitBy = "token"
     recursive_separators: list[Annotated[str, Field(min_length=1, max_length=100)]] = Field(
         default=["\n\n", "\n", ". ", " "], max_length=20
@@ -42,10 +47,14 @@ class EmbeddingConfig(StrictModel):
     dimensions: int | None = Field(default=None, ge=1, le=16_000)
 
 
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
+"""Of a knowledge base; not of blanks alone."""
+
+
 class CreateKnowledgeBaseBody(StrictModel):
     """``ingest: false`` keeps the first ingestion for later. ``processing_engine`` defaults to the installation's."""
 
-    name: Annotated[str, Field(min_length=1, max_length=200)]
+    name: Name
     description: str = Field(default="", max_length=10_000)
     collection_ids: list[Id] = Field(default=[], max_length=1000)
     file_ids: list[Id] = Field(default=[], max_length=1000)
@@ -59,7 +68,7 @@ class CreateKnowledgeBaseBody(StrictModel):
 class UpdateKnowledgeBaseBody(StrictModel):
     """Whatever is given replaces what stands; other content or settings take effect with the next ingestion."""
 
-    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    name: Name | None = None
     description: str | None = Field(default=None, max_length=10_000)
     collection_ids: list[Id] | None = Field(default=None, max_length=1000)
     file_ids: list[Id] | None = Field(default=None, max_length=1000)

@@ -220,5 +220,5 @@ def _rate(progress: Progress, status: KnowledgeBaseStatus) -> float:
 
 def normalized(name: str) -> str:
     """The name in small ASCII letters and digits, joined by underscores; empty when none of them has any."""
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    plain = unicodedata.normalize("NFKD", name.casefold()).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "_", plain).strip("_")

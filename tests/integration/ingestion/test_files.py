@@ -36,8 +36,10 @@ async def test_an_uploaded_file_can_be_read(ingestion: Ingestion) -> None:
     assert (await ingestion.get(f"/internal/files/{file['id']}")).json() == file
     download = await ingestion.get(f"/internal/files/{file['id']}/download")
     assert download.content == content
-    assert download.headers["content-type"].startswith("text/plain")
-    assert download.headers["content-disposition"] == "attachment; filename*=UTF-8''Report%20Gr%C3%B6%C3%9Fe.TXT"
+    assert download.headers["content-type"] == "text/plain", "nobody knows yet how it is encoded"
+    disposition = download.headers["content-disposition"]
+    assert disposition.startswith("attachment; ")
+    assert disposition.endswith("filename*=UTF-8''Report%20Gr%C3%B6%C3%9Fe.TXT")
     assert await ingestion.events() == ["file.uploaded"]
 
 

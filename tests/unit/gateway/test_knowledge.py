@@ -149,7 +149,7 @@ async def test_only_what_was_given_of_a_knowledge_base_is_handed_over(public: Ga
 async def test_filters_of_the_list_reach_the_owner(public: Gateway) -> None:
     public.owners.answers["GET", "ingestion", "/internal/files"] = (200, {"files": []})
 
-    await public.client.get("/files/", params={"tag": "x", "name": "a b", "limit": 7, "unknown": "y"})
+    await public.client.get("/files/", params={"tag": "x", "name": "a b", "limit": 7})
 
     assert public.owners.asked == [
         ("GET", "ingestion", "/internal/files", {"limit": 7, "offset": 0, "tag": "x", "name": "a b"})
@@ -192,3 +192,22 @@ async def test_an_upload_is_passed_on_as_it_is(public: Gateway) -> None:
     assert (
         await public.client.post("/files/", files={"file": b"x"}, headers={"Idempotency-Key": ""})
     ).status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/files/?collection=a", "/collections/?name=a", "/knowledge-bases/?status=completed"])
+async def test_a_parameter_that_a_list_does_not_have_is_refused(public: Gateway, path: str) -> None:
+    refused = await public.client.get(path)
+
+    name = path.partition("?")[2].partition("=")[0]
+    assert refused.status_code == 422
+    [detail] = error_of(refused)["details"]
+    assert (detail["loc"], detail["type"]) == (["query", name], "extra_forbidden")
+
+
+@pytest.mark.parametrize("name", ["", "  ", "\t"])
+async def test_a_knowledge_base_needs_a_name(public: Gateway, name: str) -> None:
+    made = await public.client.post("/knowledge-bases/", json={"name": name})
+    renamed = await public.client.patch(f"/knowledge-bases/{new_id()}/", json={"name": name})
+
+    assert (made.status_code, renamed.status_code) == (422, 422)
+    assert error_of(made)["details"][0]["loc"] == ["name"]

@@ -18,12 +18,15 @@ class Forwarding:
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
 
-    async def get(self, request: Request, owner: str, path: str) -> Reply:
-        return await self._ask("GET", request, owner, path)
+    async def get(self, request: Request, owner: str, path: str, filters: Sequence[QueryParameter] = ()) -> Reply:
+        """``filters``: the parameters of the query that the owner is given."""
+        given = query_values(request.query) if filters else {}
+        chosen = {each.name: given[each.name] for each in filters if each.name in given}
+        return await self._ask("GET", request, owner, path, params=chosen or None)
 
     async def page(self, request: Request, owner: str, path: str, filters: Sequence[QueryParameter] = ()) -> Reply:
-        """Like ``get``, with the ``limit`` and ``offset`` of the query, and of its other parameters the filters."""
-        limit, offset = page_of(request.query)
+        """Like ``get``, with the ``limit`` and ``offset`` of the query and its filters."""
+        limit, offset = page_of(request.query, [each.name for each in filters])
         given = query_values(request.query) if filters else {}
         chosen = {each.name: given[each.name] for each in filters if each.name in given}
         return await self._ask("GET", request, owner, path, params={"limit": limit, "offset": offset, **chosen})

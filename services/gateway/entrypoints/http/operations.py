@@ -52,7 +52,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryParameter:
-    """One that the owner checks; an unknown one is passed over."""
+    """One that the owner checks."""
 
     name: str
     description: str
@@ -65,6 +65,7 @@ class Operation:
 
     ``errors`` lists the statuses that can occur beside those that every operation shares. ``uploads``: the body is a
     multipart form, which the handler passes on as it comes in. ``credentials``: what it takes beside an API key.
+    ``anonymous``: it takes no credential at all, and its owner finds out by other means what may be shown.
     """
 
     method: str
@@ -77,6 +78,7 @@ class Operation:
     description: str = ""
     scope: Scope | None = None
     credentials: frozenset[Credential] = API_KEY_ONLY
+    anonymous: bool = False
     body: Body | None = None
     uploads: bool = False
     query: tuple[QueryParameter, ...] = ()

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
@@ -19,6 +20,7 @@ DEFAULT_LIMIT: Final = 50
 MAX_OFFSET: Final = 2**31 - 1
 _DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 _MOST_DETAILS: Final = 50
+_CREDENTIALS: Final = ("agent_key", "connection_key")
 
 
 def validated(model: type[M], values: Any) -> M:
@@ -50,7 +52,8 @@ def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> Va
 
 
 def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDetail:
-    message = error["msg"][:1].lower() + error["msg"][1:]
+    message = error["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
     if error["type"] == "extra_forbidden":
         message = "there is no such field"
     return ErrorDetail(
@@ -119,11 +122,26 @@ def expiry(text: str | None, now: datetime) -> datetime | None:
     return moment
 
 
-def page_of(query: bytes) -> tuple[int, int]:
-    """``limit`` and ``offset`` of a query. Raises ``ValidationFailed``."""
+def page_of(query: bytes, others: Collection[str] = ()) -> tuple[int, int]:
+    """``limit`` and ``offset`` of a query that may have some others as well. Raises ``ValidationFailed``.
+
+    What is no parameter is refused: a misspelt filter would answer with everything.
+    """
     given = query_values(query)
+    known = ("limit", "offset", *others)
+    for name in given:
+        if name not in known and name not in _CREDENTIALS:
+            raise _unknown_parameter(name, known)
     limit = _number(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
     return limit, _number(given, "offset", 0, 0, MAX_OFFSET)
+
+
+def _unknown_parameter(name: str, known: Sequence[str]) -> ValidationFailed:
+    shown, message = name[:100], "there is no such parameter"
+    close = difflib.get_close_matches(shown, known, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"these are taken: {', '.join(known)}"
+    detail = ErrorDetail(loc=["query", shown], type="extra_forbidden", message=message, hint=hint)
+    return ValidationFailed(f"The query is not valid: {shown}: {message}.", details=[detail])
 
 
 def query_values(query: bytes) -> dict[str, str]:

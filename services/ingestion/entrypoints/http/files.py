@@ -59,6 +59,7 @@ def files_router(uploading: FileUpload, reading: FileReading) -> APIRouter:
         if want.length == 0:
             return Response(status_code=want.status, headers=headers)
         pieces = await reading.content(file, start=want.start, length=want.length)
-        return StreamingResponse(pieces, want.status, headers, media_type=file.content_type)
+        # As a header, since a media type of text would be said to be in UTF-8.
+        return StreamingResponse(pieces, want.status, {**headers, "Content-Type": file.content_type})
 
     return router

@@ -84,10 +84,16 @@ def test_progress_reaches_100_only_at_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("Röntgen & Co. 7", "rontgen_co_7"), ("  Über--uns  ", "uber_uns"), ("契約", "")]
+    ("name", "expected"),
+    [("Röntgen & Co. 7", "rontgen_co_7"), ("  Über--uns  ", "uber_uns"), ("Straße", "strasse"), ("契約", "")],
 )
 def test_names_are_normalized(name: str, expected: str) -> None:
     assert normalized(name) == expected
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(512, 64), (2000, 64), (80, 10), (1, 0)])
+def test_an_overlap_that_is_not_given_fits_the_size(size: int, overlap: int) -> None:
+    assert ChunkingStrategy(chunk_size=size).chunk_overlap == overlap
 
 
 def test_another_setting_is_another_index() -> None:

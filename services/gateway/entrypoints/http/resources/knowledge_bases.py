@@ -147,7 +147,7 @@ class KnowledgeBases:
                 scope=Scope.KNOWLEDGE_READ,
                 body=Body(model=SearchBody, examples=examples.SEARCHES),
                 answers={200: Answer(description="Passages, best first.", model=SearchReply)},
-                errors=(400, 404, 409),
+                errors=(404,),
             ),
         )
 
@@ -165,7 +165,6 @@ class KnowledgeBases:
                 writes=True,
                 body=Body(model=CreateKnowledgeBaseBody, examples=examples.KNOWLEDGE_BASES),
                 answers={201: Answer(description="The knowledge base.", model=KnowledgeBase, headers=("Location",))},
-                errors=(404,),
             ),
             Operation(
                 method="PATCH",
