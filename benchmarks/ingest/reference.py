@@ -1,6 +1,7 @@
 """What one would write by hand: one process that reads, cuts, embeds and stores a folder, and forgets how far it was.
 
-It cuts and embeds with the service's own functions, so that both sides have the same passages and vectors.
+It reads into Markdown and cuts as the service does, so that both sides have the same passages, and uses the same model,
+through the package that it comes in.
 
 `python -m benchmarks.ingest.reference FOLDER`, with the database's URL in REFERENCE_DATABASE_URL. Prints what it did
 as JSON.
@@ -15,17 +16,19 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import psycopg
-from kreuzberg import extract_file_sync
+from kreuzberg import ExtractionConfig, extract_file_sync
 from pgvector.psycopg import register_vector
+from wordllama import WordLlama  # type: ignore[import-untyped]
 
 from benchmarks.ingest.corpus import CHUNKING, corpus_files
 from services.ingestion.adapters.chunking.cut import cut
-from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.domain.documents import ParsedDocument
 
 _AT_ONCE = 512
@@ -49,7 +52,9 @@ Row = tuple[str, int, str]
 class Reference:
     def __init__(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
         self._connection = connection
-        self._embedder = StaticEmbedder()
+        # Without a cache, which would spare the second round its parsing.
+        self._config = ExtractionConfig(output_format="markdown", use_cache=False)
+        self._model = _model()
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.chunks = self.files = self.failed = 0
 
@@ -65,7 +70,7 @@ class Reference:
     def _rows(self, path: Path) -> list[Row]:
         try:
             with self._timed("parsing"):
-                text = extract_file_sync(path).content
+                text = extract_file_sync(path, config=self._config).content
         except Exception as problem:
             print(f"{path}: {problem}", file=sys.stderr)
             self.failed += 1
@@ -78,7 +83,7 @@ class Reference:
         if not rows:
             return
         with self._timed("embedding"):
-            vectors: npt.NDArray[np.float32] = self._embedder.embed_here([content for _, _, content in rows])
+            vectors: npt.NDArray[np.float32] = self._model.embed([content for _, _, content in rows], norm=True)
         with self._timed("indexing"), self._connection.transaction():
             statement = "COPY chunks (file, position, content, embedding) FROM STDIN (FORMAT BINARY)"
             with self._connection.cursor().copy(statement) as copy:
@@ -94,13 +99,19 @@ class Reference:
         self.seconds[stage] += time.perf_counter() - began
 
 
+def _model() -> Any:
+    package = find_spec("wordllama")
+    assert package is not None
+    assert package.origin is not None
+    return WordLlama.load(cache_dir=Path(package.origin).parent, disable_download=True)
+
+
 def main() -> None:
     with psycopg.connect(os.environ["REFERENCE_DATABASE_URL"], autocommit=True) as connection:
         connection.execute(_TABLES)
         register_vector(connection)
         reference = Reference(connection)
         # The model is loaded before the clock starts, as in a worker that is up.
-        reference._embedder.embed_here(["warm"])
         print("ready", flush=True)
         sys.stdin.readline()
         began = time.perf_counter()

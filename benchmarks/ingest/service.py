@@ -87,11 +87,11 @@ class IngestionClient:
         await self._send(CreateKnowledgeBase(knowledge_base_id=knowledge_base_id, settings=settings))
         path = f"/internal/knowledge-bases/{knowledge_base_id}/datasources?limit=1"
         await self._until(path, lambda _: True)
-        # The whole record of thousands of files is long: it is read once a second, the figures of the end once.
+        # The whole record of thousands of files is long: it is read now and then, and tells when the end was.
         body = await self._until(
             f"/internal/knowledge-bases/{knowledge_base_id}",
             lambda body: body["status"] in ("completed", "failed"),
-            pause=1.0,
+            pause=2.0,
         )
         ended = datetime.fromisoformat(body["updated_at"].replace("Z", "+00:00"))
         late = (datetime.now(UTC) - ended).total_seconds()
