@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
+from itertools import filterfalse
 from threading import Lock
 from zlib import crc32
 
@@ -116,4 +117,4 @@ def _pairs(word: str) -> list[str]:
 
 def _without_accents(text: str) -> str:
     split = unicodedata.normalize("NFKD", text.replace("\u2019", "'"))
-    return unicodedata.normalize("NFC", "".join(each for each in split if not unicodedata.combining(each)))
+    return unicodedata.normalize("NFC", "".join(filterfalse(unicodedata.combining, split)))
