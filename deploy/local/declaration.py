@@ -31,6 +31,7 @@ SERVICES: tuple[Service, ...] = (
         processes=(ServiceProcess("all"), ServiceProcess("streams", serves_http=False)),
         environment={"AES_INGESTION_OBJECTS_URL": "file:{home}/objects/ingestion"},
     ),
+    Service("artifacts", environment={"AES_ARTIFACTS_OBJECTS_URL": "file:{home}/objects/artifacts"}),
 )
 DATABASES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
 PREFERRED_PORTS = {"gateway": 8080}

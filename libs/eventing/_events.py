@@ -7,7 +7,7 @@ import structlog
 from pydantic import ValidationError
 
 from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
-from libs.contracts.messages import Event
+from libs.contracts.messages import Command, CommandRejected, Event
 from libs.eventing import _inbox as inbox
 from libs.eventing._bus import Record
 from libs.eventing._errors import PoisonMessage
@@ -28,14 +28,21 @@ class EventRouter:
         self._payloads = payloads
         self._consumer = consumer
         self._routes: dict[str, tuple[type[Event], React[Any]]] = {}
+        self._topics: set[str] = set()
 
     @property
     def topics(self) -> list[str]:
         """The topics that hold the events reacted to."""
-        return sorted({event.TOPIC.name for event, _ in self._routes.values()})
+        return sorted(self._topics)
 
     def on(self, event: type[E], react: React[E]) -> None:
         self._routes[event.TYPE] = (event, react)
+        self._topics.add(event.TOPIC.name)
+
+    def on_rejected(self, command: type[Command], react: React[CommandRejected]) -> None:
+        """React when a command was refused; the envelope's causation id is the command's id."""
+        self._routes[command.rejected_type()] = (CommandRejected, react)
+        self._topics.update(outcome.TOPIC.name for outcome in command.OUTCOMES)
 
     async def deliver(self, record: Record) -> None:
         """React to the event in a record; unknown types are passed over."""

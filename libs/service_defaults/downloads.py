@@ -46,7 +46,7 @@ def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": want.etag,
-        "Content-Disposition": f"{'inline' if inline else 'attachment'}; filename*=UTF-8''{quote(name, safe='')}",
+        "Content-Disposition": disposition(name, inline=inline),
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "sandbox",
         "Cache-Control": "private, no-cache",
@@ -58,6 +58,12 @@ def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]
     if want.status in (200, 206):
         headers["Content-Length"] = str(want.length)
     return headers
+
+
+def disposition(name: str, *, inline: bool) -> str:
+    """The value of ``Content-Disposition``; old clients get the name as far as ASCII has it."""
+    plain = re.sub(r"[^ !#-\[\]-~]|%", "_", name)
+    return f"{'inline' if inline else 'attachment'}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 
 
 def _tags(header: str) -> set[str]:

@@ -37,6 +37,7 @@ from services.gateway.entrypoints.http.forwarding import Forwarding
 from services.gateway.entrypoints.http.operations import Operation
 from services.gateway.entrypoints.http.reference.pages import Pages
 from services.gateway.entrypoints.http.resources.agents import Agents
+from services.gateway.entrypoints.http.resources.artifacts import Artifacts
 from services.gateway.entrypoints.http.resources.catalogues import Catalogues
 from services.gateway.entrypoints.http.resources.collections import Collections
 from services.gateway.entrypoints.http.resources.connections import Connections
@@ -51,6 +52,7 @@ from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.authenticate import KeyAuthenticator
 from services.gateway.use_cases.carry_out import CarryOut
 from services.gateway.use_cases.change_agents import ChangeAgents
+from services.gateway.use_cases.change_artifacts import ChangeArtifacts
 from services.gateway.use_cases.change_files import ChangeFilesAndCollections
 from services.gateway.use_cases.change_knowledge_bases import ChangeKnowledgeBases
 from services.gateway.use_cases.change_sessions import ChangeSessions
@@ -142,6 +144,7 @@ def _resources(outside: Outside) -> tuple[Operation, ...]:
         *Agents(ChangeAgents(carry_out), forward).operations(),
         *Sessions(sessions, forward).operations(),
         *Runtime(ExecuteTurns(carry_out), sessions, forward).operations(),
+        *Artifacts(ChangeArtifacts(carry_out), forward, Bytes(outside.owners)).operations(),
         *Files(files, forward, Bytes(outside.owners)).operations(),
         *Collections(files, forward).operations(),
         *KnowledgeBases(ChangeKnowledgeBases(carry_out), forward).operations(),

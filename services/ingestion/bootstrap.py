@@ -11,6 +11,12 @@ from libs.eventing import Transaction
 from libs.objects import ObjectStore, open_store
 from libs.service_defaults import API, Service
 from services.ingestion.adapters.agenda import PostgresAgenda
+from services.ingestion.adapters.artifact_documents import (
+    PostgresArtifactJobs,
+    PostgresArtifactPlaces,
+    PostgresArtifactWriter,
+)
+from services.ingestion.adapters.artifact_source import HttpArtifactSource
 from services.ingestion.adapters.collection_reader import PostgresCollectionReader
 from services.ingestion.adapters.collection_watch import PostgresCollectionTeller, PostgresCollectionWatch
 from services.ingestion.adapters.collection_writer import PostgresCollectionWriter
@@ -32,7 +38,10 @@ from services.ingestion.adapters.uploads import PostgresUploads, PostgresUploadW
 from services.ingestion.adapters.work_items import PostgresWorkItems
 from services.ingestion.adapters.work_sender import BusWorkSender
 from services.ingestion.domain.engines import Engine
+from services.ingestion.entrypoints.artifact_messages import ArtifactMessages
+from services.ingestion.entrypoints.artifact_work import work_off
 from services.ingestion.entrypoints.file_commands import FileCommands
+from services.ingestion.entrypoints.http.artifacts import artifact_texts_router
 from services.ingestion.entrypoints.http.collections import collections_router
 from services.ingestion.entrypoints.http.files import files_router
 from services.ingestion.entrypoints.http.knowledge_bases import knowledge_bases_router
@@ -46,6 +55,8 @@ from services.ingestion.settings import IngestionSettings
 from services.ingestion.use_cases.advance_runs import RunAdvance
 from services.ingestion.use_cases.change_collections import CollectionChange
 from services.ingestion.use_cases.change_knowledge_bases import KnowledgeBaseChange
+from services.ingestion.use_cases.copy_artifacts import ArtifactCopying
+from services.ingestion.use_cases.index_artifacts import ArtifactIndexing
 from services.ingestion.use_cases.index_documents import DocumentIndexing
 from services.ingestion.use_cases.index_settings import SettingsResolution
 from services.ingestion.use_cases.ingest_items import ItemIngestion
@@ -53,6 +64,7 @@ from services.ingestion.use_cases.load_documents import DocumentLoading
 from services.ingestion.use_cases.read_collections import CollectionReading
 from services.ingestion.use_cases.read_files import FileReading
 from services.ingestion.use_cases.read_knowledge_bases import KnowledgeBaseReading
+from services.ingestion.use_cases.search_artifacts import ArtifactTexts
 from services.ingestion.use_cases.search_knowledge_base import KnowledgeBaseSearch
 from services.ingestion.use_cases.tell_phases import Phases
 from services.ingestion.use_cases.upload_files import FileUpload, Limits
@@ -66,7 +78,7 @@ def build(settings: IngestionSettings) -> Service:
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(store.start)
     _add_files(service, settings, store)
-    _add_knowledge(service, settings)
+    _add_knowledge(service, settings, store)
     return service
 
 
@@ -103,7 +115,7 @@ def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore
     service.background("leftovers.collect", lambda: collect(leftovers, store), role=API)
 
 
-def _add_knowledge(service: Service, settings: IngestionSettings) -> None:
+def _add_knowledge(service: Service, settings: IngestionSettings, store: ObjectStore) -> None:
     database = service.database
     search = _search_parts(service, settings)
     reader = PostgresKnowledgeBaseReader(database)
@@ -113,8 +125,20 @@ def _add_knowledge(service: Service, settings: IngestionSettings) -> None:
     searching = KnowledgeBaseSearch(reader, PostgresSearchableFiles(database), search.engines, search.embedders)
     service.http.include_router(search_router(searching))
     service.on_stop(search.close)
+    _add_artifacts(service, store, search, resolution)
     graves = PostgresGraves(database, service.outbox)
     service.background("indexes.drop", lambda: keep_dropping(graves, search.engines))
+
+
+def _add_artifacts(
+    service: Service, store: ObjectStore, search: "_SearchParts", resolution: SettingsResolution
+) -> None:
+    copying = ArtifactCopying(PostgresUploads(service.database), store, HttpArtifactSource(service.calls))
+    messages = ArtifactMessages(copying, _upload_writer, _artifact_writer)
+    messages.register(service.commands, service.follow("artifacts"))
+    places = PostgresArtifactPlaces(service.database)
+    texts = ArtifactTexts(places, store, search.embedders, search.engines, resolution)
+    service.http.include_router(artifact_texts_router(texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +169,7 @@ def _search_parts(service: Service, settings: IngestionSettings) -> _SearchParts
 class _IngestionWork:
     items: ItemIngestion
     runs: RunAdvance
+    artifacts: ArtifactIndexing
     upkeep: WorkUpkeep
     agenda: PostgresAgenda
     closing: tuple[Callable[[], Awaitable[None]], ...]
@@ -163,11 +188,21 @@ def _ingestion_work(service: Service, settings: IngestionSettings, store: Object
     indexing = DocumentIndexing(items, phases, search.embedders, search.engines)
     ingestion = ItemIngestion(items, runs, phases, loading, indexing)
     advance = RunAdvance(runs, search.engines)
+    artifacts = ArtifactIndexing(
+        PostgresArtifactJobs(database, outbox),
+        HttpArtifactSource(service.calls),
+        pool,
+        store,
+        search.embedders,
+        search.engines,
+        SettingsResolution(search.embedders, search.engines, settings.processing_engine),
+        at_once=settings.parsing_processes,
+    )
     agenda = PostgresAgenda(database)
     sender = BusWorkSender(service.producer, source=service.source)
     claims = lambda: [*ingestion.in_hand, *advance.in_hand]  # noqa: E731
     upkeep = WorkUpkeep(agenda, sender, runs, items, loading, claims)
-    return _IngestionWork(ingestion, advance, upkeep, agenda, (pool.close, search.close))
+    return _IngestionWork(ingestion, advance, artifacts, upkeep, agenda, (pool.close, search.close))
 
 
 def _run_streams(
@@ -179,6 +214,7 @@ def _run_streams(
         "streams": streams.serve,
         "work.announce": upkeep.announce,
         "work.reconcile": lambda: upkeep.reconcile(settings.reconcile_seconds),
+        "artifacts.index": lambda: work_off(work.artifacts),
         "work.keep": lambda: upkeep.keep(settings.lease_seconds / 4),
         "watchdog": watchdog.run,
     }
@@ -201,6 +237,10 @@ def _upload_writer(transaction: Transaction) -> PostgresUploadWriter:
 
 def _file_writer(transaction: Transaction) -> PostgresFileWriter:
     return PostgresFileWriter(transaction.connection)
+
+
+def _artifact_writer(transaction: Transaction) -> PostgresArtifactWriter:
+    return PostgresArtifactWriter(transaction.connection)
 
 
 def _collection_writer(transaction: Transaction) -> PostgresCollectionWriter:

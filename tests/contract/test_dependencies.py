@@ -26,6 +26,7 @@ HOLDERS = {
     "registry": ["services/registry"],
     "runtime": ["services/runtime"],
     "ingestion": ["services/ingestion", "libs/objects"],
+    "artifacts": ["services/artifacts", "libs/objects"],
     "cli": ["cli"],
     "local": ["deploy/local"],
 }

@@ -14,12 +14,13 @@ def checked(reply: OwnerReply) -> bytes:
     raise refusal(reply.status, reply.body)
 
 
-def refusal(status: int, body: bytes) -> ServiceError:
+def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> ServiceError:
     """What a bad answer says.
 
-    An owner that does not accept the gateway's own token is set up wrongly: no fault of the caller's.
+    An owner that does not accept the gateway's own token is set up wrongly: no fault of the caller's, unless it is
+    the owner that judges what the caller presents.
     """
-    if status != 401:
+    if status != 401 or judges_caller:
         try:
             return error_from(ErrorInfo.model_validate(orjson.loads(body)["error"]))
         except (orjson.JSONDecodeError, ValidationError, KeyError, TypeError):

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import structlog
 
+from libs.contracts.api.file_types import HEAD_BYTES, FileType, check_signature, type_of
 from libs.contracts.api.files import File
 from libs.contracts.errors import ErrorDetail, TooLarge, ValidationFailed
 from libs.contracts.events.ingestion import FileUploaded
@@ -15,7 +16,6 @@ from libs.contracts.identity import Identity
 from libs.eventing import Origin, Outbox, Transaction
 from libs.objects import ObjectStore
 from services.ingestion.domain.file_ports import NewFile, Uploads, UploadWriter
-from libs.contracts.api.file_types import HEAD_BYTES, FileType, check_signature, type_of
 from services.ingestion.domain.files import StoredFile, clean_name, original_key
 
 _log = structlog.get_logger(__name__)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from libs.contracts.errors import AuthenticationFailed, PermissionDenied, RateLimited
+from libs.contracts.identity import Identity
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.entrypoints.http.messages import Request
@@ -14,6 +15,11 @@ from services.gateway.use_cases.public_keys import PublicKeys
 _BEARER: Final = "bearer "
 _MISSING: Final = "The request has no API key: send it in the x-api-key header."
 _NO_TOKENS: Final = "Only artifact endpoints take a bearer token: send an API key in the x-api-key header."
+_ANYBODY: Final = Principal(
+    identity=Identity(company_id="", user_id="anybody", key_id="anybody", scopes=frozenset()),
+    expires_at=None,
+    rate_limit=None,
+)
 
 
 class Authentication:
@@ -28,6 +34,8 @@ class Authentication:
         Raises ``AuthenticationFailed``, ``PermissionDenied`` where such a credential is never enough, and
         ``RateLimited`` when nothing is left of it.
         """
+        if operation.anonymous:
+            return _ANYBODY
         secret = request.headers.get(b"x-api-key")
         if secret:
             principal = await self._keys.by_secret(secret.decode("latin-1"))

@@ -70,7 +70,8 @@ class Exchange:
         """Send an owner's answer as it comes in. A refusal of the owner's is raised."""
         async with passage.opening as answer:
             if answer.status >= 400 and answer.status not in _NOT_AN_ERROR:
-                raise refusal(answer.status, b"".join([piece async for piece in answer.pieces]))
+                body = b"".join([piece async for piece in answer.pieces])
+                raise refusal(answer.status, body, judges_caller=passage.judges_caller)
             headers: Headers = [(_LABEL, self._request.label.encode())]
             headers += [
                 (name.lower().encode(), answer.headers[name].encode("latin-1"))

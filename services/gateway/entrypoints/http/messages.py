@@ -106,9 +106,13 @@ class Stream:
 
 @dataclass(slots=True)
 class Passage:
-    """An owner's answer that is passed on as it comes in; its status and headers as well."""
+    """An owner's answer that is passed on as it comes in; its status and headers as well.
+
+    ``judges_caller``: the owner checks what the caller presents, and a 401 of it is the caller's.
+    """
 
     opening: AbstractAsyncContextManager[OwnerAnswer]
+    judges_caller: bool = False
 
 
 def _trace(raw: bytes | None) -> str | None:

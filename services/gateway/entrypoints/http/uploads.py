@@ -53,12 +53,16 @@ class Bytes:
             raise incoming.problem or refusal(answer.status, reply)
         return reply
 
-    def download(self, request: Request, owner: str, path: str) -> Passage:
+    def download(
+        self, request: Request, owner: str, path: str, *, query: str = "", judges_caller: bool = False
+    ) -> Passage:
         """The owner's bytes, or the part that the request asks for."""
         headers = {
             name.decode(): request.headers[name].decode("latin-1") for name in _CONDITIONS if name in request.headers
         }
-        return Passage(self._owners.exchange("GET", owner, path, request.principal.identity, headers=headers))
+        place = f"{path}?{query}" if query else path
+        exchange = self._owners.exchange("GET", owner, place, request.principal.identity, headers=headers)
+        return Passage(exchange, judges_caller=judges_caller)
 
 
 def created(reply: bytes, location: str | None) -> Reply:

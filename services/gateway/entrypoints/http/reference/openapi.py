@@ -117,6 +117,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
             **{str(status): {"$ref": f"#/components/responses/{status}"} for status in _errors(operation)},
         },
     }
+    if operation.anonymous:
+        described["security"] = []
     if operation.credentials:
         others = [name for kind, names in _SCHEMES.items() if kind in operation.credentials for name in names]
         described["security"] = [{name: []} for name in ("apiKey", *others)]

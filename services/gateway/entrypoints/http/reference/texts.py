@@ -28,6 +28,7 @@ TAGS: Final = {
     "Agents": "Stored agents, their versions, and the validation of configurations.",
     "Sessions": "Conversations with agents.",
     "Runtime": "Executing messages, the history, the state of turns.",
+    "Artifacts": "Files of one session: uploaded into it, or made by its agent.",
     "Files": "Documents of the company, and collections of them.",
     "Knowledge bases": "Documents made searchable for agents.",
     "Catalogues": "What agents can be built from.",

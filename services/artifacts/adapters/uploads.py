@@ -1,0 +1,106 @@
+"""Artifacts on their way in, in PostgreSQL: announced before their bytes come."""
+
+from hashlib import sha256
+
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from libs.contracts.errors import Conflict, ValidationFailed
+from libs.persistence import Connection, Database
+from services.artifacts.adapters.artifact_rows import STORED, artifact_of
+from services.artifacts.domain.artifacts import SessionNotFound, StoredArtifact
+from services.artifacts.domain.ports import Content, NewArtifact
+
+
+class PostgresUploads:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(self, artifact: NewArtifact) -> None:
+        async with self._database.connection() as connection:
+            await connection.execute(
+                """INSERT INTO artifacts (id, session_id, name, content_type, origin, strategy, created_by,
+                                          correlation_id)
+                   VALUES (%s, %s, %s, %s, %s, %s, %s, %s)""",
+                (
+                    artifact.id,
+                    artifact.session_id,
+                    artifact.name,
+                    artifact.content_type,
+                    artifact.origin,
+                    artifact.strategy,
+                    artifact.created_by,
+                    artifact.correlation_id,
+                ),
+            )
+
+    async def abandon(self, artifact_id: str) -> None:
+        async with self._database.connection() as connection:
+            await connection.execute(
+                "UPDATE artifacts SET state = 'abandoned', state_since = now() WHERE id = %s AND state = 'uploading'",
+                (artifact_id,),
+            )
+
+
+class PostgresUploadWriter:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def complete(self, artifact: NewArtifact, content: Content, key: str | None) -> tuple[StoredArtifact, bool]:
+        await self._check_session(artifact.session_id)
+        if key is not None:
+            earlier = await self._earlier(artifact, content, key)
+            if earlier is not None:
+                return await self._stored(earlier), False
+        stored = await self._connection.execute(
+            """UPDATE artifacts
+               SET state = 'stored', state_since = now(), size = %s, sha256 = %s, status = %s, progress = %s,
+                   metadata = %s, updated_at = clock_timestamp()
+               WHERE id = %s AND state = 'uploading'""",
+            (
+                content.size,
+                content.sha256,
+                content.status,
+                100 if content.status == "ready" else 0,
+                Jsonb(dict(content.metadata)),
+                artifact.id,
+            ),
+        )
+        if not stored.rowcount:
+            raise Conflict("The upload took so long that it was given up; repeat it.")
+        return await self._stored(artifact.id), True
+
+    async def _check_session(self, session_id: str) -> None:
+        """Whoever deletes the session waits until this transaction has ended, and so finds what it stores."""
+        found = await self._connection.execute(
+            "SELECT FROM sessions WHERE id = %s AND deleted_at IS NULL FOR SHARE", (session_id,)
+        )
+        if await found.fetchone() is None:
+            raise SessionNotFound
+
+    async def _earlier(self, artifact: NewArtifact, content: Content, key: str) -> str | None:
+        place = (artifact.session_id, artifact.created_by, key)
+        content_hash = sha256(f"{content.sha256} {artifact.name}".encode()).hexdigest()
+        entered = await self._connection.execute(
+            """INSERT INTO upload_keys (session_id, user_id, key, content_hash, artifact_id)
+               VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
+            (*place, content_hash, artifact.id),
+        )
+        if entered.rowcount:
+            return None
+        found = await self._connection.execute(
+            "SELECT content_hash, artifact_id FROM upload_keys WHERE (session_id, user_id, key) = (%s, %s, %s)", place
+        )
+        row = await found.fetchone()
+        if row is None:
+            raise Conflict("An upload with this Idempotency-Key is just being forgotten; repeat it.")
+        if row[0] != content_hash:
+            raise ValidationFailed("The Idempotency-Key was used before with another file.")
+        return str(row[1])
+
+    async def _stored(self, artifact_id: str) -> StoredArtifact:
+        async with self._connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(f"{STORED} AND a.id = %s", (artifact_id,))
+            row = await cursor.fetchone()
+        assert row is not None
+        return artifact_of(row)

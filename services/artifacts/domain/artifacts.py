@@ -1,0 +1,130 @@
+"""Artifacts of sessions: their records, how they are processed, and where their bytes lie."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from libs.contracts.api.artifacts import ArtifactOrigin, ArtifactRecord, ProcessingStatus, ProcessingStrategy
+from libs.contracts.errors import ErrorInfo, NotFound
+from libs.contracts.identity import Identity
+from libs.contracts.timestamps import format_time
+
+_TABLES: Final = frozenset(
+    {
+        "text/csv",
+        "application/json",
+        "application/vnd.ms-excel",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    }
+)
+# Shown by browsers as they are, and never run: no HTML, whatever stands in it.
+_INLINE: Final = frozenset(
+    {
+        "image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp",
+        "application/pdf", "text/plain", "text/markdown", "text/csv", "application/json",
+    }
+)  # fmt: skip
+
+
+class ArtifactNotFound(NotFound):
+    """There is no such artifact, or none that this caller may see."""
+
+    def __init__(self) -> None:
+        super().__init__("There is no artifact with this id.")
+
+
+class SessionNotFound(NotFound):
+    """There is no such session, or none that this caller may use."""
+
+    def __init__(self) -> None:
+        super().__init__("There is no session with this id.")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSession:
+    """A session as far as its artifacts need it."""
+
+    id: str
+    company_id: str
+    owner_id: str
+    deleted: bool = False
+
+    def readable_by(self, caller: Identity) -> bool:
+        return not self.deleted and self.company_id == caller.company_id and caller.may_read_of(self.owner_id)
+
+    def writable_by(self, caller: Identity) -> bool:
+        return not self.deleted and self.company_id == caller.company_id and caller.may_write_of(self.owner_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredArtifact:
+    """An artifact whose bytes are there. ``size`` in bytes; ``progress`` of processing in percent."""
+
+    id: str
+    session_id: str
+    company_id: str
+    owner_id: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    origin: ArtifactOrigin
+    strategy: ProcessingStrategy
+    status: ProcessingStatus
+    progress: int
+    error: ErrorInfo | None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    platform_file_id: str | None
+    created_at: datetime
+    updated_at: datetime
+
+    def record(self) -> ArtifactRecord:
+        """The artifact as events tell of it."""
+        return ArtifactRecord(
+            artifact_id=self.id,
+            session_id=self.session_id,
+            name=self.name,
+            content_type=self.content_type,
+            size=self.size,
+            sha256=self.sha256,
+            origin=self.origin,
+            processing_strategy=self.strategy,
+            processing_status=self.status,
+            error=self.error,
+            metadata=dict(self.metadata),
+            platform_file_id=self.platform_file_id,
+            created_at=format_time(self.created_at),
+            updated_at=format_time(self.updated_at),
+        )
+
+    @property
+    def session(self) -> KnownSession:
+        return KnownSession(self.session_id, self.company_id, self.owner_id)
+
+
+def strategy_of(content_type: str) -> ProcessingStrategy:
+    """How artifacts of this type are made usable."""
+    if content_type.startswith("image/"):
+        return "vision"
+    return "structural_parsing" if content_type in _TABLES else "rag_indexing"
+
+
+def is_safe_inline(content_type: str) -> bool:
+    """Whether a browser may show it in place instead of saving it."""
+    return content_type in _INLINE
+
+
+def artifact_prefix(artifact_id: str) -> str:
+    """Everything that is kept of an artifact lies below this; it goes when the artifact goes."""
+    return f"artifacts/{artifact_id}/"
+
+
+def original_key(artifact_id: str) -> str:
+    """Where the bytes themselves lie."""
+    return f"{artifact_prefix(artifact_id)}original"
+
+
+def tables_key(artifact_id: str) -> str:
+    """Where it is kept which tables an artifact holds."""
+    return f"{artifact_prefix(artifact_id)}tables"

@@ -1,0 +1,59 @@
+"""Links to artifacts that work without a credential: signed, for one artifact, until a moment."""
+
+import hmac
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final
+from urllib.parse import unquote, urlencode, urlsplit
+
+from libs.contracts.errors import AuthenticationFailed
+from libs.contracts.identifiers import is_id
+
+_EXPIRES: Final = "expires"
+_SIGNATURE: Final = "signature"
+_PURPOSE: Final = b"links to artifacts"
+Parameters = Sequence[tuple[str, str]]
+"""Of a query, in order, each as often as it is given."""
+
+
+class LinkSigner:
+    """The signature covers the artifact and every parameter, so that none can be changed, added or left out."""
+
+    def __init__(self, secret: str) -> None:
+        self._key = hmac.digest(secret.encode(), _PURPOSE, "sha256")
+
+    def query(self, artifact_id: str, expires: int) -> str:
+        """The query of a link that works until then, in seconds since 1970."""
+        parameters = [(_EXPIRES, str(expires))]
+        return urlencode([*parameters, (_SIGNATURE, self._signature(artifact_id, parameters))])
+
+    def check(self, artifact_id: str, parameters: Parameters, now: float) -> None:
+        """Raises ``AuthenticationFailed``."""
+        given = [value for name, value in parameters if name == _SIGNATURE]
+        covered = [(name, value) for name, value in parameters if name != _SIGNATURE]
+        expected = self._signature(artifact_id, covered)
+        if len(given) != 1 or not hmac.compare_digest(given[0].encode(), expected.encode()):
+            raise AuthenticationFailed("The link is not valid: it was changed, or made for another artifact.")
+        expires = dict(covered).get(_EXPIRES, "")
+        if not expires.isdigit() or int(expires) <= now:
+            raise AuthenticationFailed("The link has expired; ask for a fresh one.")
+
+    def _signature(self, artifact_id: str, parameters: Parameters) -> str:
+        signed = "\n".join([artifact_id, *sorted(urlencode([pair]) for pair in parameters)])
+        return hmac.new(self._key, signed.encode(), sha256).hexdigest()
+
+
+def link_path(artifact_id: str) -> str:
+    """Below the public address, of a link that this service answers itself."""
+    return f"/api/v1/artifacts/{artifact_id}/content/"
+
+
+def artifact_of(url: str) -> str | None:
+    """The id of the artifact that a link was made for, by its path; the link may have expired."""
+    try:
+        path = unquote(urlsplit(url).path)
+    except ValueError:
+        return None
+    found = re.search(r"/artifacts/([0-9a-f-]{36})/(?:content/|original)\Z", path)
+    return found[1] if found and is_id(found[1]) else None

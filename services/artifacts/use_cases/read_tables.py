@@ -1,0 +1,122 @@
+"""Find out which tables data files hold, one claim at a time, so that another process can go on after a crash."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from libs.contracts.api.artifacts import ArtifactPreview, Sheet
+from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable
+from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
+from libs.contracts.messages import Event
+from libs.eventing import Origin, Outbox, Transaction
+from libs.objects import ObjectMissing, ObjectStore, one_piece
+from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
+from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader, Unreadable
+
+_BEGUN: Final = 10
+_MOST_ATTEMPTS: Final = 3
+_PUT_OFF_SECONDS: Final = 3.0
+_log: Final = structlog.get_logger(__name__)
+
+
+class TableReading:
+    """``lease_seconds``: how soon another process takes over from one that died."""
+
+    def __init__(
+        self,
+        jobs: TableJobs,
+        store: ObjectStore,
+        reader: TableReader,
+        outbox: Outbox,
+        writer: Callable[[Transaction], ArtifactWriter],
+        *,
+        at_once: int,
+        lease_seconds: float,
+    ) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._reader = reader
+        self._outbox = outbox
+        self._writer = writer
+        self._at_once = at_once
+        self._lease_seconds = lease_seconds
+
+    async def read_waiting(self) -> int:
+        """Read what waits, some at once; returns how many that were."""
+        jobs = await self._jobs.claim(self._at_once, self._lease_seconds)
+        if jobs:
+            keeping = asyncio.create_task(self._keep([job.lease for job in jobs]))
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for job in jobs:
+                        group.create_task(self._read(job))
+            finally:
+                keeping.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await keeping
+        return len(jobs)
+
+    async def _keep(self, leases: list[str]) -> None:
+        while True:
+            await asyncio.sleep(self._lease_seconds / 4)
+            try:
+                await self._jobs.renew(leases, self._lease_seconds)
+            except Exception as problem:
+                _log.warning("tables.lease_not_renewed", problem=repr(problem))
+
+    async def _read(self, job: TableJob) -> None:
+        artifact = job.artifact
+        if job.attempt > _MOST_ATTEMPTS:
+            await self._fail(job, "The file could not be read: the process that reads it died each time.")
+            return
+        await self._tell_begin(job)
+        try:
+            async with self._store.as_file(original_key(artifact.id)) as path:
+                sheets = await self._reader.read(path, artifact.content_type)
+            if sheets is not None:
+                kept = ArtifactPreview(sheets=sheets).model_dump_json().encode()
+                await self._store.put(tables_key(artifact.id), one_piece(kept))
+        except Unreadable as problem:
+            await self._fail(job, problem.message)
+        except (ServiceUnavailable, ObjectMissing) as problem:
+            # An object is missing when its session was just deleted.
+            _log.warning("tables.put_off", artifact_id=artifact.id, problem=repr(problem))
+            await self._jobs.put_off(job.lease, _PUT_OFF_SECONDS)
+        else:
+            await self._end(job, sheets)
+
+    async def _tell_begin(self, job: TableJob) -> None:
+        async with self._outbox.transaction(_origin(job)) as transaction:
+            if await self._writer(transaction).progress(job.artifact.id, _BEGUN):
+                _emit(transaction, job.artifact, ArtifactProgress(**_ids(job.artifact), progress=_BEGUN))
+
+    async def _end(self, job: TableJob, sheets: list[Sheet] | None) -> None:
+        metadata: dict[str, Any] = {}
+        if sheets is not None:
+            metadata = {"sheets": len(sheets), "rows": sum(sheet.row_count for sheet in sheets)}
+        async with self._outbox.transaction(_origin(job)) as transaction:
+            if await self._writer(transaction).ready(job.artifact.id, metadata, lease=job.lease):
+                _emit(transaction, job.artifact, ArtifactReady(**_ids(job.artifact), metadata=metadata))
+        _log.info("artifact.processed", artifact_id=job.artifact.id, sheets=len(sheets or []))
+
+    async def _fail(self, job: TableJob, message: str) -> None:
+        error = ErrorInfo(type=ErrorKind.VALIDATION, message=message)
+        async with self._outbox.transaction(_origin(job)) as transaction:
+            if await self._writer(transaction).failed(job.artifact.id, error, lease=job.lease):
+                _emit(transaction, job.artifact, ArtifactFailed(**_ids(job.artifact), error=error))
+        _log.info("artifact.failed", artifact_id=job.artifact.id)
+
+
+def _origin(job: TableJob) -> Origin:
+    return Origin(job.artifact.company_id, job.correlation_id)
+
+
+def _ids(artifact: StoredArtifact) -> dict[str, Any]:
+    return {"artifact_id": artifact.id, "session_id": artifact.session_id}
+
+
+def _emit(transaction: Transaction, artifact: StoredArtifact, event: Event) -> None:
+    transaction.emit(event, subject=artifact.id)

@@ -1,0 +1,196 @@
+"""Take in an artifact while it streams: check, measure and hash it on its way into the object store."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import structlog
+
+from libs.contracts.api.artifacts import Artifact, ArtifactOrigin
+from libs.contracts.api.file_types import HEAD_BYTES, FileType, check_signature, type_of
+from libs.contracts.errors import ErrorDetail, TooLarge, UnsupportedMediaType, ValidationFailed
+from libs.contracts.events.artifacts import ArtifactReady, ArtifactUploaded
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.eventing import Origin, Outbox, Transaction
+from libs.objects import ObjectStore
+from services.artifacts.domain import images
+from services.artifacts.domain.artifacts import StoredArtifact, original_key, strategy_of
+from services.artifacts.domain.names import safe_name
+from services.artifacts.domain.ports import Content, NewArtifact, Uploads, UploadWriter
+from services.artifacts.use_cases.find_session import SessionAccess
+from services.artifacts.use_cases.make_links import Links
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class Part(Protocol):
+    """A file as it comes in."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def pieces(self) -> AsyncIterator[bytes]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``max_bytes`` of an artifact, ``max_pixels`` of an image."""
+
+    max_bytes: int
+    max_pixels: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """Who brings something into which session. ``key``: it may be repeated without effect."""
+
+    session_id: str
+    caller: Identity
+    origin: ArtifactOrigin
+    correlation_id: str
+    key: str | None
+
+
+@dataclass(slots=True)
+class _Looked:
+    """What was learned of the content while it passed."""
+
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class ArtifactUpload:
+    def __init__(
+        self,
+        access: SessionAccess,
+        uploads: Uploads,
+        store: ObjectStore,
+        outbox: Outbox,
+        writer: Callable[[Transaction], UploadWriter],
+        links: Links,
+        limits: Limits,
+        *,
+        on_stored: Callable[[], None],
+    ) -> None:
+        self._access = access
+        self._uploads = uploads
+        self._store = store
+        self._outbox = outbox
+        self._writer = writer
+        self._links = links
+        self._limits = limits
+        self._on_stored = on_stored
+
+    async def upload(self, parts: AsyncIterator[Part], what: Upload) -> Artifact:
+        """The one file of a body.
+
+        Raises ``SessionNotFound``, ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``,
+        ``StoreUnavailable`` and what ``parts`` raises.
+        """
+        await self._access.writable(what.session_id, what.caller)
+        part = await anext(parts, None)
+        if part is None:
+            raise _invalid("The body has no file.", "missing", "add a field named 'file'")
+        name = safe_name(part.name)
+        kind = type_of(name)
+        artifact = NewArtifact(
+            id=new_id(),
+            session_id=what.session_id,
+            name=name,
+            content_type=kind.content_type,
+            origin=what.origin,
+            strategy=strategy_of(kind.content_type),
+            created_by=what.caller.user_id,
+            correlation_id=what.correlation_id,
+        )
+        await self._uploads.begin(artifact)
+        try:
+            content = await self._take(artifact, kind, part, parts)
+            stored, fresh = await self._complete(artifact, content, what)
+        except BaseException:
+            await self._discard(artifact.id)
+            raise
+        if not fresh:
+            await self._discard(artifact.id)
+        self._on_stored()
+        return self._links.public(stored)
+
+    async def _take(self, artifact: NewArtifact, kind: FileType, part: Part, parts: AsyncIterator[Part]) -> Content:
+        looked = _Looked()
+        pieces = self._checked(artifact, kind, part.pieces, looked)
+        written = await self._store.put(original_key(artifact.id), pieces)
+        if await anext(parts, None) is not None:
+            raise _invalid("The body has more than one file.", "too_many", "upload artifacts one by one")
+        return Content(
+            size=written.size,
+            sha256=written.sha256,
+            status="ready" if artifact.strategy == "vision" else "pending",
+            metadata=looked.metadata,
+        )
+
+    async def _checked(
+        self, artifact: NewArtifact, kind: FileType, pieces: AsyncIterator[bytes], looked: _Looked
+    ) -> AsyncIterator[bytes]:
+        """The pieces themselves, while they are what the name says and not too many."""
+        wanted = images.HEAD_BYTES if artifact.strategy == "vision" else HEAD_BYTES
+        size, head, is_checked = 0, bytearray(), False
+        async for piece in pieces:
+            size += len(piece)
+            if size > self._limits.max_bytes:
+                raise TooLarge(f"'{artifact.name}' is larger than {self._limits.max_bytes} bytes.")
+            if is_checked:
+                yield piece
+                continue
+            head += piece
+            if len(head) >= wanted:
+                self._look(artifact, kind, bytes(head), looked)
+                is_checked = True
+                yield bytes(head)
+                head.clear()
+        if size == 0:
+            raise _invalid(f"'{artifact.name}' is empty.", "file_empty", "send a file with content")
+        if not is_checked:
+            self._look(artifact, kind, bytes(head), looked)
+            yield bytes(head)
+
+    def _look(self, artifact: NewArtifact, kind: FileType, head: bytes, looked: _Looked) -> None:
+        check_signature(artifact.name, kind, head[:HEAD_BYTES])
+        if artifact.strategy != "vision":
+            return
+        found = images.dimensions(artifact.content_type, head)
+        if found is None:
+            raise UnsupportedMediaType(f"'{artifact.name}' is no readable image: it does not say how large it is.")
+        if found.pixels > self._limits.max_pixels:
+            raise _invalid(
+                f"'{artifact.name}' has {found.width} x {found.height} pixels; at most"
+                f" {self._limits.max_pixels} are taken.",
+                "image_too_large",
+                "scale it down",
+            )
+        looked.metadata.update(width=found.width, height=found.height)
+
+    async def _complete(self, artifact: NewArtifact, content: Content, what: Upload) -> tuple[StoredArtifact, bool]:
+        async with self._outbox.transaction(Origin(what.caller.company_id, what.correlation_id)) as transaction:
+            stored, fresh = await self._writer(transaction).complete(artifact, content, what.key)
+            if fresh:
+                transaction.emit(ArtifactUploaded(artifact=stored.record()), subject=stored.id)
+                if stored.status == "ready":
+                    ready = ArtifactReady(
+                        artifact_id=stored.id, session_id=stored.session_id, metadata=dict(stored.metadata)
+                    )
+                    transaction.emit(ready, subject=stored.id)
+        if fresh:
+            _log.info("artifact.uploaded", artifact_id=stored.id, session_id=stored.session_id, size=stored.size)
+        return stored, fresh
+
+    async def _discard(self, artifact_id: str) -> None:
+        """Best effort: what stays is collected by the sweeper."""
+        try:
+            await self._uploads.abandon(artifact_id)
+            await self._store.delete(original_key(artifact_id))
+        except Exception as problem:
+            _log.warning("upload.left_over", artifact_id=artifact_id, problem=repr(problem))
+
+
+def _invalid(message: str, kind: str, hint: str) -> ValidationFailed:
+    return ValidationFailed(message, details=[ErrorDetail(loc=["file"], type=kind, message=message, hint=hint)])

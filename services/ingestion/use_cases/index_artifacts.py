@@ -1,0 +1,157 @@
+"""Makes the documents of sessions readable and searchable."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from itertools import islice
+from typing import Final
+
+import structlog
+
+from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
+from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound, ServiceUnavailable
+from libs.objects import ObjectStore, one_piece
+from services.ingestion.domain.artifacts import ArtifactJob, ArtifactJobs, ArtifactSource, IndexPlace, artifact_text_key
+from services.ingestion.domain.documents import ParsedDocument
+from services.ingestion.domain.embedding import Embedders, EmbeddingUnavailable
+from services.ingestion.domain.engines import EngineUnavailable, IndexMissing, Passage
+from services.ingestion.domain.knowledge_bases import IndexSettings
+from services.ingestion.domain.knowledge_ports import Engines
+from services.ingestion.domain.parsing import Unparsable
+from services.ingestion.use_cases.index_settings import SettingsResolution
+from services.ingestion.use_cases.load_documents import DocumentReader
+
+_LEASE_SECONDS: Final = 20.0
+_PUT_OFF_SECONDS: Final = 3.0
+_MOST_ATTEMPTS: Final = 3
+_WRITTEN_AT_ONCE: Final = 500
+_REMOVED_AT_ONCE: Final = 200
+_BEGUN, _PARSED = 10, 50
+_OUTAGES: Final = (ServiceUnavailable, EngineUnavailable, EmbeddingUnavailable, IndexMissing)
+_log: Final = structlog.get_logger(__name__)
+
+
+class ArtifactIndexing:
+    """One index per company and settings: sessions are many and small, and a search names the documents it looks at."""
+
+    def __init__(
+        self,
+        jobs: ArtifactJobs,
+        source: ArtifactSource,
+        reader: DocumentReader,
+        store: ObjectStore,
+        embedders: Embedders,
+        engines: Engines,
+        resolution: SettingsResolution,
+        *,
+        at_once: int,
+    ) -> None:
+        self._jobs = jobs
+        self._source = source
+        self._reader = reader
+        self._store = store
+        self._embedders = embedders
+        self._engines = engines
+        self._resolution = resolution
+        self._at_once = at_once
+
+    async def work(self) -> int:
+        """Index what waits, some at once; returns how many documents that were."""
+        jobs = await self._jobs.claim(self._at_once, _LEASE_SECONDS)
+        if jobs:
+            keeping = asyncio.create_task(self._keep([job.token for job in jobs]))
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for job in jobs:
+                        group.create_task(self._process(job))
+            finally:
+                keeping.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await keeping
+        return len(jobs)
+
+    async def remove_deleted(self) -> int:
+        """Take deleted documents out of their index and the object store; returns how many those were."""
+        gone = await self._jobs.leaving(_REMOVED_AT_ONCE)
+        for artifact_id, place in gone:
+            await self._engines[place.engine].delete_files(place.index_id, [artifact_id])
+            await self._store.delete(artifact_text_key(artifact_id))
+        await self._jobs.left([artifact_id for artifact_id, _ in gone])
+        return len(gone)
+
+    async def _keep(self, tokens: list[str]) -> None:
+        while True:
+            await asyncio.sleep(_LEASE_SECONDS / 4)
+            try:
+                await self._jobs.renew(tokens, _LEASE_SECONDS)
+            except Exception as problem:
+                _log.warning("artifacts.lease_not_renewed", problem=repr(problem))
+
+    async def _process(self, job: ArtifactJob) -> None:
+        if job.attempt > _MOST_ATTEMPTS:
+            await self._jobs.failed(job, _error("The document could not be read.", "crashed"))
+            return
+        try:
+            await self._index(job)
+        except Unparsable as problem:
+            if problem.retryable and job.attempt < _MOST_ATTEMPTS:
+                await self._jobs.put_off(job, _PUT_OFF_SECONDS, counts=True)
+            else:
+                await self._jobs.failed(job, _error(problem.message, problem.code))
+        except NotFound:
+            # Its deletion is about to be told.
+            await self._jobs.failed(job, _error("The artifact is gone.", "gone"))
+        except _OUTAGES as problem:
+            _log.warning("artifact.put_off", artifact_id=job.artifact_id, problem=repr(problem))
+            await self._jobs.put_off(job, _PUT_OFF_SECONDS, counts=False)
+
+    async def _index(self, job: ArtifactJob) -> None:
+        await self._jobs.advanced(job, _BEGUN)
+        async with self._source.as_file(job.session_id, job.artifact_id, job.company_id) as path:
+            document = await self._reader.parse(path, job.name, job.content_type)
+        await self._jobs.advanced(job, _PARSED)
+        settings = await self._resolution.resolve(None, ChunkingStrategy(), EmbeddingConfig())
+        passages = await self._passages(job, document, settings)
+        place = IndexPlace(settings.engine, f"artifacts-{job.company_id}-{settings.hash()[:12]}")
+        if not await self._jobs.placing(job, place):
+            return
+        await self._store.put(artifact_text_key(job.artifact_id), one_piece(document.to_bytes()))
+        engine = self._engines[place.engine]
+        await engine.create_index(place.index_id, settings.dimensions)
+        waiting = iter(passages)
+        while some := list(islice(waiting, _WRITTEN_AT_ONCE)):
+            await engine.write(place.index_id, some)
+        if await self._jobs.indexed(job, characters=len(document.text), passages=len(passages)):
+            _log.info("artifact.indexed", artifact_id=job.artifact_id, passages=len(passages))
+        await engine.finish(place.index_id)
+
+    async def _passages(self, job: ArtifactJob, document: ParsedDocument, settings: IndexSettings) -> list[Passage]:
+        chunks = await self._reader.chunk(document, settings.chunking, job.artifact_id)
+        if not chunks:
+            raise Unparsable("empty", "The document has no text.")
+        embedder = await self._embedders.embedder(settings.provider, settings.model, settings.dimensions)
+        passages: list[Passage] = []
+        for start in range(0, len(chunks), _WRITTEN_AT_ONCE):
+            some = chunks[start : start + _WRITTEN_AT_ONCE]
+            vectors = await embedder.embed([chunk.text for chunk in some])
+            passages += [
+                Passage(
+                    chunk_id=chunk.id,
+                    file_id=job.artifact_id,
+                    position=chunk.index,
+                    text=chunk.text,
+                    vector=vector,
+                    start=chunk.start,
+                    end=chunk.end,
+                    page=chunk.page,
+                    row=chunk.row,
+                )
+                for chunk, vector in zip(some, vectors, strict=True)
+            ]
+        return passages
+
+
+def _error(message: str, code: str) -> ErrorInfo:
+    detail = ErrorDetail(loc=["content"], type=code, message=message)
+    return ErrorInfo(type=ErrorKind.VALIDATION, message=message, details=[detail])

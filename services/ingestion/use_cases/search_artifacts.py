@@ -1,0 +1,86 @@
+"""Texts of sessions' documents, and passages in them."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from libs.contracts.api.artifacts import ArtifactPassage, ArtifactPassages, ArtifactSearchBody, ArtifactText
+from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
+from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed
+from libs.contracts.identity import Identity
+from libs.objects import ObjectMissing, ObjectStore, read_all
+from services.ingestion.domain.artifacts import ArtifactNotFound, ArtifactPlaces, IndexPlace, artifact_text_key
+from services.ingestion.domain.documents import ParsedDocument
+from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
+from services.ingestion.domain.engines import EngineUnavailable, FileSelection, IndexMissing, Query
+from services.ingestion.domain.knowledge_ports import Engines
+from services.ingestion.use_cases.index_settings import SettingsResolution
+
+_RETRY_AFTER: Final = 5
+
+
+class ArtifactTexts:
+    """Who may see an artifact is decided by the service that asks; here only companies are kept apart."""
+
+    def __init__(
+        self,
+        places: ArtifactPlaces,
+        store: ObjectStore,
+        embedders: Embedders,
+        engines: Engines,
+        resolution: SettingsResolution,
+    ) -> None:
+        self._places = places
+        self._store = store
+        self._embedders = embedders
+        self._engines = engines
+        self._resolution = resolution
+
+    async def text(self, caller: Identity, artifact_id: str, *, offset: int, limit: int) -> ArtifactText:
+        """A part of the text. Raises ``ArtifactNotFound``."""
+        if artifact_id not in await self._places.places(caller.company_id, [artifact_id]):
+            raise ArtifactNotFound
+        try:
+            document = ParsedDocument.from_bytes(await read_all(self._store, artifact_text_key(artifact_id)))
+        except ObjectMissing:
+            raise ArtifactNotFound from None
+        part = document.text[offset : offset + limit]
+        return ArtifactText(artifact_id=artifact_id, text=part, offset=offset, characters=len(document.text))
+
+    async def search(self, caller: Identity, body: ArtifactSearchBody) -> ArtifactPassages:
+        """Passages of the named documents, best first; those that are not indexed are passed over."""
+        places = await self._places.places(caller.company_id, body.artifact_ids or [])
+        by_index: dict[IndexPlace, set[str]] = {}
+        for artifact_id, place in places.items():
+            by_index.setdefault(place, set()).add(artifact_id)
+        try:
+            found = await self._search(by_index, body)
+        except (EngineUnavailable, EmbeddingUnavailable, IndexMissing) as problem:
+            raise ServiceUnavailable(f"The search failed: {problem}.", retry_after=_RETRY_AFTER) from problem
+        except EmbeddingRefused as problem:
+            detail = ErrorDetail(loc=["query"], type="not_embedded", message=str(problem))
+            raise ValidationFailed("The query cannot be searched by meaning.", details=[detail]) from problem
+        found.sort(key=lambda each: each.score, reverse=True)
+        return ArtifactPassages(results=found[: body.top_k])
+
+    async def _search(self, by_index: Mapping[IndexPlace, set[str]], body: ArtifactSearchBody) -> list[ArtifactPassage]:
+        if not by_index:
+            return []
+        vector = None
+        if body.mode != "keyword":
+            settings = await self._resolution.resolve(None, ChunkingStrategy(), EmbeddingConfig())
+            embedder = await self._embedders.embedder(settings.provider, settings.model, settings.dimensions)
+            vector = (await embedder.embed([body.query]))[0]
+        found = []
+        for place, artifact_ids in by_index.items():
+            query = Query(body.query, vector, body.mode, body.top_k, FileSelection(only=frozenset(artifact_ids)))
+            for hit in await self._engines[place.engine].search(place.index_id, query):
+                found.append(
+                    ArtifactPassage(
+                        artifact_id=hit.file_id,
+                        passage=hit.text,
+                        score=round(hit.score, 6),
+                        page=hit.page,
+                        row=hit.row,
+                    )
+                )
+        return found
