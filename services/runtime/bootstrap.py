@@ -11,6 +11,7 @@ from libs.contracts.identifiers import new_id
 from libs.eventing import Outbox
 from libs.persistence import Database
 from libs.service_defaults import Service
+from services.runtime.adapters.artifacts import HttpArtifacts
 from services.runtime.adapters.bus_deltas import BusDeltas
 from services.runtime.adapters.knowledge import HttpKnowledge
 from services.runtime.adapters.metrics import PrometheusMetrics
@@ -26,6 +27,7 @@ from services.runtime.adapters.postgres.steps import PostgresSteps
 from services.runtime.adapters.postgres.takeover import PostgresTakeover
 from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.domain.agent_ports import AgentLoop
+from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.intake import Backlog, IntakePolicy
 from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.ports import DeltaSink, StoreUnavailable, TurnSteps
@@ -41,6 +43,7 @@ from services.runtime.use_cases.execute_turn import ExecuteTurn
 from services.runtime.use_cases.group_commit import GroupCommit
 from services.runtime.use_cases.keep_lease import KeepLease
 from services.runtime.use_cases.run_agent import RunAgent
+from services.runtime.use_cases.show_artifacts import ShowArtifacts
 from services.runtime.use_cases.take_in_turn import TakeInTurn
 from services.runtime.use_cases.turn_engine import TurnEngine
 from services.runtime.use_cases.watch_turns import WatchRules, WatchTurns
@@ -83,6 +86,7 @@ def build_worker(
     models: ModelCatalogue,
     deltas: DeltaSink,
     *,
+    artifacts: SessionArtifacts | None = None,
     worker_id: str | None = None,
 ) -> Worker:
     worker_id = worker_id or new_id()
@@ -119,7 +123,7 @@ def build_worker(
     return Worker(
         id=worker_id,
         engine=engine,
-        take_in=TakeInTurn(intake, policy, engine),
+        take_in=TakeInTurn(intake, policy, engine, artifacts),
         watch=watch,
         keep_lease=KeepLease(leases, interval=settings.lease_seconds / _RENEWALS_PER_LEASE),
         leases=leases,
@@ -135,11 +139,11 @@ def build(settings: RuntimeSettings) -> Service:
     http = new_session()
     models = model_providers(os.environ, http, builtin_delay=settings.builtin_model_delay_seconds)
     knowledge = HttpKnowledge(service.calls) if service.calls.installed("ingestion") else None
-    toolbox = builtin_tools(settings.http_get_hosts.split(","), knowledge)
+    artifacts = HttpArtifacts(service.calls) if service.calls.installed("artifacts") else None
+    toolbox = builtin_tools(settings.http_get_hosts.split(","), knowledge, artifacts)
+    agent = RunAgent(models, toolbox, knowledge, artifacts=None if artifacts is None else ShowArtifacts(artifacts))
     deltas = BusDeltas(service.producer, source=service.source)
-    worker = build_worker(
-        settings, service.database, service.outbox, RunAgent(models, toolbox, knowledge), models, deltas
-    )
+    worker = build_worker(settings, service.database, service.outbox, agent, models, deltas, artifacts=artifacts)
     reads = PostgresSessionReads(service.database)
     RuntimeCommands(worker, reads, service.outbox).register(service.commands)
     service.http.include_router(sessions_router(reads))

@@ -24,6 +24,7 @@ from libs.eventing import CommandRouter, IdentitySigner, MemoryBus, Outbox, Publ
 from libs.persistence import Connection, Database
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import build_worker
+from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ModelAnswer, UserMessage
 from services.runtime.domain.model_errors import ModelCannotSee
 from services.runtime.domain.models import ModelInfo, ModelRequest, OnText, ProviderInfo
@@ -32,6 +33,7 @@ from services.runtime.domain.turns import ClaimedTurn
 from services.runtime.entrypoints.commands import RuntimeCommands
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.run_agent import RunAgent
+from services.runtime.use_cases.show_artifacts import ShowArtifacts
 from tests.support.agent_fakes import answering
 
 SIGNING_KEY = "a key of tests, long enough to sign with"
@@ -128,7 +130,15 @@ class DeltaLog:
 class Node:
     """One runtime process: workers of the same database share nothing else."""
 
-    def __init__(self, url: str, bus: MemoryBus, model: ObedientModel, toolbox: Toolbox, **settings: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        bus: MemoryBus,
+        model: ObedientModel,
+        toolbox: Toolbox,
+        artifacts: SessionArtifacts | None = None,
+        **settings: Any,
+    ) -> None:
         self.database = SeverableDatabase(url, name="test-runtime", max_size=6, plan_once=True)
         self.producer = bus.producer()
         self.publisher = Publisher(self.database, self.producer, source="/aes/runtime")
@@ -142,8 +152,10 @@ class Node:
             database_url=SecretStr(url),
             **{"lease_seconds": LEASE_SECONDS, "watch_interval_seconds": 0.1, **settings},
         )
-        agent = RunAgent(model, toolbox)
-        self.worker = build_worker(self.settings, self.database, self.outbox, agent, model, self.deltas)
+        agent = RunAgent(model, toolbox, artifacts=None if artifacts is None else ShowArtifacts(artifacts))
+        self.worker = build_worker(
+            self.settings, self.database, self.outbox, agent, model, self.deltas, artifacts=artifacts
+        )
         RuntimeCommands(self.worker, self.reads, self.outbox).register(self.router)
         self._tasks: list[asyncio.Task[None]] = []
 

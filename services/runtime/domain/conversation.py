@@ -20,7 +20,25 @@ class ImagePart:
     url: str
 
 
-Part = TextPart | ImagePart
+@dataclass(frozen=True, slots=True)
+class ArtifactPart:
+    """A file of the session that a message refers to; ``url`` is the link that it was named by, if it was.
+
+    A model is given what the file holds in its place.
+    """
+
+    artifact_id: str
+    name: str
+    content_type: str
+    strategy: str
+    url: str | None = None
+
+    @property
+    def is_image(self) -> bool:
+        return self.strategy == "vision"
+
+
+Part = TextPart | ImagePart | ArtifactPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +90,12 @@ def numbered(passages: Iterable[Citation]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRef:
-    """An artifact that a tool made in the session."""
+    """An artifact that a tool made in the session; ``size`` in bytes."""
 
     artifact_id: str
     name: str
     content_type: str
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +125,9 @@ class UserMessage:
 
     @property
     def has_image(self) -> bool:
-        return any(isinstance(part, ImagePart) for part in self.parts)
+        return any(
+            isinstance(part, ImagePart) or (isinstance(part, ArtifactPart) and part.is_image) for part in self.parts
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 from services.runtime.domain.conversation import (
+    ArtifactPart,
     ArtifactRef,
     Citation,
     ImagePart,
@@ -23,18 +24,33 @@ from services.runtime.domain.conversation import (
     Usage,
 )
 
+_ARTIFACT_FIELDS = {"name": "name", "content_type": "content_type", "processing_strategy": "strategy"}
 _CITATION_FIELDS = tuple(field.name for field in fields(Citation))
 
 
 def part_to_json(part: Part) -> JsonObject:
-    if isinstance(part, TextPart):
-        return {"type": "text", "text": part.text}
-    return {"type": "image_url", "image_url": {"url": part.url}}
+    match part:
+        case TextPart(text):
+            return {"type": "text", "text": text}
+        case ImagePart(url):
+            return {"type": "image_url", "image_url": {"url": url}}
+        case ArtifactPart():
+            return {**_named(part), **{name: getattr(part, field) for name, field in _ARTIFACT_FIELDS.items()}}
+
+
+def _named(part: ArtifactPart) -> JsonObject:
+    if part.url is not None:
+        return {"type": "image", "url": part.url, "artifact_id": part.artifact_id}
+    return {"type": "file", "source": {"artifact_id": part.artifact_id}}
 
 
 def part_from_json(data: Mapping[str, Any]) -> Part:
-    """Raises ValueError for a block that is neither text nor image_url."""
+    """Raises ValueError for a block that is none of these."""
     kind = data.get("type")
+    if kind in ("file", "image"):
+        artifact_id = data["source"]["artifact_id"] if kind == "file" else data["artifact_id"]
+        facts = {field: data[name] for name, field in _ARTIFACT_FIELDS.items()}
+        return ArtifactPart(artifact_id=artifact_id, url=data.get("url"), **facts)
     if kind == "text":
         return TextPart(data["text"])
     if kind == "image_url":
@@ -67,11 +83,12 @@ def artifact_to_json(artifact: ArtifactRef) -> JsonObject:
         "artifact_id": artifact.artifact_id,
         "name": artifact.name,
         "content_type": artifact.content_type,
+        "size": artifact.size,
     }
 
 
 def artifact_from_json(data: Mapping[str, Any]) -> ArtifactRef:
-    return ArtifactRef(data["artifact_id"], data["name"], data["content_type"])
+    return ArtifactRef(data["artifact_id"], data["name"], data["content_type"], data.get("size", 0))
 
 
 def tool_result_to_json(result: ToolResult) -> JsonObject:

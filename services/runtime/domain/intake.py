@@ -101,6 +101,8 @@ class IntakePolicy:
             raise NotFound("there is no such session")
         if not session.active:
             raise Conflict("the session is being deleted")
+        if submission.fault is not None:
+            raise submission.fault
         if batch.in_session.get(session.id, 0) >= self._backlog.per_session:
             raise RateLimited(
                 f"the session has {self._backlog.per_session} messages in work already",

@@ -16,7 +16,8 @@ from services.runtime.domain.conversation import JsonObject, UserMessage
 class Submission:
     """A message that someone wants answered; its command's id becomes the turn's id.
 
-    ``blocks`` is None for content that was given as plain text.
+    ``blocks`` is None for content that was given as plain text. ``fault`` is what is wrong with the content as
+    others see it, who may say something else when the command comes again: it only counts the first time.
     """
 
     turn_id: str
@@ -26,6 +27,7 @@ class Submission:
     stream: bool
     question: UserMessage
     blocks: list[JsonObject] | None
+    fault: ServiceError | None = None
 
 
 @dataclass(frozen=True, slots=True)

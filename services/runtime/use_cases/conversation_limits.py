@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from services.runtime.domain.conversation import (
     AssistantMessage,
-    ImagePart,
     Message,
+    TextPart,
     ToolMessage,
     UserMessage,
 )
 
-_IMAGE_SIZE = 4_000
+_FILE_SIZE = 4_000
 
 
 def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, ...]:
     """The newest whole messages of `history` within `longest` characters, beginning with a user's message.
 
-    An image counts as 4,000 characters. The question itself is not part of the history and is never cut.
+    An image or a file counts as 4,000 characters. The question itself is not part of the history and is never cut.
     """
     kept = len(history)
     size = 0
@@ -35,7 +35,7 @@ def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, .
 def _size(message: Message) -> int:
     match message:
         case UserMessage(parts):
-            return sum(_IMAGE_SIZE if isinstance(part, ImagePart) else len(part.text) for part in parts)
+            return sum(len(part.text) if isinstance(part, TextPart) else _FILE_SIZE for part in parts)
         case AssistantMessage(text, tool_calls):
             return len(text) + sum(len(str(call.arguments)) for call in tool_calls)
         case ToolMessage(result):

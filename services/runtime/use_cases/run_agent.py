@@ -33,12 +33,14 @@ from services.runtime.domain.models import ChatModel, ModelRequest
 from services.runtime.domain.tools import Toolbox, ToolDefinition
 from services.runtime.use_cases.call_tools import ToolCaller
 from services.runtime.use_cases.conversation_limits import newest_history
+from services.runtime.use_cases.show_artifacts import ShowArtifacts, Shown
 
 _CITED = re.compile(r"\[(\d{1,3})\]")
 _STEPS_USED_UP = "You have used up your steps. Answer now in text with what you have found, without calling tools."
 _NO_KNOWLEDGE = "knowledge bases are not available in this installation; the agent answers without them"
 _LONGEST_CALL_ID = 200
 _KNOWLEDGE_TOOL = "knowledge_search"
+_READING_TOOLS = ("artifact_read", "artifact_search", "table_query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,12 @@ class RunAgent:
         toolbox: Toolbox,
         retriever: KnowledgeRetriever | None = None,
         limits: AgentLimits | None = None,
+        artifacts: ShowArtifacts | None = None,
     ) -> None:
         self._model = model
         self._toolbox = toolbox
         self._retriever = retriever
+        self._artifacts = artifacts
         self._limits = limits or AgentLimits()
         self._tools = ToolCaller(
             toolbox, concurrency=self._limits.tool_concurrency, longest_output=self._limits.tool_output
@@ -97,30 +101,35 @@ class RunAgent:
         return await self._answer_once(task, journal)
 
     async def _answer_once(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
-        found = await self._retrieve(task)
-        progress = _Progress(self._conversation(task))
-        request = replace(self._request(task, progress.messages), passages=found.passages)
+        found, shown = await self._retrieve(task), await self._shown(task)
+        passages = (*shown.passages, *found.passages)
+        progress = _Progress(shown.messages)
+        request = replace(self._request(task, progress.messages), passages=passages)
         answer = replace(await self._ask(request, journal, step=1), tool_calls=())
         progress.take_answer(answer)
-        citations = answer.citations or _cited(answer.text, found.passages)
-        return _reply(progress, answer, citations, found.warnings)
+        citations = answer.citations or _cited(answer.text, passages)
+        return _reply(progress, answer, citations, (*shown.warnings, *found.warnings))
 
     async def _react(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
-        tools, warnings = self._offered(task)
+        shown = await self._shown(task)
+        tools, warnings = self._offered(task, any_files=shown.any_files)
         offered = [tool.name for tool in tools]
-        progress = _Progress(self._conversation(task))
+        progress = _Progress(shown.messages)
         await self._resume(task, journal, progress, offered)
         most = task.agent.max_steps or self._limits.steps
         while True:
             last = progress.step + 1 >= most or not tools
-            request = replace(self._request(task, progress.messages), tools=tools, answer_in_text=last)
+            request = replace(
+                self._request(task, progress.messages), tools=tools, passages=shown.passages, answer_in_text=last
+            )
             if last and tools and progress.made:
                 request = replace(request, system=f"{request.system}\n\n{_STEPS_USED_UP}".lstrip())
             answer = _identified(await self._ask(request, journal, progress.step + 1), progress.seen_ids)
             if last or not answer.tool_calls:
                 answer = _spoken(answer, most) if answer.tool_calls else answer
                 progress.take_answer(answer)
-                return _reply(progress, answer, _react_citations(progress, answer), warnings)
+                citations = _react_citations(progress, answer, shown.passages)
+                return _reply(progress, answer, citations, (*shown.warnings, *warnings))
             await journal.record_answer(progress.step + 1, answer)
             progress.take_answer(answer)
             results = await self._tools.call_all(task, journal, progress.step, answer.tool_calls, offered)
@@ -149,8 +158,10 @@ class RunAgent:
             return Retrieved(warnings=(_NO_KNOWLEDGE,))
         return await self._retriever.retrieve(task.question.text, task.agent.knowledge_bases, task.caller)
 
-    def _conversation(self, task: AgentTask) -> list[Message]:
-        return [*newest_history(task.history, self._limits.history), task.question]
+    async def _shown(self, task: AgentTask) -> Shown:
+        """The conversation as the model is given it."""
+        messages = [*newest_history(task.history, self._limits.history), task.question]
+        return Shown(messages) if self._artifacts is None else await self._artifacts.show(task, messages)
 
     def _request(self, task: AgentTask, messages: Sequence[Message]) -> ModelRequest:
         agent = task.agent
@@ -163,9 +174,11 @@ class RunAgent:
             top_p=agent.top_p,
         )
 
-    def _offered(self, task: AgentTask) -> tuple[tuple[ToolDefinition, ...], tuple[str, ...]]:
-        """The agent's tools, and warnings about what it asks for and cannot have."""
+    def _offered(self, task: AgentTask, *, any_files: bool) -> tuple[tuple[ToolDefinition, ...], tuple[str, ...]]:
+        """The agent's tools, those that its files and knowledge need, and warnings about what it cannot have."""
         names = list(dict.fromkeys(task.agent.tools))
+        if any_files:
+            names += [name for name in _READING_TOOLS if name in self._toolbox and name not in names]
         warnings: list[str] = []
         if task.agent.knowledge_bases:
             if _KNOWLEDGE_TOOL not in self._toolbox:
@@ -215,10 +228,10 @@ def _cited(text: str, passages: Sequence[Citation]) -> tuple[Citation, ...]:
     return named or tuple(passages)
 
 
-def _react_citations(progress: _Progress, answer: ModelAnswer) -> tuple[Citation, ...]:
+def _react_citations(progress: _Progress, answer: ModelAnswer, given: tuple[Citation, ...]) -> tuple[Citation, ...]:
     if answer.citations:
         return answer.citations
-    searches = [made.result.citations for made in progress.made if made.result.citations]
+    searches = [found for found in (given, *(made.result.citations for made in progress.made)) if found]
     if len(searches) == 1:
         return _cited(answer.text, searches[0])
     # Every search numbers its passages from 1, so that the numbers of several tell nothing.

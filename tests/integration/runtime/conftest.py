@@ -10,6 +10,7 @@ from libs.persistence import migrate
 from services.runtime.bootstrap import MIGRATIONS
 from services.runtime.domain.tools import Tool, Toolbox
 from tests.support.agent_fakes import FakeTool
+from tests.support.artifact_fakes import FakeArtifacts
 from tests.support.runtime_nodes import Node, ObedientModel
 
 StartNode = Callable[..., Awaitable[Node]]
@@ -31,15 +32,20 @@ def tools() -> list[Tool]:
 
 
 @pytest.fixture
+def artifacts() -> FakeArtifacts:
+    return FakeArtifacts(owner="alice")
+
+
+@pytest.fixture
 async def start_node(
-    database_url: str, bus: MemoryBus, model: ObedientModel, tools: list[Tool]
+    database_url: str, bus: MemoryBus, model: ObedientModel, tools: list[Tool], artifacts: FakeArtifacts
 ) -> AsyncIterator[StartNode]:
     """Starts further processes on the same database."""
     await asyncio.to_thread(migrate, database_url, MIGRATIONS)
     nodes: list[Node] = []
 
     async def start(*, watching: bool = True, **settings: object) -> Node:
-        node = Node(database_url, bus, model, Toolbox(*tools), **settings)
+        node = Node(database_url, bus, model, Toolbox(*tools), artifacts, **settings)
         nodes.append(node)
         await node.start(watching=watching)
         return node

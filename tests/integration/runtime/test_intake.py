@@ -101,8 +101,7 @@ async def test_blocks_of_text_and_images_are_taken(node: Node, model: ObedientMo
 @pytest.mark.parametrize(
     "block",
     [
-        {"type": "file", "source": {"artifact_id": "a"}},
-        {"type": "image", "url": "https://example.com/a"},
+        {"type": "image", "url": "data:image/png;base64,AAAA"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
     ],
 )

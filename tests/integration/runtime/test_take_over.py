@@ -2,24 +2,11 @@
 
 import asyncio
 from collections import Counter
-from datetime import datetime
-from typing import cast
 
 import pytest
 
-from libs.contracts.identifiers import new_id
-from services.runtime.domain.turns import Stray
 from tests.support.agent_fakes import FakeTool, answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel, person, until
-
-
-async def lease_of(node: Node) -> datetime:
-    [[expires]] = await node.rows("SELECT lease_expires_at FROM workers WHERE id = %s", node.worker.id)
-    return cast(datetime, expires)
-
-
-async def _renewed_since(node: Node, granted: datetime) -> bool:
-    return await lease_of(node) > granted
 
 
 async def held_by(node: Node, turn_id: str) -> str | None:
@@ -52,18 +39,6 @@ async def test_a_turn_that_is_taken_over_keeps_its_deadline(start_node, model: O
     await until(lambda: turn_id in other.worker.engine.held)
     assert (await other.turn(turn_id))["deadline"] == before
     assert before is not None
-
-
-async def test_a_live_worker_keeps_its_turns(start_node, model: ObedientModel) -> None:
-    node, other = await start_node(), await start_node()
-    session = await node.create_session()
-    model.shut("work")
-    turn_id = await node.execute(session, "work")
-    granted = await lease_of(node)
-    await until(lambda: _renewed_since(node, granted))
-    await other.worker.watch.look()
-    assert (await node.turn(turn_id))["attempt"] == 1
-    assert turn_id in node.worker.engine.held
 
 
 async def test_a_resumed_turn_repeats_no_finished_tool_call(
@@ -235,81 +210,6 @@ async def test_a_leaving_worker_claims_nothing_more(start_node, model: ObedientM
     assert [(await leaving.turn(turn))["status"] for turn in turns] == ["completed", "queued"]
     other = await start_node()
     await other.ended(turns[1])
-
-
-async def test_a_claim_whose_commit_was_not_heard_of_is_taken_up(node: Node, model: ObedientModel) -> None:
-    """The database gave this worker a turn, the answer was lost on the way."""
-    session = await node.create_session()
-    turn_id = new_id()
-    start, node.worker.engine.start = node.worker.engine.start, lambda *_: None  # type: ignore[method-assign]
-    await node.execute(session, "lost", command_id=turn_id)
-    node.worker.engine.start = start  # type: ignore[method-assign]
-    [turn] = await node.ended(turn_id)
-    assert (turn["status"], turn["attempt"]) == ("completed", 2)
-
-
-async def test_claiming_is_a_race_with_one_winner(start_node, model: ObedientModel) -> None:
-    """Queued turns of idle sessions, and four workers that look at the same moment."""
-    nodes = [await start_node(watching=False) for _ in range(4)]
-    sessions = [await nodes[0].create_session() for _ in range(12)]
-    for node in nodes:
-        node.worker.engine._draining = True  # nobody has capacity at intake
-    turns = [await nodes[0].execute(session, "work") for session in sessions for _ in range(2)]
-    for node in nodes:
-        node.worker.engine._draining = False
-    await asyncio.gather(*[node.worker.watch.look() for node in nodes])
-    await nodes[0].ended(*turns)
-    assert len(model.asked) == 24
-    for turn_id in turns:
-        assert await nodes[0].names(turn_id) == ["turn.queued", "turn.started", "turn.completed"]
-
-
-async def test_two_workers_cannot_both_take_a_dead_workers_turn(start_node, model: ObedientModel) -> None:
-    dead = await start_node()
-    first, second = [await start_node(watching=False) for _ in range(2)]
-    session = await dead.create_session()
-    model.shut("work")
-    turn_id = await dead.execute(session, "work")
-    await dead.crash()
-    strays: tuple[Stray, ...] = await until(lambda: _strays(first))
-    taken = await asyncio.gather(*[node.worker.watch._takeover.take_over(strays, 3) for node in (first, second)])
-    assert sorted(len(turns) for turns in taken) == [0, 1]
-    assert (await first.turn(turn_id))["fence"] == 2
-
-
-async def _strays(node: Node) -> tuple[Stray, ...]:
-    return (await node.worker.watch._takeover.overview([], 5.0)).strays
-
-
-async def test_a_worker_that_renewed_its_lease_meanwhile_keeps_its_turn(start_node, model: ObedientModel) -> None:
-    slow = await start_node(watching=False)
-    other = await start_node(watching=False)
-    session = await slow.create_session()
-    model.shut("work")
-    turn_id = await slow.execute(session, "work")
-    slow.database.held = asyncio.Event()
-    await slow.outlive_lease()
-    strays = await until(lambda: _strays(other))
-    slow.database.held.set()
-    slow.database.held = None
-    await slow.worker.leases.renew()
-    assert await other.worker.watch._takeover.take_over(strays, 3) == []
-    model.open("work")
-    [turn] = await slow.ended(turn_id)
-    assert turn["attempt"] == 1
-
-
-async def test_after_the_databases_own_start_nobody_is_taken_for_dead(start_node, model: ObedientModel) -> None:
-    """With a lease longer than the database's age, an expired lease proves nothing yet."""
-    node = await start_node()
-    session = await node.create_session()
-    model.shut("work")
-    await node.execute(session, "work")
-    cautious = await start_node(watching=False, lease_seconds=10_000_000.0)
-    await node.crash()
-    other = await start_node(watching=False)
-    assert await until(lambda: _strays(other))
-    assert await _strays(cautious) == ()
 
 
 async def test_other_companies_see_nothing_of_it(node: Node) -> None:

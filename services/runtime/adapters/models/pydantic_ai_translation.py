@@ -10,7 +10,9 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from services.runtime.domain.conversation import (
+    ArtifactPart,
     AssistantMessage,
+    ImagePart,
     ModelAnswer,
     TextPart,
     ToolCall,
@@ -47,10 +49,16 @@ def _said(message: UserMessage | ToolMessage) -> theirs.ModelRequestPart:
             tool_call_id=result.call_id,
             outcome="failed" if result.is_error else "success",
         )
-    content: list[theirs.UserContent] = [
-        part.text if isinstance(part, TextPart) else theirs.ImageUrl(part.url) for part in message.parts
-    ]
+    content = [_content(part) for part in message.parts if not isinstance(part, ArtifactPart)]
     return theirs.UserPromptPart(message.text if not message.has_image else content)
+
+
+def _content(part: TextPart | ImagePart) -> theirs.UserContent:
+    if isinstance(part, TextPart):
+        return part.text
+    # A provider cannot fetch what stands in the address itself, and some SDKs try.
+    is_data = part.url.startswith("data:")
+    return theirs.BinaryContent.from_data_uri(part.url) if is_data else theirs.ImageUrl(part.url)
 
 
 def _response(message: AssistantMessage) -> theirs.ModelResponse:

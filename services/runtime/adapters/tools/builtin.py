@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from services.runtime.adapters.tools.artifacts.artifact_create import ArtifactCreate
+from services.runtime.adapters.tools.artifacts.artifact_read import ArtifactRead
+from services.runtime.adapters.tools.artifacts.artifact_search import ArtifactSearch
+from services.runtime.adapters.tools.artifacts.table_query import TableQuery
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.adapters.tools.current_time import CurrentTime
 from services.runtime.adapters.tools.http_get import HttpGet
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
+from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.knowledge import KnowledgeRetriever
 from services.runtime.domain.tools import Tool, Toolbox
 
 
-def builtin_tools(http_hosts: Iterable[str] = (), retriever: KnowledgeRetriever | None = None) -> Toolbox:
-    """`http_hosts` is what `http_get` may reach, nothing by default; without a retriever nothing is searched."""
+def builtin_tools(
+    http_hosts: Iterable[str] = (),
+    retriever: KnowledgeRetriever | None = None,
+    artifacts: SessionArtifacts | None = None,
+) -> Toolbox:
+    """`http_hosts` is what `http_get` may reach, nothing by default.
+
+    Without a retriever nothing is searched, without artifacts there are no tools for files.
+    """
     tools: list[Tool] = [Calculator(), CurrentTime(), HttpGet(http_hosts)]
     if retriever is not None:
         tools.append(KnowledgeSearch(retriever))
+    if artifacts is not None:
+        tools += [ArtifactRead(artifacts), ArtifactSearch(artifacts), TableQuery(artifacts), ArtifactCreate(artifacts)]
     return Toolbox(*tools)

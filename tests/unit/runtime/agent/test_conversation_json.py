@@ -2,10 +2,12 @@ import orjson
 import pytest
 
 from services.runtime.domain.conversation import (
+    ArtifactPart,
     ArtifactRef,
     Citation,
     ImagePart,
     ModelAnswer,
+    Part,
     TextPart,
     ToolCall,
     ToolResult,
@@ -30,18 +32,26 @@ def test_answers_survive_storage() -> None:
 
 
 def test_results_survive_storage() -> None:
-    result = ToolResult("1", "x", "out", "unknown", (CITATION,), (ArtifactRef("a", "a.png", "image/png"),))
+    result = ToolResult("1", "x", "out", "unknown", (CITATION,), (ArtifactRef("a", "a.png", "image/png", 7),))
     assert tool_result_from_json(orjson.loads(orjson.dumps(tool_result_to_json(result)))) == result
 
 
-@pytest.mark.parametrize("part", [TextPart("hello"), ImagePart("https://example.com/a.png")])
-def test_parts_are_content_blocks(part: TextPart | ImagePart) -> None:
+@pytest.mark.parametrize(
+    "part",
+    [
+        TextPart("hello"),
+        ImagePart("https://example.com/a.png"),
+        ArtifactPart("id", "a.txt", "text/plain", "rag_indexing"),
+        ArtifactPart("id", "a.png", "image/png", "vision", "https://example.com/a?signature=x"),
+    ],
+)
+def test_parts_are_content_blocks(part: Part) -> None:
     assert part_from_json(part_to_json(part)) == part
 
 
 def test_other_blocks_are_refused() -> None:
-    with pytest.raises(ValueError, match="file"):
-        part_from_json({"type": "file", "source": {"artifact_id": "x"}})
+    with pytest.raises(ValueError, match="video"):
+        part_from_json({"type": "video", "source": {"artifact_id": "x"}})
 
 
 def test_fields_of_a_newer_version_are_ignored() -> None:

@@ -1,10 +1,11 @@
-import asyncio
+"""What an agent asks its model, which tools it calls, and when it stops."""
+
 from dataclasses import replace
 
 import pytest
 
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
-from services.runtime.domain.agent_ports import AgentSpec, RecordedAnswer, RecordedResult, TurnLost
+from services.runtime.domain.agent_ports import AgentSpec
 from services.runtime.domain.conversation import (
     AssistantMessage,
     Citation,
@@ -199,95 +200,6 @@ async def test_a_model_that_never_stops_calling_is_stopped() -> None:
     reply = await RunAgent(model, Toolbox(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
     assert len(model.requests) == 3
     assert reply.text == "I could not finish this within 3 steps."
-
-
-async def test_a_resumed_turn_goes_on_after_its_last_step() -> None:
-    first = calling(("echo", {"text": "one"}))
-    journal = MemoryJournal([RecordedAnswer(1, first), RecordedResult(1, ToolResult("c1", "echo", "one"))])
-    model, tool = ScriptedModel(answering("Done.")), FakeTool()
-
-    reply = await RunAgent(model, Toolbox(tool)).run(agent_task(), journal)
-
-    assert tool.contexts == [], "a finished call is not made again"
-    assert len(model.requests) == 1
-    assert model.requests[0].messages[-2:] == (
-        AssistantMessage("", first.tool_calls),
-        ToolMessage(ToolResult("c1", "echo", "one")),
-    )
-    assert (reply.steps, reply.usage.model_calls, len(reply.tool_calls)) == (2, 2, 1)
-
-
-async def test_a_call_without_result_is_repeated_when_that_is_safe() -> None:
-    answer = calling(("echo", {"text": "one"}), ("echo", {"text": "two"}))
-    journal = MemoryJournal([RecordedAnswer(1, answer), RecordedResult(1, ToolResult("c1", "echo", "one"))])
-    tool = FakeTool()
-
-    reply = await RunAgent(ScriptedModel(answering("ok")), Toolbox(tool)).run(agent_task(), journal)
-
-    assert [context.call_id for context in tool.contexts] == ["c2"]
-    assert [made.result.output for made in reply.tool_calls] == ["one", "two"]
-
-
-async def test_a_call_without_result_is_not_repeated_when_that_is_unsafe() -> None:
-    journal = MemoryJournal([RecordedAnswer(1, calling(("pay", {"text": "100"})))])
-    agent = AgentSpec("react_agent", model="scripted:model", tools=("pay",))
-    tool, model = FakeTool("pay", safe_to_repeat=False), ScriptedModel(answering("I do not know."))
-
-    reply = await RunAgent(model, Toolbox(tool)).run(agent_task(agent=agent), journal)
-
-    assert tool.contexts == []
-    assert reply.tool_calls[0].result.status == "unknown"
-    assert journal.results()[0].status == "unknown"
-    told = model.requests[0].messages[-1]
-    assert isinstance(told, ToolMessage)
-    assert "not known whether it was carried out" in told.result.output
-
-
-async def test_a_new_call_of_an_unsafe_tool_is_made() -> None:
-    agent = AgentSpec("react_agent", model="scripted:model", tools=("pay",))
-    tool = FakeTool("pay", safe_to_repeat=False)
-    model = ScriptedModel(calling(("pay", {"text": "100"})), answering("Paid."))
-    await RunAgent(model, Toolbox(tool)).run(agent_task(agent=agent), MemoryJournal())
-    assert len(tool.contexts) == 1
-
-
-async def test_the_step_limit_counts_recorded_steps() -> None:
-    journal = MemoryJournal(
-        [RecordedAnswer(1, calling(("echo", {"text": "a"}))), RecordedResult(1, ToolResult("c1", "echo", "a"))]
-    )
-    model = ScriptedModel(answering("ok"))
-    await RunAgent(model, Toolbox(FakeTool()), limits=AgentLimits(steps=2)).run(agent_task(), journal)
-    assert model.requests[0].answer_in_text
-
-
-async def test_no_tool_is_called_when_the_turn_is_lost_before() -> None:
-    tool = FakeTool()
-    model = ScriptedModel(calling(("echo", {"text": "x"})))
-    with pytest.raises(TurnLost):
-        await RunAgent(model, Toolbox(tool)).run(agent_task(), MemoryJournal(lost_after=0))
-    assert tool.contexts == []
-
-
-async def test_a_lost_turn_cancels_the_calls_that_still_run() -> None:
-    quick, slow = FakeTool("quick"), FakeTool("slow", delay=30, timeout_seconds=60)
-    agent = AgentSpec("react_agent", model="scripted:model", tools=("quick", "slow"))
-    model = ScriptedModel(calling(("slow", {"text": "x"}), ("quick", {"text": "x"})))
-    with pytest.raises(TurnLost):
-        await RunAgent(model, Toolbox(quick, slow)).run(agent_task(agent=agent), MemoryJournal(lost_after=1))
-    assert slow.cancelled == 1
-
-
-async def test_cancelling_the_turn_cancels_its_calls() -> None:
-    slow = FakeTool(delay=30, timeout_seconds=60)
-    model = ScriptedModel(calling(("echo", {"text": "x"}), ("echo", {"text": "y"})))
-    turn = asyncio.create_task(RunAgent(model, Toolbox(slow)).run(agent_task(), MemoryJournal()))
-    async with asyncio.timeout(60):
-        while slow.running < 2:
-            await asyncio.sleep(0)
-    turn.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await turn
-    assert slow.cancelled == 2
 
 
 async def test_a_failed_model_fails_the_turn() -> None:

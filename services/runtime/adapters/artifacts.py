@@ -1,0 +1,206 @@
+"""Session artifacts through the artifacts service's internal API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Protocol
+from urllib.parse import quote
+
+import orjson
+from pydantic import ValidationError
+
+from libs.contracts.api.artifacts import Artifact, ArtifactPage, ArtifactPassages, ArtifactPreview, ArtifactText
+from libs.contracts.errors import ErrorInfo, ServiceError, ServiceUnavailable, error_from
+from libs.contracts.identity import Identity
+from services.runtime.domain.artifacts import ArtifactFacts, Table, TextPortion
+from services.runtime.domain.conversation import Citation
+
+_DEADLINE_SECONDS: Final = 10.0
+_BYTES_SECONDS: Final = 60.0
+_MOST: Final = 200
+_OWNER: Final = "artifacts"
+
+
+class Answer(Protocol):
+    @property
+    def status(self) -> int: ...
+    @property
+    def body(self) -> bytes: ...
+
+
+class StreamedAnswer(Protocol):
+    @property
+    def status(self) -> int: ...
+    @property
+    def pieces(self) -> AsyncIterator[bytes]: ...
+
+
+class Calls(Protocol):
+    """Calls of internal APIs. Raises ServiceUnavailable."""
+
+    async def request(
+        self,
+        method: str,
+        owner: str,
+        path: str,
+        identity: Identity,
+        *,
+        params: dict[str, Any] | None = None,
+        body: bytes | None = None,
+        deadline: float = ...,
+    ) -> Answer: ...
+
+    def exchange(
+        self,
+        method: str,
+        owner: str,
+        path: str,
+        identity: Identity,
+        *,
+        params: dict[str, Any] | None = None,
+        body: AsyncIterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AbstractAsyncContextManager[StreamedAnswer]: ...
+
+
+class HttpArtifacts:
+    """A SessionArtifacts."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def get(self, session_id: str, artifact_id: str, caller: Identity) -> ArtifactFacts:
+        return _facts(await self._ask("GET", _place(session_id, artifact_id), caller))
+
+    async def by_url(self, session_id: str, url: str, caller: Identity) -> ArtifactFacts:
+        return _facts(await self._ask("POST", _place(session_id, "resolve"), caller, body={"url": url}))
+
+    async def all(self, session_id: str, caller: Identity) -> list[ArtifactFacts]:
+        body = await self._ask("GET", _place(session_id), caller, params={"limit": _MOST})
+        return [_facts_of(artifact) for artifact in ArtifactPage.model_validate_json(body).artifacts]
+
+    async def text(
+        self, session_id: str, artifact_id: str, caller: Identity, *, offset: int, limit: int
+    ) -> TextPortion:
+        params = {"offset": offset, "limit": limit}
+        body = await self._ask("GET", f"{_place(session_id, artifact_id)}/text", caller, params=params)
+        text = ArtifactText.model_validate_json(body)
+        return TextPortion(text.text, text.offset, text.characters)
+
+    async def search(
+        self, session_id: str, query: str, caller: Identity, *, artifact_ids: Sequence[str] | None, top_k: int
+    ) -> tuple[Citation, ...]:
+        wanted = {"query": query, "top_k": top_k, **({} if artifact_ids is None else {"artifact_ids": artifact_ids})}
+        body = await self._ask("POST", _place(session_id, "search"), caller, body=wanted)
+        return tuple(
+            Citation(
+                found.passage,
+                found.score,
+                file_name=found.name or None,
+                page=found.page,
+                row=found.row,
+                artifact_id=found.artifact_id,
+            )
+            for found in ArtifactPassages.model_validate_json(body).results
+        )
+
+    async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> tuple[Table, ...]:
+        place = f"{_place(session_id, artifact_id)}/preview"
+        preview = ArtifactPreview.model_validate_json(await self._ask("GET", place, caller, params={"rows": rows}))
+        return tuple(
+            Table(
+                sheet.name,
+                tuple(sheet.headers),
+                tuple(sheet.types),
+                tuple(tuple(row) for row in sheet.rows),
+                sheet.row_count,
+            )
+            for sheet in preview.sheets
+        )
+
+    async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes:
+        async with asyncio.timeout(_BYTES_SECONDS), self._download(session_id, artifact_id, caller) as answer:
+            return _checked(answer.status, b"".join([piece async for piece in answer.pieces]))
+
+    async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
+        async with asyncio.timeout(_BYTES_SECONDS), self._download(session_id, artifact_id, caller) as answer:
+            if answer.status >= 400:
+                _checked(answer.status, b"".join([piece async for piece in answer.pieces]))
+            file: BinaryIO = await asyncio.to_thread(place.open, "wb")
+            try:
+                async for piece in answer.pieces:
+                    await asyncio.to_thread(file.write, piece)
+            finally:
+                file.close()
+
+    async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> ArtifactFacts:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield content
+
+        place = f"/internal/sessions/{quote(session_id, safe='')}/generated-artifacts"
+        params, headers = {"name": name, "key": key}, {"Content-Type": "application/octet-stream"}
+        async with (
+            asyncio.timeout(_BYTES_SECONDS),
+            self._calls.exchange(
+                "POST", _OWNER, place, caller, params=params, body=pieces(), headers=headers
+            ) as answer,
+        ):
+            return _facts(_checked(answer.status, b"".join([piece async for piece in answer.pieces])))
+
+    def _download(
+        self, session_id: str, artifact_id: str, caller: Identity
+    ) -> AbstractAsyncContextManager[StreamedAnswer]:
+        return self._calls.exchange("GET", _OWNER, f"{_place(session_id, artifact_id)}/download", caller)
+
+    async def _ask(
+        self,
+        method: str,
+        place: str,
+        caller: Identity,
+        *,
+        params: dict[str, Any] | None = None,
+        body: dict[str, Any] | None = None,
+    ) -> bytes:
+        sent = None if body is None else orjson.dumps(body)
+        answer = await self._calls.request(
+            method, _OWNER, place, caller, params=params, body=sent, deadline=_DEADLINE_SECONDS
+        )
+        return _checked(answer.status, answer.body)
+
+
+def _place(session_id: str, *more: str) -> str:
+    return "/".join(["/internal/sessions", quote(session_id, safe=""), "artifacts", *(quote(m, safe="") for m in more)])
+
+
+def _checked(status: int, body: bytes) -> bytes:
+    """The body of a good answer; raises what a bad one says."""
+    if status < 400:
+        return body
+    raise _refusal(body)
+
+
+def _refusal(body: bytes) -> ServiceError:
+    try:
+        return error_from(ErrorInfo.model_validate(orjson.loads(body)["error"]))
+    except (orjson.JSONDecodeError, ValidationError, KeyError, TypeError):
+        return ServiceUnavailable("the artifacts service did not answer as expected")
+
+
+def _facts(body: bytes) -> ArtifactFacts:
+    return _facts_of(Artifact.model_validate_json(body))
+
+
+def _facts_of(artifact: Artifact) -> ArtifactFacts:
+    return ArtifactFacts(
+        id=artifact.artifact_id,
+        name=artifact.name,
+        content_type=artifact.content_type,
+        size=artifact.size,
+        strategy=artifact.processing_strategy,
+        status=artifact.processing_status,
+        problem=None if artifact.error is None else artifact.error.message,
+        characters=artifact.metadata.get("characters"),
+    )

@@ -1,0 +1,148 @@
+"""The `artifact_create` tool."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Any, Final
+
+import orjson
+import xlsxwriter
+
+from services.runtime.adapters.tools.artifacts.finding import told
+from services.runtime.domain.artifacts import SessionArtifacts
+from services.runtime.domain.conversation import ArtifactRef, JsonObject
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+
+_TEXTS: Final = (".md", ".txt", ".html", ".csv", ".json")
+_TABLES: Final = (".csv", ".xlsx")
+_CELL: Final = {"type": ["string", "number", "boolean", "null"], "maxLength": 32_000}
+_LONGEST_SHEET_NAME: Final = 31
+_NOT_IN_SHEET_NAMES: Final = str.maketrans(dict.fromkeys("[]:*?/\\'", " "))
+
+
+class ArtifactCreate:
+    definition = ToolDefinition(
+        name="artifact_create",
+        description=(
+            "Makes a file in this session, for the user to download. The name's ending says which kind: .md, .txt,"
+            " .html, .csv or .json from `content`, .xlsx or .csv from `sheets`."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "minLength": 1, "maxLength": 200, "description": "e.g. summary.xlsx"},
+                "content": {"type": "string", "maxLength": 400_000},
+                "sheets": {
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": 20,
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "name": {"type": "string", "maxLength": 100},
+                            "rows": {
+                                "type": "array",
+                                "description": "the first row holds the headers",
+                                "items": {"type": "array", "items": _CELL, "maxItems": 500},
+                                "maxItems": 20_000,
+                            },
+                        },
+                        "required": ["rows"],
+                        "additionalProperties": False,
+                    },
+                },
+            },
+            "required": ["name"],
+            "additionalProperties": False,
+        },
+        # The file's key is made from the call: a second time finds the file of the first.
+        safe_to_repeat=True,
+        timeout_seconds=60.0,
+    )
+
+    def __init__(self, artifacts: SessionArtifacts) -> None:
+        self._artifacts = artifacts
+
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
+        name: str = arguments["name"].strip()
+        content = await asyncio.to_thread(_writer(name, arguments))
+        async with told(self._artifacts, context):
+            made = await self._artifacts.create(
+                context.session_id,
+                context.caller,
+                name=name,
+                # Ids of calls are unique within their turn only.
+                key=f"{context.turn_id}/{context.call_id}",
+                content=content,
+            )
+        ref = ArtifactRef(made.id, made.name, made.content_type, made.size)
+        return ToolOutput(f"Made {made.name} ({made.size} bytes), artifact {made.id}.", artifacts=(ref,))
+
+
+def _writer(name: str, arguments: JsonObject) -> Callable[[], bytes]:
+    """What makes the file's bytes. Raises ToolFailed when name and arguments do not fit."""
+    ending = PurePath(name).suffix.lower()
+    content: str | None = arguments.get("content")
+    sheets: list[JsonObject] | None = arguments.get("sheets")
+    if ending not in (*_TEXTS, *_TABLES):
+        raise ToolFailed(f"the name must end with one of {', '.join(dict.fromkeys((*_TEXTS, *_TABLES)))}")
+    if (content is None) == (sheets is None):
+        raise ToolFailed("give exactly one of content and sheets")
+    if sheets is not None:
+        if ending not in _TABLES:
+            raise ToolFailed(f"a {ending} file is made from content, not from sheets")
+        if ending == ".csv" and len(sheets) > 1:
+            raise ToolFailed("a .csv file has one sheet; make an .xlsx file for several")
+        return lambda: _workbook(sheets) if ending == ".xlsx" else _csv(sheets[0]["rows"])
+    if ending not in _TEXTS:
+        raise ToolFailed(f"a {ending} file is made from sheets, not from content")
+    if not content:
+        raise ToolFailed("the content is empty")
+    return lambda: _text(ending, content)
+
+
+def _text(ending: str, content: str) -> bytes:
+    if ending == ".json":
+        try:
+            orjson.loads(content)
+        except orjson.JSONDecodeError as problem:
+            raise ToolFailed(f"the content is not valid JSON: {problem}") from None
+    try:
+        return content.encode()
+    except UnicodeEncodeError:
+        raise ToolFailed("the content has characters that cannot be written") from None
+
+
+def _csv(rows: list[list[Any]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(["" if cell is None else cell for cell in row] for row in rows)
+    return text.getvalue().encode(errors="replace")
+
+
+def _workbook(sheets: list[JsonObject]) -> bytes:
+    file = io.BytesIO()
+    # Text stays text: no cell becomes a formula or a link by how it begins.
+    options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
+    with xlsxwriter.Workbook(file, options) as workbook:
+        header = workbook.add_format({"bold": True})
+        taken: set[str] = set()
+        for number, sheet in enumerate(sheets, 1):
+            page = workbook.add_worksheet(_sheet_name(sheet.get("name", ""), number, taken))
+            for place, row in enumerate(sheet["rows"]):
+                page.write_row(place, 0, row, header if place == 0 else None)
+            if sheet["rows"]:
+                page.freeze_panes(1, 0)
+                page.autofit()
+    return file.getvalue()
+
+
+def _sheet_name(wanted: str, number: int, taken: set[str]) -> str:
+    name = wanted.translate(_NOT_IN_SHEET_NAMES).strip()[:_LONGEST_SHEET_NAME] or f"Sheet{number}"
+    if name.lower() in taken or name.lower() == "history":
+        name = f"{name[:25]} {number}"
+    taken.add(name.lower())
+    return name

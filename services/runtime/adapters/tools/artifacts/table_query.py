@@ -1,0 +1,125 @@
+"""The `table_query` tool: read-only SQL over the tables of one file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from services.runtime.adapters.tools.artifacts import table_worker
+from services.runtime.adapters.tools.artifacts.finding import ARTIFACT, told
+from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
+from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.tables import query_names, rendered
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+
+_LONGEST_CELL: Final = 500
+_MOST_SHEETS: Final = 200
+_AT_ONCE: Final = 2
+_GONE: Final = "the query needed too much memory or time: select fewer rows or columns, or aggregate"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """``seconds`` for loading and querying together, ``rows`` that are told."""
+
+    seconds: int = 20
+    memory_bytes: int = 1_500_000_000
+    rows: int = 200
+
+
+class TableQuery:
+    definition = ToolDefinition(
+        name="table_query",
+        description=(
+            "Runs one SQL SELECT (DuckDB dialect) over a spreadsheet or CSV file of this session. Each sheet is a"
+            " table under the name that the file's description gives; SHOW TABLES and DESCRIBE name say more. Quote"
+            ' columns as "Column name".'
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "artifact": ARTIFACT,
+                "sql": {"type": "string", "minLength": 1, "maxLength": 10_000},
+            },
+            "required": ["artifact", "sql"],
+            "additionalProperties": False,
+        },
+        safe_to_repeat=True,
+        timeout_seconds=90.0,
+    )
+
+    def __init__(self, artifacts: SessionArtifacts, limits: QueryLimits | None = None) -> None:
+        self._artifacts = artifacts
+        self._limits = limits or QueryLimits()
+        self._free = asyncio.Semaphore(_AT_ONCE)
+
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
+        async with told(self._artifacts, context) as find, self._free:
+            facts = await find(arguments["artifact"])
+            if facts.strategy != "structural_parsing":
+                raise ToolFailed(f"{facts.name} is no table: only spreadsheets, CSV and JSON arrays can be queried")
+            return ToolOutput(_answer(await self._query(facts, arguments["sql"], context)))
+
+    async def _query(self, facts: ArtifactFacts, sql: str, context: ToolContext) -> JsonObject:
+        where = (context.session_id, facts.id, context.caller)
+        sheets = [table.name for table in (await self._artifacts.tables(*where, rows=1))[:_MOST_SHEETS]]
+        place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="aes-table-"))
+        try:
+            # The name's ending alone: the rest of it is somebody else's text.
+            file = place / f"file{Path(facts.name).suffix.lower()}"
+            await self._artifacts.save(*where, file)
+            job = {
+                "file": str(file),
+                "tables": dict(zip(sheets, query_names(sheets), strict=True)),
+                "sql": sql,
+                "rows": self._limits.rows,
+                "memory_bytes": self._limits.memory_bytes,
+                "seconds": self._limits.seconds,
+            }
+            return await self._run(place, job)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+
+    async def _run(self, place: Path, job: JsonObject) -> JsonObject:
+        """A process for each query: it can be killed at any moment, and keeps nothing."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            table_worker.__file__,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            cwd=place,
+            env={"HOME": str(place), "TMPDIR": str(place), "LANG": "C.UTF-8", "PATH": os.defpath},
+        )
+        try:
+            async with asyncio.timeout(self._limits.seconds * 2):
+                output, _ = await process.communicate(orjson.dumps(job))
+        except TimeoutError:
+            raise ToolFailed(_GONE) from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            # Killed by a limit; an error that the worker has no words for ends it with 1.
+            raise ToolFailed(_GONE if process.returncode < 0 else "the file could not be read as a table")
+        outcome: JsonObject = orjson.loads(output)
+        if "error" in outcome:
+            raise ToolFailed(outcome["error"])
+        return outcome
+
+
+def _answer(outcome: JsonObject) -> str:
+    rows: list[list[Any]] = outcome["rows"]
+    table = rendered([outcome["columns"], *rows], longest=_LONGEST_CELL)
+    counted = f"the first {len(rows)} rows; there are more" if outcome["more"] else f"{len(rows)} rows"
+    return f"{table}\n({counted})"

@@ -1,0 +1,54 @@
+"""Tables as text for a model, and the names under which they can be queried."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from services.runtime.domain.artifacts import Table
+
+_LONGEST_CELL: Final = 120
+_MOST_SHEETS: Final = 20
+_NOT_A_NAME: Final = re.compile(r"\W+", re.ASCII)
+
+
+def described(tables: Sequence[Table]) -> str:
+    """Sheets with their columns, types and first rows."""
+    blocks = [
+        "\n".join(
+            (
+                f'table {query_name} (sheet "{table.name}"), {table.row_count} rows',
+                "columns: " + ", ".join(f"{h} ({t})" for h, t in zip(table.headers, table.types, strict=False)),
+                *(("first rows:", rendered(table.rows)) if table.rows else ()),
+            )
+        )
+        for table, query_name in zip(tables[:_MOST_SHEETS], query_names(table.name for table in tables), strict=False)
+    ]
+    if len(tables) > _MOST_SHEETS:
+        blocks.append(f"and {len(tables) - _MOST_SHEETS} more sheets")
+    return "\n\n".join(blocks)
+
+
+def query_names(sheets: Iterable[str]) -> list[str]:
+    """A name for each sheet that needs no quotes in SQL, all of them distinct."""
+    names: list[str] = []
+    for sheet in sheets:
+        base = _NOT_A_NAME.sub("_", sheet).strip("_").lower() or "sheet"
+        base = f"t_{base}" if base[0].isdigit() else base
+        name, number = base, 1
+        while name in names:
+            number += 1
+            name = f"{base}_{number}"
+        names.append(name)
+    return names
+
+
+def rendered(rows: Iterable[Sequence[Any]], *, longest: int = _LONGEST_CELL) -> str:
+    """One line for each row, bars between the cells, those cut that have more than ``longest`` characters."""
+    return "\n".join(" | ".join(_cell(cell, longest) for cell in row) for row in rows)
+
+
+def _cell(cell: Any, longest: int) -> str:
+    text = "" if cell is None else " ".join(str(cell).split())
+    return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -1,0 +1,250 @@
+"""`table_query`: real queries in real processes, and what hostile ones get."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xlsxwriter
+
+from services.runtime.adapters.tools.artifacts import table_worker
+from services.runtime.adapters.tools.artifacts.table_query import QueryLimits, TableQuery
+from services.runtime.domain.artifacts import ArtifactFacts, Table
+from services.runtime.domain.tools import ToolContext, ToolFailed
+from tests.support.agent_fakes import CALLER
+from tests.support.artifact_fakes import FakeArtifacts
+
+SALES = "month,region,sold,price\n2025-01,North,10,2.5\n2025-02,North,20,2.5\n2025-01,South,5,4\n"
+Run = Callable[[str], dict[str, Any]]
+CONTEXT = ToolContext("call", "turn", "session", CALLER)
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Run:
+    """What the worker does with a query, without the process around it, which is what takes the time."""
+    file = tmp_path / "file.csv"
+    file.write_text(SALES)
+
+    def run(sql: str) -> dict[str, Any]:
+        job = {"file": str(file), "tables": {"Sheet1": "sheet1"}, "sql": sql, "rows": 5, "memory_bytes": 10**9}
+        return table_worker.carry_out(job)
+
+    return run
+
+
+def test_the_worker_runs_what_is_allowed(locked: Run) -> None:
+    assert locked("FROM sheet1 SELECT region LIMIT 1") == {"columns": ["region"], "rows": [["North"]], "more": False}
+
+
+def sheet(name: str = "Sheet1") -> Table:
+    return Table(name, (), (), (), 0)
+
+
+class Asked:
+    """One file and the tool to query it."""
+
+    def __init__(self, name: str, content: bytes | str, *sheets: str, limits: QueryLimits | None = None) -> None:
+        self.artifacts = FakeArtifacts()
+        tables = [sheet(each) for each in sheets or ("Sheet1",)]
+        self.file: ArtifactFacts = self.artifacts.put(name, content, tables=tables)
+        self.tool = TableQuery(self.artifacts, limits)
+
+    async def ask(self, sql: str) -> str:
+        return (await self.tool.call({"artifact": self.file.id, "sql": sql}, CONTEXT)).text
+
+    async def refusal(self, sql: str) -> str:
+        with pytest.raises(ToolFailed) as caught:
+            await self.ask(sql)
+        return str(caught.value)
+
+
+@pytest.fixture
+def sales() -> Asked:
+    return Asked("Sales 2025.csv", SALES)
+
+
+def workbook(**sheets: list[list[Any]]) -> bytes:
+    file = io.BytesIO()
+    with xlsxwriter.Workbook(file, {"in_memory": True, "default_date_format": "yyyy-mm-dd"}) as book:
+        for name, rows in sheets.items():
+            page = book.add_worksheet(name)
+            for place, row in enumerate(rows):
+                page.write_row(place, 0, row)
+    return file.getvalue()
+
+
+async def test_a_csv_file_is_queried(sales: Asked) -> None:
+    by_region = await sales.ask("SELECT region, sum(sold * price) AS turnover FROM sheet1 GROUP BY region ORDER BY 1")
+    assert by_region == "region | turnover\nNorth | 75.0\nSouth | 20.0\n(2 rows)"
+    assert "sold | BIGINT" in await sales.ask("DESCRIBE sheet1")
+    assert "sheet1" in await sales.ask("show tables")
+    by_name = await sales.tool.call({"artifact": "sales 2025.CSV", "sql": "SELECT 1 AS one"}, CONTEXT)
+    assert by_name.text == "one\n1\n(1 rows)"
+
+
+async def test_a_workbook_is_queried_sheet_by_sheet() -> None:
+    rows = [["Day", "No.", "Sold", "Note"], [date(2025, 3, 1), "007", 3, None], [date(2025, 3, 2), "008", 4.5, "=1+1"]]
+    book = Asked("b.xlsx", workbook(**{"Q1 2025": rows, "Other": [["a"], [1]]}), "Q1 2025", "Other")
+    assert "2025-03-01 | 007 | 3.0" in await book.ask("SELECT * FROM q1_2025")
+    assert "DATE" in await book.ask("DESCRIBE q1_2025")
+    joined = await book.ask('SELECT max("Sold") + max(a) AS both FROM q1_2025, other')
+    assert joined.startswith("both\n5.5\n")
+
+
+async def test_json_and_odd_text_are_queried() -> None:
+    people = Asked("p.json", '[{"name": "Ada", "age": 36}, {"name": "Bob", "tags": ["x"]}]')
+    assert 'Bob |  | ["x"]' in await people.ask("SELECT * FROM sheet1")
+    assert await people.ask("SELECT avg(age) AS mean FROM sheet1") == "mean\n36.0\n(1 rows)"
+    for content in (
+        "Stra\u00dfe;M\u00fcnchen\na;b\n".encode("cp1252"),
+        "Stra\u00dfe,M\u00fcnchen\na,b\n".encode("utf-16"),
+    ):
+        assert "Stra\u00dfe | M\u00fcnchen" in await Asked("s.csv", content).ask("SELECT * FROM sheet1")
+    ragged = Asked("r.csv", 'a,b\n1,2\n3\n"x"y,4,5\n')
+    assert "1 | 2" in await ragged.ask("FROM sheet1")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT * FROM read_blob('/proc/self/environ')",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM '/etc/passwd'",
+        "SELECT * FROM read_csv('file.csv')",
+        "SELECT * FROM glob('/*')",
+        "SELECT * FROM sniff_csv('/etc/passwd')",
+        "SELECT * FROM parquet_scan('https://example.com/x')",
+        "SELECT * FROM read_json_auto('http://127.0.0.1:1/')",
+        "SELECT * FROM query('SELECT * FROM read_text(''/etc/passwd'')')",
+        "SELECT * FROM duckdb_secrets()",
+        "SELECT getenv('HOME')",
+        "SELECT * FROM job",
+        "WITH x AS (SELECT * FROM read_text('/etc/hosts')) SELECT * FROM x",
+    ],
+)
+def test_nothing_but_the_file_can_be_read(locked: Run, sql: str) -> None:
+    refusal = locked(sql)["error"]
+    assert "root:" not in refusal
+    assert "localhost" not in refusal
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COPY sheet1 TO '/tmp/aes-escaped.csv'",
+        "COPY (SELECT 1) TO 'escaped.csv'",
+        "EXPORT DATABASE '/tmp/aes-escaped'",
+        "ATTACH '/tmp/aes-escaped.db' AS other",
+        "INSTALL httpfs",
+        "FORCE INSTALL httpfs FROM community",
+        "LOAD httpfs",
+        "LOAD '/tmp/x.duckdb_extension'",
+        "SET enable_external_access = true",
+        "RESET lock_configuration",
+        "PRAGMA enable_external_access",
+        "CREATE TABLE x AS SELECT 1",
+        "CREATE SECRET (TYPE s3)",
+        "INSERT INTO sheet1 SELECT * FROM sheet1",
+        "UPDATE sheet1 SET sold = 0",
+        "DELETE FROM sheet1",
+        "DROP TABLE sheet1",
+        "CALL pragma_version()",
+        "EXPLAIN ANALYZE SELECT 1",
+        "CHECKPOINT",
+        "SELECT 1; SELECT 2",
+        "SELECT 1; DROP TABLE sheet1",
+        "",
+        " -- nothing",
+        "SELECT",
+        "VACUUM",
+        "BEGIN",
+        "IMPORT DATABASE '/tmp'",
+        "DETACH memory",
+        "USE memory",
+        "PREPARE x AS SELECT 1",
+    ],
+)
+def test_only_a_single_select_is_run(locked: Run, tmp_path: Path, sql: str) -> None:
+    assert locked(sql.replace("/tmp", str(tmp_path)))["error"]
+    assert [file.name for file in tmp_path.iterdir()] == ["file.csv"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM range(100000000000) a, range(1000) b",
+        "SELECT list(i) FROM range(200000000) t(i)",
+        "SELECT repeat('x', 2000000000) || repeat('y', 2000000000)",
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT max(n) FROM r",
+        "SELECT * FROM range(1000000000) ORDER BY hash(range)",
+    ],
+)
+async def test_what_takes_too_long_or_too_much_is_stopped(sql: str) -> None:
+    small = Asked("s.csv", SALES, limits=QueryLimits(seconds=3, memory_bytes=800_000_000))
+    assert "memory" in await small.refusal(sql)
+
+
+async def test_long_results_are_cut() -> None:
+    many = Asked("s.csv", SALES, limits=QueryLimits(rows=3))
+    told = await many.ask("SELECT range AS n FROM range(10)")
+    assert told == "n\n0\n1\n2\n(the first 3 rows; there are more)"
+    assert len(await many.ask("SELECT repeat('x', 100000) AS wide")) < 1_000
+    assert "(3 rows)" in await many.ask("SELECT range AS n FROM range(3)")
+
+
+async def test_names_of_sheets_and_columns_are_no_code() -> None:
+    nasty = Asked("n.csv", 'a"; DROP TABLE x; --,b\n1,2\n', 'x"; DROP TABLE y; --')
+    assert "1 | 2" in await nasty.ask("SELECT * FROM x_drop_table_y")
+    other = Asked("../../etc/passwd.csv", SALES)
+    assert "North" in await other.ask("SELECT * FROM sheet1")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("b.xlsx", b"PK\x03\x04 not a workbook"), ("j.json", b"{}"), ("j.json", b"[" * 100_000), ("b.xlsx", b"")],
+)
+async def test_a_file_that_cannot_be_read_is_told_of(name: str, content: bytes) -> None:
+    await Asked(name, content).refusal("SELECT 1")
+
+
+async def test_other_files_and_other_sessions_are_refused(sales: Asked) -> None:
+    text = sales.artifacts.put("t.txt", "text")
+    elsewhere = sales.artifacts.put("e.csv", SALES, session_id="another", tables=[sheet()])
+    for artifact, said in ((text.id, "no table"), (elsewhere.id, "no such artifact"), ("e.csv", "Sales 2025.csv")):
+        with pytest.raises(ToolFailed, match=said):
+            await sales.tool.call({"artifact": artifact, "sql": "SELECT 1"}, CONTEXT)
+
+
+async def test_a_cancelled_query_leaves_no_process_and_no_file(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    slow = Asked("s.csv", SALES)
+    asking = asyncio.create_task(slow.ask("SELECT count(*) FROM range(100000000000) a, range(1000) b"))
+    async with asyncio.timeout(60):
+        while not _children(tmp_path):
+            await asyncio.sleep(0.01)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert (_children(tmp_path), _files(tmp_path)) == ([], [])
+
+
+def _children(place: Path) -> list[str]:
+    """Processes that work below that directory."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "cwd").startswith(str(place)):
+                found.append(process.name)
+        except OSError:
+            continue
+    return found
+
+
+def _files(place: Path) -> list[Path]:
+    return list(place.iterdir())

@@ -1,0 +1,181 @@
+"""What a model is given of the files in a conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from dataclasses import replace
+
+import pytest
+
+from libs.contracts.errors import NotFound, ServiceUnavailable
+from services.runtime.domain.agent_ports import AgentSpec, AgentTask
+from services.runtime.domain.artifacts import ArtifactFacts, Table
+from services.runtime.domain.conversation import (
+    AssistantMessage,
+    ImagePart,
+    Message,
+    TextPart,
+    UserMessage,
+)
+from services.runtime.domain.models import ModelRequest
+from services.runtime.domain.tools import Toolbox
+from services.runtime.use_cases.run_agent import RunAgent
+from services.runtime.use_cases.show_artifacts import ShowArtifacts, ShowLimits
+from tests.support.agent_fakes import FakeTool, MemoryJournal, ScriptedModel, agent_task, answering, said
+from tests.support.artifact_fakes import FakeArtifacts
+
+LLM = AgentSpec("llm_agent", model="scripted:model")
+LONG = "\n".join(f"Line {number} tells of ferry{number}." for number in range(2_000))
+
+
+def asking(text: str, *files: ArtifactFacts, history: tuple[Message, ...] = ()) -> AgentTask:
+    question = UserMessage((TextPart(text), *(file.part() for file in files)))
+    return agent_task(question, agent=LLM, history=history)
+
+
+async def given(
+    artifacts: FakeArtifacts, task: AgentTask, limits: ShowLimits | None = None
+) -> tuple[ModelRequest, tuple[str, ...]]:
+    """What the model was asked, and the reply's warnings."""
+    model = ScriptedModel(answering("Well [1]."))
+    loop = RunAgent(model, Toolbox(), artifacts=ShowArtifacts(artifacts, limits))
+    reply = await loop.run(task, MemoryJournal())
+    return model.requests[0], reply.warnings
+
+
+@pytest.fixture
+def artifacts() -> FakeArtifacts:
+    return FakeArtifacts()
+
+
+async def test_a_short_document_is_given_whole(artifacts: FakeArtifacts) -> None:
+    note = artifacts.put("note.txt", "The ferry leaves at nine.")
+    request, warnings = await given(artifacts, asking("When does it leave?", note))
+    [message] = request.messages
+    assert isinstance(message, UserMessage)
+    assert "The ferry leaves at nine." in message.text
+    assert f"file note.txt, artifact {note.id}" in message.text
+    assert message.text.startswith("When does it leave?")
+    assert (request.passages, warnings) == ((), ())
+
+
+async def test_a_long_document_is_given_by_passages_with_citations(artifacts: FakeArtifacts) -> None:
+    book = artifacts.put("book.txt", LONG)
+    model = ScriptedModel(answering("It is told in [1]."))
+    task = asking("ferry1234?", book)
+    reply = await RunAgent(model, Toolbox(), artifacts=ShowArtifacts(artifacts)).run(task, MemoryJournal())
+    request = model.requests[0]
+    assert [passage.passage for passage in request.passages] == ["Line 1234 tells of ferry1234."]
+    assert "Line 7 " not in request.messages[0].text  # type: ignore[union-attr]
+    assert "(book.txt) Line 1234" in request.instructions()
+    assert [(c.artifact_id, c.file_name) for c in reply.citations] == [(book.id, "book.txt")]
+
+
+async def test_of_a_long_document_that_fits_nothing_the_beginning_is_given(artifacts: FakeArtifacts) -> None:
+    book = artifacts.put("book.txt", LONG)
+    request, _ = await given(artifacts, asking("Summarise!", book), ShowLimits(beginning=30))
+    assert [passage.passage for passage in request.passages] == [LONG[:30]]
+
+
+async def test_documents_share_what_room_there_is_and_the_newest_goes_first(artifacts: FakeArtifacts) -> None:
+    old, new = artifacts.put("old.txt", "o" * 600), artifacts.put("new.txt", "n" * 600)
+    task = asking("And now?", new, history=(UserMessage((TextPart("Look."), old.part())), AssistantMessage("Yes.")))
+    request, _ = await given(artifacts, task, ShowLimits(whole=1_000))
+    earlier, _, question = request.messages
+    assert isinstance(earlier, UserMessage)
+    assert isinstance(question, UserMessage)
+    assert "n" * 600 in question.text
+    assert "only passages" in earlier.text
+    assert [passage.artifact_id for passage in request.passages] == [old.id]
+
+
+async def test_a_file_named_twice_stands_where_it_was_named_last(artifacts: FakeArtifacts) -> None:
+    note = artifacts.put("note.txt", "The ferry leaves at nine.")
+    task = asking("Again?", note, history=(UserMessage((note.part(), TextPart("Look."))), AssistantMessage("Yes.")))
+    request, _ = await given(artifacts, task)
+    texts = [message.text for message in request.messages if isinstance(message, UserMessage)]
+    assert ["leaves at nine" in text for text in texts] == [False, True]
+    assert all(note.id in text for text in texts)
+
+
+async def test_a_table_is_given_by_its_structure(artifacts: FakeArtifacts) -> None:
+    rows = tuple((f"2025-{month:02}", month) for month in range(1, 13))
+    table = Table("Crossings 2025", ("month", "passengers"), ("text", "integer"), rows, 12)
+    sheet = artifacts.put("c.xlsx", b"xlsx", tables=[table])
+    request, _ = await given(artifacts, asking("How many?", sheet))
+    text = request.messages[0].text  # type: ignore[union-attr]
+    assert 'table crossings_2025 (sheet "Crossings 2025"), 12 rows' in text
+    assert "month (text), passengers (integer)" in text
+    assert "2025-05 | 5" in text
+    assert "2025-06" not in text
+
+
+async def test_images_become_image_parts_the_newest_ones(artifacts: FakeArtifacts) -> None:
+    pictures = [artifacts.put(f"p{number}.png", f"png{number}".encode()) for number in range(3)]
+    huge = artifacts.put("huge.png", b"x", size=50_000_000)
+    history = (UserMessage((TextPart("First."), pictures[0].part())), AssistantMessage("Seen."))
+    task = asking("And these?", pictures[1], pictures[2], huge, history=history)
+    request, warnings = await given(artifacts, task, ShowLimits(images=2))
+    urls = [part.url for message in request.messages for part in _parts(message) if isinstance(part, ImagePart)]
+    encoded = [base64.b64encode(f"png{number}".encode()).decode() for number in (1, 2)]
+    assert urls == [f"data:image/png;base64,{text}" for text in encoded]
+    assert "too large" in warnings[0]
+    assert "image p0.png" in request.messages[0].text  # type: ignore[union-attr]
+
+
+async def test_a_document_in_processing_is_waited_for(artifacts: FakeArtifacts) -> None:
+    note = artifacts.put("note.txt", "The ferry leaves at nine.", status="pending")
+    waiting = asyncio.create_task(given(artifacts, asking("When?", note), ShowLimits(pause=0.001)))
+    while len(artifacts.asked) < 3:
+        await asyncio.sleep(0.001)
+    artifacts.processed(note, status="ready")
+    request, warnings = await waiting
+    assert "leaves at nine" in request.messages[0].text  # type: ignore[union-attr]
+    assert warnings == ()
+
+
+async def test_what_cannot_be_read_is_told_to_the_model_and_the_caller(artifacts: FakeArtifacts) -> None:
+    broken = artifacts.put("broken.pdf", "", status="failed", problem="the file is damaged")
+    slow = artifacts.put("slow.pdf", "", status="pending")
+    request, warnings = await given(artifacts, asking("What?", broken, slow), ShowLimits(patience=0.0))
+    assert warnings == (
+        "the file slow.pdf could not be read: it is still being processed",
+        "the file broken.pdf could not be read: the file is damaged",
+    )
+    assert "the file is damaged" in request.messages[0].text  # type: ignore[union-attr]
+
+
+async def test_a_file_of_the_question_that_cannot_be_had_ends_the_turn(artifacts: FakeArtifacts) -> None:
+    note = artifacts.put("note.txt", "text")
+    with pytest.raises(NotFound):
+        await given(artifacts, asking("What?", replace(note, id="gone")))
+    artifacts.down = True
+    with pytest.raises(ServiceUnavailable):
+        await given(artifacts, asking("What?", note))
+    earlier = asking("What?", history=(UserMessage((note.part(),)), AssistantMessage("Yes.")))
+    request, warnings = await given(artifacts, earlier)
+    assert "cannot be reached" in warnings[0]
+    assert "could not be read" in request.messages[0].text  # type: ignore[union-attr]
+
+
+async def test_a_conversation_without_files_asks_nobody(artifacts: FakeArtifacts) -> None:
+    artifacts.down = True
+    request, _ = await given(artifacts, asking("Hello?"))
+    assert request.messages == (said("Hello?"),)
+
+
+async def test_a_react_agent_with_files_is_offered_the_tools_to_read_them(artifacts: FakeArtifacts) -> None:
+    toolbox = Toolbox(*(FakeTool(name) for name in ("echo", "artifact_read", "table_query", "artifact_create")))
+    model = ScriptedModel(answering("Well."))
+    loop = RunAgent(model, toolbox, artifacts=ShowArtifacts(artifacts))
+    agent = AgentSpec("react_agent", model="scripted:model", tools=("echo",))
+    note = artifacts.put("note.txt", "text")
+    await loop.run(agent_task(UserMessage((note.part(),)), agent=agent), MemoryJournal())
+    await loop.run(agent_task(agent=agent), MemoryJournal())
+    offered = [[tool.name for tool in request.tools] for request in model.requests]
+    assert offered == [["echo", "artifact_read", "table_query"], ["echo"]]
+
+
+def _parts(message: Message) -> tuple[object, ...]:
+    return message.parts if isinstance(message, UserMessage) else ()

@@ -1,0 +1,146 @@
+"""Reading, searching and making files by tools."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from python_calamine import CalamineWorkbook
+
+from services.runtime.adapters.tools.artifacts.artifact_create import ArtifactCreate
+from services.runtime.adapters.tools.artifacts.artifact_read import ArtifactRead
+from services.runtime.adapters.tools.artifacts.artifact_search import ArtifactSearch
+from services.runtime.domain.artifacts import Table
+from services.runtime.domain.tools import Tool, ToolContext, ToolFailed, ToolOutput
+from tests.support.agent_fakes import CALLER
+from tests.support.artifact_fakes import FakeArtifacts
+
+TABLE = Table("Sheet 1", ("a",), ("integer",), ((1,), (2,)), 2)
+
+
+@pytest.fixture
+def artifacts() -> FakeArtifacts:
+    return FakeArtifacts()
+
+
+async def call(tool: Tool, call_id: str = "call_1", turn_id: str = "turn", **arguments: Any) -> ToolOutput:
+    jsonschema_rs.validate(tool.definition.parameters, arguments)
+    return await tool.call(arguments, ToolContext(call_id, turn_id, "session", CALLER))
+
+
+async def failure(tool: Tool, **arguments: Any) -> str:
+    with pytest.raises(ToolFailed) as caught:
+        await call(tool, **arguments)
+    return str(caught.value)
+
+
+async def test_a_document_is_read_in_portions(artifacts: FakeArtifacts) -> None:
+    note = artifacts.put("note.txt", "0123456789" * 10)
+    tool = ArtifactRead(artifacts)
+    first = (await call(tool, artifact=note.id, limit=40)).text
+    assert first.endswith("(characters 0 to 40 of 100; go on with offset 40)")
+    rest = (await call(tool, artifact="NOTE.txt", offset=40)).text
+    assert rest.endswith("(characters 40 to 100 of 100)")
+
+
+async def test_other_kinds_are_read_as_what_they_are(artifacts: FakeArtifacts) -> None:
+    tool = ArtifactRead(artifacts)
+    sheet = artifacts.put("a.csv", "a\n1\n", tables=[TABLE])
+    assert "table sheet_1" in (await call(tool, artifact=sheet.id)).text
+    assert "image" in await failure(tool, artifact=artifacts.put("p.png", b"png").id)
+    assert "not processed" in await failure(tool, artifact=artifacts.put("slow.txt", "", status="pending").id)
+
+
+async def test_files_of_others_are_not_there(artifacts: FakeArtifacts) -> None:
+    elsewhere = artifacts.put("secret.txt", "text", session_id="another")
+    artifacts.put("mine.txt", "text")
+    for tool, rest in ((ArtifactRead(artifacts), {}), (ArtifactSearch(artifacts), {"query": "text"})):
+        assert "no such artifact" in await failure(tool, artifact=elsewhere.id, **rest)
+        assert await failure(tool, artifact="secret.txt", **rest) == (
+            "this session has no file 'secret.txt'; files: mine.txt"
+        )
+    found = await call(ArtifactSearch(artifacts), query="text")
+    assert {citation.file_name for citation in found.citations} == {"mine.txt"}
+    artifacts.owner = "somebody else"
+    assert "no such artifact" in await failure(ArtifactRead(artifacts), artifact=next(iter(artifacts.stored)))
+
+
+async def test_a_search_gives_numbered_passages_and_citations(artifacts: FakeArtifacts) -> None:
+    a = artifacts.put("a.txt", "The ferry leaves at nine.\nNothing else.")
+    artifacts.put("b.txt", "A ferry returns at noon.")
+    tool = ArtifactSearch(artifacts)
+    both = await call(tool, query="ferry")
+    assert both.text == "[1] (a.txt) The ferry leaves at nine.\n\n[2] (b.txt) A ferry returns at noon."
+    one = await call(tool, query="ferry", artifact=a.id)
+    assert [citation.artifact_id for citation in one.citations] == [a.id]
+    assert (await call(tool, query="zebra")).text == "No passage fits this query."
+
+
+async def test_a_service_that_is_away_is_told_to_the_model(artifacts: FakeArtifacts) -> None:
+    note = artifacts.put("a.txt", "text")
+    artifacts.down = True
+    assert "cannot be reached" in await failure(ArtifactRead(artifacts), artifact=note.id)
+    assert "cannot be reached" in await failure(ArtifactCreate(artifacts), name="a.md", content="x")
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.txt", "a.html", "a.csv", "Report.MD"])
+async def test_a_text_file_is_made(artifacts: FakeArtifacts, name: str) -> None:
+    made = await call(ArtifactCreate(artifacts), name=name, content="Grüße,1\n")
+    [stored] = artifacts.generated()
+    assert (stored.facts.name, stored.content) == (name, "Grüße,1\n".encode())
+    assert [(ref.artifact_id, ref.name, ref.size) for ref in made.artifacts] == [(stored.facts.id, name, 10)]
+    assert stored.facts.id in made.text
+
+
+async def test_a_workbook_is_made_in_which_text_stays_text(artifacts: FakeArtifacts) -> None:
+    rows = [["month", "sold"], ["2025-01", 3], ['=HYPERLINK("http://x")', 1.5], ["http://x", None], [True, "007"]]
+    sheets = [{"name": "A/B: [x]", "rows": rows}, {"rows": [["a"]]}, {"name": "a b   x ", "rows": []}]
+    await call(ArtifactCreate(artifacts), name="b.xlsx", sheets=sheets)
+    book = CalamineWorkbook.from_filelike(io.BytesIO(artifacts.generated()[0].content))
+    assert book.sheet_names[:2] == ["A B   x", "Sheet2"]
+    cells = book.get_sheet_by_index(0).to_python()
+    assert cells[1] == ["2025-01", 3.0]
+    assert [row[0] for row in cells[2:]] == ['=HYPERLINK("http://x")', "http://x", True]
+    assert cells[4][1] == "007"
+
+
+async def test_a_csv_file_is_made_from_rows(artifacts: FakeArtifacts) -> None:
+    await call(ArtifactCreate(artifacts), name="b.csv", sheets=[{"rows": [["a", "b"], ['x,"y"', None]]}])
+    text = artifacts.generated()[0].content.decode()
+    assert list(csv.reader(io.StringIO(text))) == [["a", "b"], ['x,"y"', ""]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"name": "a.exe", "content": "x"}, "must end with"),
+        ({"name": "a.pdf", "content": "x"}, "must end with"),
+        ({"name": "a", "content": "x"}, "must end with"),
+        ({"name": "a.md"}, "exactly one"),
+        ({"name": "a.md", "content": "x", "sheets": [{"rows": []}]}, "exactly one"),
+        ({"name": "a.md", "content": ""}, "empty"),
+        ({"name": "a.md", "sheets": [{"rows": []}]}, "from content"),
+        ({"name": "a.xlsx", "content": "x"}, "from sheets"),
+        ({"name": "a.csv", "sheets": [{"rows": []}, {"rows": []}]}, "one sheet"),
+        ({"name": "a.json", "content": "{"}, "not valid JSON"),
+        ({"name": "a.txt", "content": "\ud800"}, "cannot be written"),
+    ],
+)
+async def test_what_cannot_be_made_is_told(artifacts: FakeArtifacts, arguments: dict[str, Any], said: str) -> None:
+    context = ToolContext("call", "turn", "session", CALLER)
+    with pytest.raises(ToolFailed, match=said):
+        await ArtifactCreate(artifacts).call(arguments, context)
+    assert artifacts.generated() == []
+
+
+async def test_a_call_made_again_makes_no_second_file_another_turns_does(artifacts: FakeArtifacts) -> None:
+    tool = ArtifactCreate(artifacts)
+    first = await call(tool, name="a.md", content="x")
+    again = await call(tool, name="a.md", content="x")
+    assert (first.artifacts, len(artifacts.generated())) == (again.artifacts, 1)
+    await call(tool, turn_id="next", name="a.md", content="x")
+    await call(tool, call_id="call_2", name="a.md", content="x")
+    assert len(artifacts.generated()) == 3
