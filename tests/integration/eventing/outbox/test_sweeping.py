@@ -1,85 +1,14 @@
-"""State and events in one transaction, published in order, whatever happens in between."""
-
-import asyncio
-import hashlib
-from collections.abc import AsyncIterator
+"""What could not be published at once is published later, in order, or given up."""
 
 import psycopg
 import pytest
 
 from libs.contracts.errors import ErrorKind
 from libs.contracts.messages import CommandRejected
-from libs.eventing import EventDraft
+from tests.integration.eventing.outbox.conftest import UNPUBLISHED, all_published
 from tests.support.bus_members import eventually
-from tests.support.event_owner import COMMAND, PLAIN, EventOwner, event_owner
+from tests.support.event_owner import COMMAND, EventOwner
 from tests.support.sample_owner import NoteTaken, TakeNote
-
-UNPUBLISHED = "SELECT count(*) FROM outbox WHERE published_at IS NULL AND parked_at IS NULL"
-
-
-@pytest.fixture
-async def owner(database_url: str) -> AsyncIterator[EventOwner]:
-    async with event_owner(database_url) as owner:
-        yield owner
-
-
-@pytest.fixture
-async def other(database_url: str, owner: EventOwner) -> AsyncIterator[EventOwner]:
-    """Another process of the same owner."""
-    async with event_owner(database_url) as other:
-        yield other
-
-
-async def all_published(owner: EventOwner) -> None:
-    async with asyncio.timeout(60):
-        while await owner.rows(UNPUBLISHED) != [(0,)]:
-            await asyncio.sleep(0.05)
-
-
-async def test_state_and_events_come_together_and_are_published_at_once(owner: EventOwner) -> None:
-    owner.run()
-    async with owner.outbox.transaction(COMMAND) as transaction:
-        await transaction.connection.execute("INSERT INTO notes VALUES ('n', 'text')")
-        transaction.emit(NoteTaken(note_id="n"), subject="n")
-        assert owner.producer.delivered == []
-    await eventually(lambda: owner.names() == ["n"])
-    topic, key, _, envelope = owner.producer.delivered[0]
-    assert (topic, key, envelope.subject, envelope.sequence) == ("notes-events", "correlation-1", "n", 1)
-    assert (envelope.company_id, envelope.causation_id) == ("company-1", "command-1")
-    await all_published(owner)
-
-
-async def test_a_failing_transaction_leaves_neither_state_nor_events(owner: EventOwner) -> None:
-    owner.run()
-
-    async def fail() -> None:
-        async with owner.outbox.transaction(COMMAND) as transaction:
-            await transaction.connection.execute("INSERT INTO notes VALUES ('n', 'text')")
-            transaction.emit(NoteTaken(note_id="n"), subject="n")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        await fail()
-    await owner.emit("m", "m")
-    await eventually(lambda: owner.names() == ["m"])
-    assert await owner.rows("SELECT id FROM notes") == []
-    assert await owner.rows("SELECT subject FROM outbox") == [("m",)]
-
-
-@pytest.mark.parametrize("text", ["a\0b", "\\u0000 \\\\u0000 \0", '"\\\n\x1f\u2028 مرحبا 😀'])
-async def test_any_text_travels_unchanged_at_once_and_swept(owner: EventOwner, text: str) -> None:
-    payload = NoteTaken(note_id=text).encode()
-    await owner.commit_without_publishing("n", text)
-    assert await owner.rows("SELECT payload FROM outbox") == [(payload,)]
-    await owner.age_everything()
-    assert await owner.sweep() == 1
-    assert owner.names() == [text]
-
-
-async def test_an_event_needs_an_origin(owner: EventOwner) -> None:
-    with pytest.raises(ValueError, match="origin"):
-        async with owner.outbox.transaction() as transaction:
-            transaction.emit(NoteTaken(note_id="n"), subject="n")
 
 
 async def test_the_sweeper_publishes_what_a_crash_left_in_order(owner: EventOwner, other: EventOwner) -> None:
@@ -174,15 +103,6 @@ async def test_a_commit_of_unknown_outcome_holds_its_subject(
     assert owner.names() == ["first", "second"]
 
 
-async def test_marks_are_made_in_bulk(owner: EventOwner) -> None:
-    owner.run()
-    await asyncio.gather(*(owner.emit(f"s{number}", "n") for number in range(150)))
-    await eventually(lambda: len(owner.names()) == 150)
-    await all_published(owner)
-    times = await owner.rows("SELECT count(DISTINCT published_at) FROM outbox")
-    assert times[0][0] < 75
-
-
 @pytest.mark.parametrize("later", [False, True], ids=["refused-at-once", "refused-by-the-broker"])
 async def test_a_row_refused_ten_times_is_parked_and_its_command_fails(owner: EventOwner, later: bool) -> None:
     owner.producer.refuses = lambda envelope: envelope.type == NoteTaken.TYPE
@@ -231,73 +151,6 @@ async def test_only_one_process_sweeps_a_database(owner: EventOwner, other: Even
     await all_published(owner)
     assert len(owner.names()) + len(other.names()) == 300
     assert sorted(owner.names() + other.names()) == sorted(str(number) for number in range(300))
-
-
-async def test_a_large_payload_travels_as_a_reference(owner: EventOwner) -> None:
-    owner.run()
-    name = "x" * (513 * 1024)
-    await owner.emit("s", name)
-    await eventually(lambda: owner.producer.delivered != [])
-    _, _, value, envelope = owner.producer.delivered[0]
-    assert value == b""
-    assert envelope.data_ref == f"/internal/events/{envelope.id}/payload"
-    payload = await owner.outbox.payload(envelope.id, "company-1")
-    assert payload == NoteTaken(note_id=name).encode()
-    assert envelope.data_hash == hashlib.sha256(payload).hexdigest()
-    assert await owner.outbox.payload(envelope.id, "company-2") is None
-
-
-async def test_concurrent_transactions_count_a_subject_without_gaps(owner: EventOwner, other: EventOwner) -> None:
-    owner.run()
-    await asyncio.gather(*(owner.emit("s", str(number)) for number in range(20)))
-    await eventually(lambda: len(owner.names()) >= 20)
-    assert [envelope.sequence for envelope in owner.producer.envelopes] == list(range(1, 21))
-
-
-async def test_two_processes_count_a_subject_without_gaps_and_publish_in_order(
-    owner: EventOwner, other: EventOwner
-) -> None:
-    other.producer = owner.producer
-    other.publisher._producer = owner.producer
-    owner.run()
-    other.run()
-    await asyncio.gather(
-        *(process.emit("s", str(number)) for number in range(20) for process in (owner, other)),
-    )
-    await eventually(lambda: len({envelope.id for envelope in owner.producer.envelopes}) == 40)
-    first_seen = list(dict.fromkeys(envelope.sequence for envelope in owner.producer.envelopes))
-    assert first_seen == list(range(1, 41))
-
-
-async def test_a_sequence_rolled_back_is_given_again(owner: EventOwner) -> None:
-    await owner.commit_without_publishing("s", "first")
-
-    async def fail() -> None:
-        async with owner.database.transaction() as connection:
-            await owner.outbox.append(connection, [EventDraft(NoteTaken(note_id="x"), subject="s", origin=PLAIN)])
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        await fail()
-    await owner.commit_without_publishing("s", "second")
-    assert await owner.rows("SELECT sequence FROM outbox ORDER BY id") == [(1,), (2,)]
-
-
-async def test_a_command_has_one_outcome(owner: EventOwner) -> None:
-    await owner.emit("s", "first", origin=COMMAND)
-    with pytest.raises(psycopg.errors.UniqueViolation):
-        await owner.emit("s", "second", origin=COMMAND)
-    assert await owner.rows("SELECT count(*) FROM outbox") == [(1,)]
-
-
-async def test_repeating_an_outcome_sends_first_what_waits_before_it(owner: EventOwner, other: EventOwner) -> None:
-    await other.commit_without_publishing("s", "before")
-    await other.commit_without_publishing("s", "outcome", origin=COMMAND)
-    outcome = await owner.outbox.outcome("command-1")
-    assert outcome is not None
-    await owner.outbox.republish(outcome)
-    assert owner.names() == ["before", "outcome"]
-    assert owner.producer.envelopes[1].id == outcome.event_id
 
 
 async def test_old_rows_are_forgotten_and_waiting_ones_kept(owner: EventOwner) -> None:

@@ -1,0 +1,129 @@
+"""Commands take effect once and end once, on the real database."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import psycopg
+import pytest
+
+from libs.contracts.errors import ErrorKind
+from libs.eventing import CommandContext, CommandRouter, Transaction
+from libs.eventing import _inbox as inbox
+from tests.integration.eventing.commands.conftest import COMMAND, notes, rejection, router_of
+from tests.support import sample_owner
+from tests.support.bus_members import eventually
+from tests.support.command_records import ALICE, command_record
+from tests.support.event_owner import EventOwner
+from tests.support.sample_owner import NoteTaken, TakeNote
+
+
+async def test_inbox_row_effects_and_events_are_one_transaction(owner: EventOwner) -> None:
+    router = router_of(owner)
+
+    async def break_off(transaction: Transaction, command: TakeNote, context: CommandContext) -> None:
+        await sample_owner.take_note(transaction, command, context)
+        raise RuntimeError("after everything was written")
+
+    router.handle(TakeNote, break_off)
+    record = command_record(COMMAND)
+    with pytest.raises(RuntimeError):
+        await router.deliver(record)
+    assert await notes(owner) == []
+    assert await owner.rows("SELECT * FROM inbox") == []
+    assert await owner.rows("SELECT * FROM outbox") == []
+
+    router.handle(TakeNote, sample_owner.take_note)
+    await router.deliver(record)
+    assert await notes(owner) == [("note", "buy rope")]
+    assert len(await owner.rows("SELECT * FROM inbox")) == 1
+
+
+async def with_pipeline(transaction: Transaction, command: TakeNote, context: CommandContext) -> None:
+    async with transaction.connection.pipeline():
+        await sample_owner.take_note(transaction, command, context)
+
+
+@pytest.mark.parametrize("handler", [sample_owner.take_note, with_pipeline], ids=["plain", "pipeline"])
+async def test_two_replicas_at_once_do_it_once(
+    owner: EventOwner, other: EventOwner, handler: Callable[..., Awaitable[None]]
+) -> None:
+    routers = [router_of(owner), router_of(other)]
+    slow = asyncio.Event()
+
+    async def meet(transaction: Transaction, command: TakeNote, context: CommandContext) -> None:
+        await handler(transaction, command, context)
+        await slow.wait()
+
+    for router in routers:
+        router.handle(TakeNote, meet)
+    for number in range(5):
+        slow.clear()
+        record = command_record(TakeNote(note_id=f"note-{number}", text="t"), command_id=f"command-{number}")
+        deliveries = [asyncio.create_task(router.deliver(record)) for router in routers for _ in range(2)]
+        await asyncio.sleep(0.1)
+        slow.set()
+        await asyncio.gather(*deliveries)
+        assert len(await owner.rows("SELECT * FROM notes")) == number + 1
+    await eventually(lambda: len(owner.producer.delivered) + len(other.producer.delivered) >= 20)
+    ids = {envelope.id for envelope in owner.producer.envelopes + other.producer.envelopes}
+    assert len(ids) == 5
+
+
+async def test_an_inbox_conflict_shows_inside_a_pipeline(owner: EventOwner) -> None:
+    async def enter() -> None:
+        async with owner.database.transaction() as connection, connection.pipeline():
+            await inbox.enter(connection, "c", "message", ALICE.company_id)
+
+    await enter()
+    with pytest.raises(inbox.AlreadyProcessed):
+        await enter()
+
+
+async def test_a_repeat_sends_the_recorded_outcome_again(owner: EventOwner, router: CommandRouter) -> None:
+    record = command_record(COMMAND)
+    await router.deliver(record)
+    await eventually(lambda: len(owner.producer.delivered) == 1)
+    await router.deliver(record)
+    await router.deliver(record)
+    first, second, third = owner.producer.delivered
+    assert first == second == third
+    assert await notes(owner) == [("note", "buy rope")]
+
+
+async def test_a_refusal_is_recorded_and_repeated(owner: EventOwner, router: CommandRouter) -> None:
+    record = command_record(TakeNote(note_id="note", text=""))
+    await router.deliver(record)
+    assert (await rejection(owner)).error.type is ErrorKind.CONFLICT
+    await router.deliver(record)
+    assert owner.producer.delivered[0] == owner.producer.delivered[1]
+    assert await notes(owner) == []
+
+
+async def test_a_second_outcome_aborts_everything(owner: EventOwner) -> None:
+    router = router_of(owner)
+
+    async def twice(transaction: Transaction, command: TakeNote, context: CommandContext) -> None:
+        await sample_owner.take_note(transaction, command, context)
+        transaction.emit(NoteTaken(note_id="again"), subject="again")
+
+    router.handle(TakeNote, twice)
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await router.deliver(command_record(COMMAND))
+    assert await notes(owner) == []
+    assert await owner.rows("SELECT * FROM inbox") == []
+
+
+async def test_a_handler_without_an_outcome_is_an_error(owner: EventOwner) -> None:
+    router = router_of(owner)
+
+    async def silent(transaction: Transaction, command: TakeNote, context: CommandContext) -> None:
+        await transaction.connection.execute("INSERT INTO notes VALUES ('n', 't')")
+
+    router.handle(TakeNote, silent)
+    with pytest.raises(RuntimeError, match="no outcome"):
+        await router.deliver(command_record(COMMAND))
+    assert await notes(owner) == []
+
+    router.handle(TakeNote, silent, ends_later=True)
+    await router.deliver(command_record(COMMAND))
+    assert await notes(owner) == [("n", "t")]

@@ -1,0 +1,132 @@
+"""Commands that come too late, cannot be trusted or read, or are given up."""
+
+from dataclasses import replace
+
+import pytest
+
+from libs.contracts.errors import ErrorKind
+from libs.contracts.identifiers import new_id
+from libs.eventing import CommandContext, CommandRouter, IdentitySigner, PoisonMessage
+from tests.integration.eventing.commands.conftest import COMMAND, notes, rejection, router_of
+from tests.support.bus_members import eventually
+from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY, command_record
+from tests.support.event_owner import EventOwner
+from tests.support.sample_owner import NoteTaken, TakeNote
+
+
+@pytest.mark.parametrize("late", [{"expires_in": -1}, {"sent_ago": 3 * 86_400 + 1, "expires_in": 10_000_000}])
+async def test_an_expired_command_is_refused(owner: EventOwner, router: CommandRouter, late: dict[str, float]) -> None:
+    await router.deliver(command_record(COMMAND, **late))
+    assert (await rejection(owner)).error.type is ErrorKind.TIMEOUT
+    assert await notes(owner) == []
+
+
+async def test_a_command_that_was_carried_out_does_not_expire(owner: EventOwner, router: CommandRouter) -> None:
+    command_id = new_id()
+    await router.deliver(command_record(COMMAND, command_id=command_id))
+    await router.deliver(command_record(COMMAND, command_id=command_id, expires_in=-1))
+    await eventually(lambda: len(owner.producer.delivered) == 2)
+    assert [envelope.type for envelope in owner.producer.envelopes] == [NoteTaken.TYPE] * 2
+
+
+async def test_a_command_refused_as_expired_is_not_taken_over_later(owner: EventOwner) -> None:
+    router = router_of(owner)
+    taken: list[str] = []
+
+    async def take(command: TakeNote, context: CommandContext) -> None:
+        taken.append(context.command_id)
+
+    router.take_over(TakeNote, take)
+    record = command_record(COMMAND, expires_in=-1)
+    await router.deliver(record)
+    await router.deliver(record)
+    assert taken == []
+    await eventually(lambda: len(owner.producer.delivered) == 2)
+    assert owner.producer.delivered[0] == owner.producer.delivered[1]
+
+
+async def test_what_was_taken_over_before_its_expiry_is_handed_to_its_handler_again(owner: EventOwner) -> None:
+    router = router_of(owner)
+    taken: list[str] = []
+
+    async def take(command: TakeNote, context: CommandContext) -> None:
+        taken.append(context.command_id)
+
+    async def known(command_id: str, company_id: str) -> bool:
+        return command_id in taken and company_id == ALICE.company_id
+
+    router.take_over(TakeNote, take)
+    router.lookups.append(known)
+    await router.deliver(command_record(COMMAND, command_id="c"))
+    await router.deliver(command_record(COMMAND, command_id="c", expires_in=-1))
+    assert taken == ["c", "c"]
+    assert await owner.rows("SELECT * FROM outbox") == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"identity": None},
+        {"identity": IdentitySigner("x" * 40).sign(ALICE)},
+        {"identity": IdentitySigner(SIGNING_KEY).sign(MALLORY)},
+        {"company_id": "company-2"},
+        {"expires_at": "soon"},
+        {"time": "then"},
+    ],
+    ids=["unsigned", "forged", "another company's identity", "another company", "expiry", "time"],
+)
+async def test_what_cannot_be_trusted_or_read_is_poison(
+    owner: EventOwner, router: CommandRouter, changes: dict[str, str | None]
+) -> None:
+    with pytest.raises(PoisonMessage):
+        await router.deliver(command_record(COMMAND, **changes))
+    assert await owner.rows("SELECT * FROM inbox") == []
+
+
+async def test_headers_that_are_no_envelope_are_poison(owner: EventOwner, router: CommandRouter) -> None:
+    record = replace(command_record(COMMAND), headers=[("ce_id", b"x")])
+    with pytest.raises(PoisonMessage, match="missing"):
+        await router.deliver(record)
+    await router.give_up(record, "unreadable")
+    assert await owner.rows("SELECT * FROM outbox") == []
+
+
+async def test_unknown_types_are_passed_over(owner: EventOwner, router: CommandRouter) -> None:
+    await router.deliver(command_record(COMMAND, type="aes.notes.sing_note.v1"))
+    assert await owner.rows("SELECT * FROM inbox") == []
+
+
+async def test_an_undecodable_command_is_poison_and_ends_in_a_rejection(
+    owner: EventOwner, router: CommandRouter
+) -> None:
+    record = command_record(COMMAND, value=b'{"note_id": 7}')
+    with pytest.raises(PoisonMessage, match=r"not a aes\.notes\.take_note\.v1"):
+        await router.deliver(record)
+    await router.give_up(record, "not readable")
+    assert (await rejection(owner)).error.type is ErrorKind.INTERNAL
+    await router.give_up(record, "not readable")
+    assert len(await owner.rows("SELECT * FROM outbox")) == 1
+
+
+async def test_what_is_done_is_not_given_up(owner: EventOwner, router: CommandRouter) -> None:
+    record = command_record(COMMAND)
+    await router.deliver(record)
+    await router.give_up(record, "too late")
+    assert await owner.rows("SELECT type FROM outbox") == [(NoteTaken.TYPE,)]
+
+
+async def test_what_was_taken_over_is_not_given_up(owner: EventOwner) -> None:
+    router = router_of(owner)
+
+    async def take(command: TakeNote, context: CommandContext) -> None:
+        raise RuntimeError("after it was taken over")
+
+    async def known(command_id: str, company_id: str) -> bool:
+        return command_id == "taken" and company_id == ALICE.company_id
+
+    router.take_over(TakeNote, take)
+    router.lookups.append(known)
+    await router.give_up(command_record(COMMAND, command_id="taken"), "failed for too long")
+    assert await owner.rows("SELECT * FROM outbox") == []
+    await router.give_up(command_record(COMMAND, command_id="unknown"), "failed for too long")
+    assert await owner.rows("SELECT type, causation_id FROM outbox") == [(TakeNote.rejected_type(), "unknown")]
