@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -15,6 +16,8 @@ _ATTEMPTS = 6
 _LONGEST_PAUSE = 30.0
 _BUSY = (429, 503)
 _REFUSED = (413, 415, 422)
+_NOT_FOUND = 404
+_ASKED_WRONGLY = (404, 409, 422)
 _PAGE = 200
 _FILES_AT_ONCE = 1000
 
@@ -53,7 +56,17 @@ class KnowledgeApi:
         return collection
 
     def create(self, settings: dict[str, Any]) -> dict[str, Any]:
-        return self._call("POST", "/knowledge-bases/", settings)
+        """One without content."""
+        return self._call("POST", "/knowledge-bases/", {**settings, "ingest": False})
+
+    def fill(self, knowledge_base_id: str, collection_id: str) -> None:
+        """Give it its content and begin to ingest."""
+        place = f"/knowledge-bases/{knowledge_base_id}/"
+        self._call("PATCH", place, {"collection_ids": [collection_id]})
+        self._call("POST", f"{place}ingest/")
+
+    def delete(self, knowledge_base_id: str) -> None:
+        self._call("DELETE", f"/knowledge-bases/{knowledge_base_id}/")
 
     def status(self, knowledge_base_id: str) -> dict[str, Any]:
         """The knowledge base as it stands now."""
@@ -72,12 +85,11 @@ class KnowledgeApi:
 
     def find(self, name_or_id: str) -> dict[str, Any]:
         """The knowledge base of this id, else the one of this name."""
-        named = []
-        for base in self.knowledge_bases():
-            if base["id"] == name_or_id:
-                return base
-            if base["name"] == name_or_id:
-                named.append(base)
+        place = f"/knowledge-bases/{quote(name_or_id, safe='')}/"
+        response = self._answer(f"GET {place}", partial(self._client.get, place))
+        if response.status_code != _NOT_FOUND:
+            return self._checked(f"GET {place}", response)
+        named = [base for base in self.knowledge_bases() if base["name"] == name_or_id]
         if len(named) == 1:
             return named[0]
         if named:
@@ -87,7 +99,7 @@ class KnowledgeApi:
 
     def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         # A repetition after a 503 must not make the same thing twice.
-        headers = {"Idempotency-Key": str(uuid4())} if method == "POST" else {}
+        headers = {} if method == "GET" else {"Idempotency-Key": str(uuid4())}
         call = f"{method} {path}"
         send = partial(self._client.request, method, path, json=body, headers=headers)
         return self._checked(call, self._answer(call, send))
@@ -107,9 +119,11 @@ class KnowledgeApi:
         return response
 
     def _checked(self, call: str, response: httpx.Response) -> dict[str, Any]:
+        if response.status_code in _ASKED_WRONGLY:
+            raise StackError(response.json()["error"]["message"])
         if response.status_code >= 400:
             raise explained(call, response.status_code, response.content)
-        return dict(response.json())
+        return dict(response.json()) if response.content else {}
 
 
 def _seconds(header: str | None) -> float:

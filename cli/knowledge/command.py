@@ -1,7 +1,7 @@
 """`aes kb`."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,8 +32,14 @@ def create(
     ] = "recursive",
     chunk_size: Annotated[int, typer.Option("--chunk-size", min=1, help="Most units in a passage.")] = 512,
     chunk_overlap: Annotated[
-        int, typer.Option("--chunk-overlap", min=0, help="Units that a passage repeats of the one before.")
-    ] = 64,
+        int | None,
+        typer.Option(
+            "--chunk-overlap",
+            min=0,
+            help="Units that a passage repeats of the one before.",
+            show_default="an eighth of the size, 64 at most",
+        ),
+    ] = None,
     split_by: Annotated[
         str, typer.Option("--split-by", help="The unit: token, word, sentence, passage, page, line or character.")
     ] = "token",
@@ -60,10 +66,11 @@ def create(
         "chunking_strategy": {
             "strategy": strategy,
             "chunk_size": chunk_size,
-            "chunk_overlap": chunk_overlap,
             "split_by": split_by,
         },
     }
+    if chunk_overlap is not None:
+        settings["chunking_strategy"]["chunk_overlap"] = chunk_overlap
     if engine is not None:
         settings["processing_engine"] = engine
     if embedding is not None:
@@ -127,16 +134,23 @@ def _create(api: "KnowledgeApi", settings: dict[str, Any], paths: list[Path], js
     files, skipped = find_files(paths)
     if skipped:
         kinds = ", ".join(sorted({path.suffix or path.name for path in skipped})[:10])
-        note(f"{len(skipped)} files of other kinds are left out ({kinds}).")
+        note(f"Left out, being of other kinds ({kinds}): {len(skipped)}.")
     if not files:
         raise StackError("There is no file to take up.", "Name files, or folders that hold documents.")
-    uploaded = upload(api, files, console)
-    if not uploaded.files:
-        raise StackError("No file was accepted, and so there is no knowledge base.")
-    collection = api.create_collection(settings["name"], [file["id"] for file in uploaded.files])
-    base = api.create({**settings, "collection_ids": [collection["id"]]})
+    # Before the files: wrong settings are told at once.
+    base = api.create(settings)
+    with _removed_unless_filled(api, base["id"]):
+        uploaded = upload(api, files, console)
+        if not uploaded.files:
+            raise StackError("No file was accepted, and so there is no knowledge base.")
+        collection = api.create_collection(settings["name"], [file["id"] for file in uploaded.files])
+        api.fill(base["id"], collection["id"])
     note(f"knowledge base {base['id']}")
-    base = follow(api, base["id"], console)
+    try:
+        base = follow(api, base["id"], console)
+    except KeyboardInterrupt:
+        note("\nThe ingestion goes on. See how far it is with: ./aes kb list")
+        raise
     if json_output:
         refused = [{"path": str(path), "reason": reason} for path, reason in uploaded.refused]
         skipped_paths = [str(path) for path in skipped]
@@ -150,11 +164,24 @@ def _create(api: "KnowledgeApi", settings: dict[str, Any], paths: list[Path], js
     return failed == 0 and base["status"] == "completed"
 
 
+@contextmanager
+def _removed_unless_filled(api: "KnowledgeApi", knowledge_base_id: str) -> Iterator[None]:
+    from deploy.local.errors import StackError
+
+    try:
+        yield
+    except BaseException:
+        # What went wrong is told, and not that nothing could be done about it either.
+        with suppress(StackError):
+            api.delete(knowledge_base_id)
+        raise
+
+
 def _show_knowledge_bases(found: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("id", "name", "status", "documents", "engine", box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = Table("id", "name", "status", "files", "engine", box=None, padding=(0, 2, 0, 0), header_style="dim")
     # An id must be whole to be copied.
     table.columns[0].no_wrap = True
     for base in found:

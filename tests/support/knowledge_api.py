@@ -47,6 +47,16 @@ class FakeKnowledgeApi:
                 return httpx.Response(200, json={"success": True})
             case "POST", "knowledge-bases":
                 return self._create(orjson.loads(request.content))
+            case "PATCH", "knowledge-bases", base:
+                return self._fill(self.bases[base], orjson.loads(request.content)["collection_ids"])
+            case "POST", "knowledge-bases", base, "ingest":
+                self.bases[base]["status"] = "running"
+                return httpx.Response(200, json=self.bases[base])
+            case "DELETE", "knowledge-bases", base:
+                del self.bases[base]
+                return httpx.Response(204)
+            case "GET", "knowledge-bases", base if base in self.bases:
+                return httpx.Response(200, json=self.bases[base])
             case "GET", "knowledge-bases":
                 return self._page(request.url.params)
             case "GET", "knowledge-bases", base, "check_status":
@@ -69,8 +79,9 @@ class FakeKnowledgeApi:
         return httpx.Response(201, json={"id": file_id, "name": name})
 
     def _create(self, settings: dict[str, Any]) -> httpx.Response:
+        if settings["chunking_strategy"]["strategy"] == "magic":
+            return _error(422, "validation_error", "there is no strategy 'magic'")
         base_id = f"kb{len(self.bases)}"
-        files = [file for collection in settings["collection_ids"] for file in self.collections[collection]]
         self.bases[base_id] = {
             **settings,
             "id": base_id,
@@ -78,14 +89,20 @@ class FakeKnowledgeApi:
             "progress": 0,
             "processing_engine": settings.get("processing_engine", "pgvector"),
             "datasource_count": 0,
-            "total_datasources": len(files),
+            "total_datasources": 0,
             "failed_datasources": [],
             "datasource_errors": {},
-            "datasource_snapshots": {file: {"name": self.files[file][0]} for file in files},
+            "datasource_snapshots": {},
             "processing_metadata": {"phase": "queued"},
             "created_at": "2026-01-02T03:04:05.000000Z",
         }
         return httpx.Response(201, json=self.bases[base_id])
+
+    def _fill(self, base: dict[str, Any], collection_ids: list[str]) -> httpx.Response:
+        files = [file for collection in collection_ids for file in self.collections[collection]]
+        base["collection_ids"], base["total_datasources"] = collection_ids, len(files)
+        base["datasource_snapshots"] = {file: {"name": self.files[file][0]} for file in files}
+        return httpx.Response(200, json=base)
 
     def _look(self, base_id: str) -> dict[str, Any]:
         self.looks += 1

@@ -29,6 +29,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+SETTINGS = {"name": "n", "chunking_strategy": {"strategy": "page"}}
+
+
 def run(*arguments: str) -> SimpleNamespace:
     result = CliRunner().invoke(command.app, list(arguments))
     return SimpleNamespace(code=result.exit_code, out=result.stdout, told=result.stderr)
@@ -50,7 +53,7 @@ def test_a_folder_becomes_a_knowledge_base(service: FakeKnowledgeApi, folder: Pa
         "split_by": "token",
     }
     assert "3 of 3 documents are searchable." in result.told
-    assert "1 files of other kinds are left out (.bin)" in result.told
+    assert "Left out, being of other kinds (.bin): 1." in result.told
 
 
 def test_what_failed_is_told_with_the_reason_once(service: FakeKnowledgeApi, folder: Path) -> None:
@@ -85,6 +88,35 @@ def test_nothing_to_take_up_is_an_error(service: FakeKnowledgeApi, tmp_path: Pat
     assert "No file was accepted" in result.told
 
 
+def test_wrong_settings_are_told_before_anything_is_uploaded(service: FakeKnowledgeApi, folder: Path) -> None:
+    result = run("create", "Towers", str(folder), "--strategy", "magic")
+    assert (result.code, service.files) == (1, {})
+    assert "Error: there is no strategy 'magic'" in result.told
+
+
+def test_an_interrupted_upload_leaves_no_knowledge_base(
+    service: FakeKnowledgeApi, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cli.knowledge.uploads._upload", interrupted)
+    result = run("create", "Towers", str(folder))
+    assert (result.code, service.bases) == (130, {})
+
+
+def test_an_ingestion_goes_on_when_nobody_follows_it(
+    service: FakeKnowledgeApi, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cli.knowledge.following.follow.__defaults__", (interrupted,))
+    result = run("create", "Towers", str(folder))
+    assert (result.code, list(service.bases)) == (130, ["kb0"])
+    assert "The ingestion goes on" in result.told
+
+
 def test_list_and_search(service: FakeKnowledgeApi, folder: Path) -> None:
     run("create", "Towers", str(folder))
     assert "Towers" in run("list").out
@@ -108,8 +140,8 @@ def test_a_name_must_be_of_exactly_one(service: FakeKnowledgeApi, folder: Path) 
 def test_every_page_of_the_list_is_read(service: FakeKnowledgeApi) -> None:
     with service.client() as client:
         api = KnowledgeApi(client)
-        for number in range(201):
-            api.create({"name": f"n{number}", "collection_ids": []})
+        for _ in range(201):
+            api.create(SETTINGS)
         assert len(list(api.knowledge_bases())) == 201
 
 
@@ -118,14 +150,14 @@ def test_a_busy_service_is_asked_again_with_the_same_key(service: FakeKnowledgeA
     with service.client() as client:
         api = KnowledgeApi(client, pauses.append)
         service.busy = 2
-        api.create({"name": "n", "collection_ids": []})
+        api.create(SETTINGS)
         assert pauses == [1.0, 1.0]
         assert len(service.bases) == 1
         assert service.keys[0] is not None
         assert len(set(service.keys)) == 1
         service.busy = 100
         with pytest.raises(StackError, match="503"):
-            api.create({"name": "n", "collection_ids": []})
+            api.create(SETTINGS)
 
 
 def test_more_files_than_one_call_takes_are_added_in_several(service: FakeKnowledgeApi) -> None:
