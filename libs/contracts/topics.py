@@ -21,6 +21,8 @@ class TopicKind(StrEnum):
 class Topic:
     """A topic: who owns it, who reads it, how it is spread and how long it is kept (milliseconds).
 
+    ``tailed_by`` are those consumers that read it from its end on, without a group: what they cannot make sense of
+    they pass over, so they have no dead letters.
     The partition count of a live topic never changes: keys would move to other partitions and lose their order.
     """
 
@@ -32,6 +34,7 @@ class Topic:
     partitions: int
     retention_ms: int
     segment_ms: int = _DAY_MS
+    tailed_by: tuple[str, ...] = ()
 
 
 def commands_topic(owner: str, partitions: int) -> Topic:
@@ -57,6 +60,7 @@ def events_topic(owner: str, partitions: int, consumers: tuple[str, ...]) -> Top
         description=f"What happened in the {owner} service; a public contract.",
         partitions=partitions,
         retention_ms=7 * _DAY_MS,
+        tailed_by=("gateway",),
     )
 
 
@@ -87,6 +91,7 @@ RUNTIME_DELTAS: Final = Topic(
     partitions=6,
     retention_ms=10 * 60 * 1000,
     segment_ms=10 * 60 * 1000,
+    tailed_by=("gateway",),
 )
 
 TOPICS: Final[tuple[Topic, ...]] = (
@@ -127,7 +132,7 @@ def with_dead_letters(topics: Sequence[Topic] = TOPICS) -> tuple[Topic, ...]:
     dead = [
         dead_letter_topic(topic, consumer)
         for topic in topics
-        if topic.kind is not TopicKind.DELTAS
         for consumer in topic.consumers
+        if consumer not in topic.tailed_by
     ]
     return (*topics, *dead)

@@ -35,3 +35,10 @@ def test_commands_are_kept_three_days_and_inboxes_can_outlive_them() -> None:
 
     assert {topic.retention_ms for topic in commands} == {3 * 24 * 3600 * 1000}
     assert {topic.segment_ms for topic in commands} == {24 * 3600 * 1000}
+
+
+def test_only_who_can_give_a_message_up_has_dead_letters() -> None:
+    names = {topic.name for topic in with_dead_letters() if topic.kind is TopicKind.DEAD_LETTERS}
+
+    assert {"runtime-commands-runtime-dlq", "runtime-events-artifacts-dlq"} <= names
+    assert not any(name.endswith("-gateway-dlq") for name in names)
