@@ -1,12 +1,24 @@
-"""Payloads too large for the bus: fetched from their owner and checked against their hash."""
+"""Payloads too large for the bus: left with their owner, fetched from there and checked against their hash."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
 
 from libs.contracts.envelope import Envelope
 
+_MAX_EVENT_BYTES: Final = 512 * 1024
+
 Fetch = Callable[[str, str, str], Awaitable[bytes]]
 """Reads ``path`` from an owner's internal API for a company: ``(owner, path, company_id)``."""
+
+
+def referring_if_large(envelope: Envelope, payload: bytes) -> tuple[Envelope, bytes]:
+    """What travels of an event: its payload, or a reference to where its owner serves it."""
+    if len(payload) <= _MAX_EVENT_BYTES:
+        return envelope, payload
+    path = f"/internal/events/{envelope.id}/payload"
+    return replace(envelope, data_ref=path, data_hash=hashlib.sha256(payload).hexdigest()), b""
 
 
 class PayloadCorrupt(Exception):

@@ -1,34 +1,34 @@
 """Publishes recorded events: at once after their commit, and by a sweeper what that could not."""
 
 import asyncio
-import hashlib
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 import structlog
 
-from libs.contracts.envelope import Envelope
 from libs.eventing import _outbox_table as table
 from libs.eventing._bus import BusUnavailable, MessageRefused, Producer
 from libs.eventing._origin import is_terminal
 from libs.eventing._outbox_table import RecordedEvent
+from libs.eventing._payloads import referring_if_large
 from libs.eventing._replacements import failure_of
 from libs.persistence import Connection, Database, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
-MAX_EVENT_BYTES: Final = 512 * 1024
 _LINGER_SECONDS: Final = 0.01
+# Marks cost an UPDATE each; in bulk they cost next to nothing, and one that is lost only means a second delivery.
 _FLUSH_SECONDS: Final = 0.1
 _FLUSH_ROWS: Final = 500
 _ACKNOWLEDGE_SECONDS: Final = 5.0
 _DRAIN_SECONDS: Final = 2.0
 _SWEEP_SECONDS: Final = 1.0
 _RELEASE_SECONDS: Final = 1.0
+# Younger rows are most likely just being published by the process that wrote them.
 _SWEEP_AGE_SECONDS: Final = 2.0
 _SWEEP_ROWS: Final = 500
 _PARK_AFTER: Final = 10
+# Longer than commands are kept on the bus: a redelivery must find what became of the first delivery.
 _KEEP_DAYS: Final = 8
 _FORGET_SECONDS: Final = 600.0
 _SWEEP_LOCK: Final = 7_110_023
@@ -104,6 +104,7 @@ class Publisher:
             self._hold(event.subject)
             return
         except BaseException:
+            # Cancelled between taking it from the queue and handing it over: nobody else remembers it.
             self._hold(event.subject)
             raise
         self._in_flight.add(event.id)
@@ -120,19 +121,8 @@ class Publisher:
         self._held[subject] = self._held.get(subject, 0) + 1
 
     async def _send(self, event: RecordedEvent) -> "asyncio.Future[None]":
-        envelope, value = self._wire(event)
+        envelope, value = referring_if_large(event.envelope(self._source), event.payload)
         return await self._producer.send(event.topic, event.correlation_id, value, envelope.headers())
-
-    def _wire(self, event: RecordedEvent) -> tuple[Envelope, bytes]:
-        envelope = event.envelope(self._source)
-        if len(event.payload) <= MAX_EVENT_BYTES:
-            return envelope, event.payload
-        reference = replace(
-            envelope,
-            data_ref=f"/internal/events/{event.event_id}/payload",
-            data_hash=hashlib.sha256(event.payload).hexdigest(),
-        )
-        return reference, b""
 
     async def republish(self, event: RecordedEvent) -> None:
         """Send a recorded event once more, under its own id. Raises ``BusUnavailable``."""
@@ -278,6 +268,7 @@ class Publisher:
             if not is_outage(problem):
                 raise
             return
+        # One held again while the database was asked may have rows that the answer does not know of.
         for subject, holds in before.items():
             if subject not in still_waiting and self._held.get(subject) == holds:
                 del self._held[subject]
