@@ -33,6 +33,7 @@ class DeltaStream:
             self._offset = 0
         self._pieces.append(piece)
         if self._timer is None:
+            # The first piece goes at once: how soon something appears is what people notice.
             self._flush()
             self._timer = asyncio.get_running_loop().call_later(self._gather, self._gathered)
 

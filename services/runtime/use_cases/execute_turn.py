@@ -52,6 +52,7 @@ class ExecuteTurn:
             _log.info("turn.refused", turn_id=turn.id, kind=error.kind, attempt=turn.attempt)
             return failure(turn, error)
         except TimeoutError:
+            # A TimeoutError of a library's own is a crash like any other.
             if deadline.expired():
                 return failure(turn, TimedOut("the turn did not end before its deadline"))
             _log.exception("turn.crashed", turn_id=turn.id, attempt=turn.attempt)
@@ -63,6 +64,7 @@ class ExecuteTurn:
         deltas = DeltaStream(turn, self._deltas)
         try:
             recorded: list[RecordedStep] = []
+            # A first attempt cannot have any, and this saves it a query.
             if turn.attempt > 1:
                 recorded = await outlast(lambda: self._store.steps(turn.id), turn_id=turn.id)
             context = await outlast(lambda: self._cache.context(turn, question), turn_id=turn.id)
@@ -91,6 +93,7 @@ class ExecuteTurn:
 def completion(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> Ending:
     """The reply as it will stand everywhere: its bytes are made once."""
     message_id = new_id()
+    # PostgreSQL's text has no NUL; the history and the event must say the same.
     text = reply.text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
     usage = WireUsage(
         input_tokens=reply.usage.input_tokens,

@@ -29,6 +29,7 @@ class KeepLease:
                 await self._leases.renew()
             except StoreUnavailable as problem:
                 _log.warning("lease.not_renewed", problem=str(problem))
+                # An expired lease can still be renewed as long as nobody has taken the turns over.
                 await self._sleep(_RETRY_SECONDS)
             else:
                 await self._sleep(self._interval)

@@ -39,6 +39,7 @@ class DatabaseJournal:
         return self._turn.stream
 
     async def record_answer(self, step: int, answer: ModelAnswer) -> None:
+        # Before the record: the events of the step's tool calls must not overtake its last piece of text by much.
         self._deltas.finish()
         turn = self._turn
         started = tuple(

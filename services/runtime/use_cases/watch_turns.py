@@ -80,6 +80,7 @@ class WatchTurns:
             self._woken.clear()
 
     async def look(self) -> None:
+        # Read before the database: a turn that was claimed in between must not look like one that was lost.
         before = self._engine.held
         seen = await self._takeover.overview(sorted(self._unknown), self._rules.overdue_grace)
         self._stop_lost(before, seen)
@@ -133,6 +134,7 @@ class WatchTurns:
         return failure(stray.turn, InternalError(f"{stray.lost_attempts} workers died while they ran this turn"))
 
     async def _take_over(self, strays: list[Stray]) -> None:
+        # What does not fit here is left to another worker's look, or to the next one.
         free = self._engine.free_slots()
         if not strays or not free:
             return

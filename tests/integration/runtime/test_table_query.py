@@ -21,6 +21,7 @@ from tests.support.agent_fakes import CALLER
 from tests.support.artifact_fakes import FakeArtifacts
 
 SALES = "month,region,sold,price\n2025-01,North,10,2.5\n2025-02,North,20,2.5\n2025-01,South,5,4\n"
+SALES_COLUMNS = "month text, region text, sold integer, price number"
 Run = Callable[[str], dict[str, Any]]
 CONTEXT = ToolContext("call", "turn", "session", CALLER)
 
@@ -32,7 +33,9 @@ def locked(tmp_path: Path) -> Run:
     file.write_text(SALES)
 
     def run(sql: str) -> dict[str, Any]:
-        job = {"file": str(file), "tables": {"Sheet1": "sheet1"}, "sql": sql, "rows": 5, "memory_bytes": 10**9}
+        told = sheet(columns=SALES_COLUMNS)
+        table = {"sheet": "Sheet1", "name": "sheet1", "headers": list(told.headers), "types": list(told.types)}
+        job = {"file": str(file), "tables": [table], "sql": sql, "rows": 5, "memory_bytes": 10**9}
         return table_worker.carry_out(job)
 
     return run
@@ -42,16 +45,18 @@ def test_the_worker_runs_what_is_allowed(locked: Run) -> None:
     assert locked("FROM sheet1 SELECT region LIMIT 1") == {"columns": ["region"], "rows": [["North"]], "more": False}
 
 
-def sheet(name: str = "Sheet1") -> Table:
-    return Table(name, (), (), (), 0)
+def sheet(name: str = "Sheet1", columns: str = "") -> Table:
+    """As the artifacts service tells of it; ``columns`` as `name type, name type`."""
+    pairs = [column.rsplit(" ", 1) for column in columns.split(", ")]
+    return Table(name, tuple(name for name, _ in pairs), tuple(kind for _, kind in pairs), (), 0)
 
 
 class Asked:
     """One file and the tool to query it."""
 
-    def __init__(self, name: str, content: bytes | str, *sheets: str, limits: QueryLimits | None = None) -> None:
+    def __init__(self, name: str, content: bytes | str, *sheets: Table, limits: QueryLimits | None = None) -> None:
         self.artifacts = FakeArtifacts()
-        tables = [sheet(each) for each in sheets or ("Sheet1",)]
+        tables = sheets or (sheet(columns=SALES_COLUMNS),)
         self.file: ArtifactFacts = self.artifacts.put(name, content, tables=tables)
         self.tool = TableQuery(self.artifacts, limits)
 
@@ -89,25 +94,46 @@ async def test_a_csv_file_is_queried(sales: Asked) -> None:
 
 
 async def test_a_workbook_is_queried_sheet_by_sheet() -> None:
-    rows = [["Day", "No.", "Sold", "Note"], [date(2025, 3, 1), "007", 3, None], [date(2025, 3, 2), "008", 4.5, "=1+1"]]
-    book = Asked("b.xlsx", workbook(**{"Q1 2025": rows, "Other": [["a"], [1]]}), "Q1 2025", "Other")
-    assert "2025-03-01 | 007 | 3.0" in await book.ask("SELECT * FROM q1_2025")
-    assert "DATE" in await book.ask("DESCRIBE q1_2025")
-    joined = await book.ask('SELECT max("Sold") + max(a) AS both FROM q1_2025, other')
-    assert joined.startswith("both\n5.5\n")
+    rows = [["Day", "No.", "Sold", None], [date(2025, 3, 1), "007", 3, None], [date(2025, 3, 2), "008", 4.5, "=1+1"]]
+    content = workbook(**{"Q1 2025": rows, "Other": [["a", "A"], [1, 2]], "Bare": [[1, 2], [3, 4]]})
+    book = Asked(
+        "b.xlsx",
+        content,
+        sheet("Q1 2025", "Day date, No. text, Sold number, D text"),
+        sheet("Other", "a integer, A integer"),
+        sheet("Bare", "A integer, B integer"),
+        sheet("Gone", "x text"),
+    )
+    assert await book.ask("SELECT * FROM q1_2025") == (
+        "Day | No. | Sold | D\n2025-03-01 | 007 | 3.0 | \n2025-03-02 | 008 | 4.5 | 0\n(2 rows)"
+    )
+    assert "a | A (2)\n1 | 2" in await book.ask("FROM other")
+    assert await book.ask("SELECT sum(B) AS total FROM bare") == "total\n6\n(1 rows)"
 
 
-async def test_json_and_odd_text_are_queried() -> None:
-    people = Asked("p.json", '[{"name": "Ada", "age": 36}, {"name": "Bob", "tags": ["x"]}]')
-    assert 'Bob |  | ["x"]' in await people.ask("SELECT * FROM sheet1")
-    assert await people.ask("SELECT avg(age) AS mean FROM sheet1") == "mean\n36.0\n(1 rows)"
-    for content in (
-        "Stra\u00dfe;M\u00fcnchen\na;b\n".encode("cp1252"),
-        "Stra\u00dfe,M\u00fcnchen\na,b\n".encode("utf-16"),
-    ):
-        assert "Stra\u00dfe | M\u00fcnchen" in await Asked("s.csv", content).ask("SELECT * FROM sheet1")
-    ragged = Asked("r.csv", 'a,b\n1,2\n3\n"x"y,4,5\n')
-    assert "1 | 2" in await ragged.ask("FROM sheet1")
+async def test_json_is_queried() -> None:
+    people = '[{"name": "Ada", "age": 36}, {"name": "Bob", "tags": ["x"]}]'
+    asked = Asked("p.json", people, sheet(columns="name text, age integer, tags json"))
+    assert 'Bob |  | ["x"]' in await asked.ask("SELECT * FROM sheet1")
+    assert await asked.ask("SELECT avg(age) AS mean FROM sheet1") == "mean\n36.0\n(1 rows)"
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "answer"),
+    [
+        ("Stra\u00dfe;M\u00fcnchen\na;b\n".encode("cp1252"), "Stra\u00dfe text, M\u00fcnchen text", "a | b"),
+        ("\u00c4,\u00d6\na,b\n".encode("utf-16"), "\u00c4 text, \u00d6 text", "a | b"),
+        (b"\xef\xbb\xbfa,b\n1,2\n", "a integer, b integer", "1 | 2"),
+        (b'a,b\n1,2\n3\n"x"y,4,5\n', "a text, b text", "1 | 2\n3 | \nxy | 4"),
+        (b"a,b\n1,2\n3,not a number\n", "a integer, b integer", "1 | 2\n3 | not a number"),
+        (b"1;2\n3;4\n", "A integer, B integer", "1 | 2\n3 | 4"),
+        (b"a,b\n", "a empty, b empty", "a | b\n(0 rows)"),
+        (b'a,b\n"x, ""y""",2\n', "a text, b integer", 'x, "y" | 2'),
+        (b"d,t\n2025-01-02,2025-01-02T03:04:05\n", "d date, t datetime", "2025-01-02 | 2025-01-02 03:04:05"),
+    ],
+)
+async def test_odd_text_is_queried(content: bytes, columns: str, answer: str) -> None:
+    assert answer in await Asked("s.csv", content, sheet(columns=columns)).ask("SELECT * FROM sheet1")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +226,8 @@ async def test_long_results_are_cut() -> None:
 
 
 async def test_names_of_sheets_and_columns_are_no_code() -> None:
-    nasty = Asked("n.csv", 'a"; DROP TABLE x; --,b\n1,2\n', 'x"; DROP TABLE y; --')
+    columns = 'a"; DROP TABLE x; -- integer, b integer'
+    nasty = Asked("n.csv", 'a"; DROP TABLE x; --,b\n1,2\n', sheet('x"; DROP TABLE y; --', columns))
     assert "1 | 2" in await nasty.ask("SELECT * FROM x_drop_table_y")
     other = Asked("../../etc/passwd.csv", SALES)
     assert "North" in await other.ask("SELECT * FROM sheet1")
@@ -216,7 +243,7 @@ async def test_a_file_that_cannot_be_read_is_told_of(name: str, content: bytes) 
 
 async def test_other_files_and_other_sessions_are_refused(sales: Asked) -> None:
     text = sales.artifacts.put("t.txt", "text")
-    elsewhere = sales.artifacts.put("e.csv", SALES, session_id="another", tables=[sheet()])
+    elsewhere = sales.artifacts.put("e.csv", SALES, session_id="another", tables=[sheet(columns="a text")])
     for artifact, said in ((text.id, "no table"), (elsewhere.id, "no such artifact"), ("e.csv", "Sales 2025.csv")):
         with pytest.raises(ToolFailed, match=said):
             await sales.tool.call({"artifact": artifact, "sql": "SELECT 1"}, CONTEXT)

@@ -14,7 +14,9 @@ from services.runtime.adapters.postgres.turn_rows import CLAIMED_COLUMNS, CLAIME
 from services.runtime.domain import turn_events
 from services.runtime.domain.turns import ClaimedTurn
 
+# In one order everywhere, so that two batches cannot wait for each other.
 LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
+# For who only looks whether there is something to do: whoever holds a session sees to its queue anyway.
 LOCK_FREE_SESSIONS: Final = f"{LOCK_SESSIONS} SKIP LOCKED"
 _CLAIM: Final = f"""
     UPDATE turns t
@@ -24,6 +26,7 @@ _CLAIM: Final = f"""
     FROM (
         SELECT DISTINCT ON (q.session_id) q.id FROM turns q
         WHERE q.session_id = ANY(%(sessions)s) AND q.status = 'queued'
+          -- A cancelled turn whose worker has not let go of it yet may still write steps.
           AND NOT EXISTS (SELECT FROM turns r WHERE r.session_id = q.session_id
                           AND (r.status = 'running' OR r.worker_id IS NOT NULL))
         ORDER BY q.session_id, q.position

@@ -70,6 +70,7 @@ class PostgresEndings:
         following: dict[str, ClaimedTurn] = {}
         async with self._transactions.begin() as transaction:
             connection = transaction.connection
+            # Sessions first, as intake and take-over do: whoever locked a turn first could deadlock with them.
             await connection.execute(LOCK_SESSIONS, (sessions,))
             won = await self._write(transaction, finishing, leaving)
             if claim_following:

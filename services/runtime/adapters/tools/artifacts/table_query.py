@@ -70,7 +70,8 @@ class TableQuery:
 
     async def _query(self, facts: ArtifactFacts, sql: str, context: ToolContext) -> JsonObject:
         where = (context.session_id, facts.id, context.caller)
-        sheets = [table.name for table in (await self._artifacts.tables(*where, rows=1))[:_MOST_SHEETS]]
+        tables = (await self._artifacts.tables(*where, rows=1))[:_MOST_SHEETS]
+        names = query_names(table.name for table in tables)
         place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="aes-table-"))
         try:
             # The name's ending alone: the rest of it is somebody else's text.
@@ -78,7 +79,11 @@ class TableQuery:
             await self._artifacts.save(*where, file)
             job = {
                 "file": str(file),
-                "tables": dict(zip(sheets, query_names(sheets), strict=True)),
+                "tables": [
+                    {"sheet": table.name, "name": name, "headers": table.headers, "types": table.types}
+                    for table, name in zip(tables, names, strict=True)
+                    if table.headers
+                ],
                 "sql": sql,
                 "rows": self._limits.rows,
                 "memory_bytes": self._limits.memory_bytes,

@@ -11,15 +11,25 @@ import csv
 import json
 import resource
 import sys
-from collections.abc import Iterable, Sequence
-from datetime import date, datetime, time, timedelta
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_TYPES: Final = {
+    "integer": "BIGINT",
+    "number": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "datetime": "TIMESTAMP",
+}
 _LONGEST_CELL: Final = 1_000
 _LONGEST_OUTCOME: Final = 500_000
+
+
+Table = dict[str, Any]
+"""``sheet`` it stands on, ``name`` for queries, ``headers`` and ``types`` of its columns."""
 
 
 class Refused(Exception):
@@ -110,57 +120,61 @@ def _told(value: Any) -> Any:
     return str(value)[:_LONGEST_CELL]
 
 
-def _load(database: Any, file: Path, tables: dict[str, str]) -> None:
-    """``tables``: names for queries by sheet, of which files of a single table have one."""
+def _load(database: Any, file: Path, tables: list[Table]) -> None:
+    """Files of a single table have one of these."""
     match file.suffix.lower():
         case ".csv":
-            _load_csv(database, _as_utf8(file), next(iter(tables.values())))
+            _load_csv(database, _as_utf8(file), tables[0])
         case ".json":
-            _load_rows(database, file, next(iter(tables.values())), _rows_of_json(file))
+            _load_rows(database, file, tables[0], _rows_of_json(file, tables[0]["headers"]))
         case _:
-            from python_calamine import CalamineError, CalamineWorkbook
-
-            try:
-                workbook = CalamineWorkbook.from_path(str(file))
-                for sheet, name in tables.items():
-                    if sheet in workbook.sheet_names:
-                        _load_rows(database, file, name, workbook.get_sheet_by_name(sheet).to_python())
-            except CalamineError as problem:
-                raise Refused(f"the workbook cannot be read: {problem}") from None
+            _load_workbook(database, file, tables)
 
 
-def _load_csv(database: Any, file: Path, name: str) -> None:
+def _load_workbook(database: Any, file: Path, tables: list[Table]) -> None:
+    from python_calamine import CalamineError, CalamineWorkbook
+
+    try:
+        workbook = CalamineWorkbook.from_path(str(file))
+        for table in tables:
+            if table["sheet"] in workbook.sheet_names:
+                rows = workbook.get_sheet_by_name(table["sheet"]).iter_rows()
+                _load_rows(database, file, table, _without_heading(rows, table["headers"]))
+    except CalamineError as problem:
+        raise Refused(f"the workbook cannot be read: {problem}") from None
+
+
+def _load_csv(database: Any, file: Path, table: Table) -> None:
     import duckdb
 
     with file.open(encoding="utf-8", errors="replace", newline="") as source:
-        delimiter = _delimiter(source.read(20_000).splitlines()[:2])
+        delimiter = _delimiter(source.read(65_536).splitlines()[:20])
         source.seek(0)
-        rows = csv.reader(source, delimiter=delimiter)
         try:
-            width = len(next(rows, []))
-            database.execute(
-                f'CREATE TABLE "{name}" AS SELECT * FROM'
-                " read_csv(?, header = true, skip = 0, sample_size = -1, delim = ?)",
-                [str(file), delimiter],
-            )
-            if len(database.execute(f'DESCRIBE "{name}"').fetchall()) == width:
-                return
-            database.execute(f'DROP TABLE "{name}"')
+            first = next(csv.reader(source, delimiter=delimiter), [])
+            heading = _is_heading(first, table["headers"])
+            _create(database, file, table, delimiter=delimiter, heading=heading)
         except duckdb.OutOfMemoryException:
             raise
         except (duckdb.Error, csv.Error):
-            pass
-        # Rows of different lengths, quotes in the middle of cells: taken as text.
-        source.seek(0)
-        try:
-            _load_rows(database, file, name, list(csv.reader(source, delimiter=delimiter)))
-        except csv.Error as problem:
-            raise Refused(f"the file cannot be read: {problem}") from None
+            # Rows of different lengths, quotes in the middle of cells.
+            source.seek(0)
+            rows = csv.reader(source, delimiter=delimiter)
+            try:
+                _load_rows(database, file, table, _without_heading(rows, table["headers"]))
+            except csv.Error as problem:
+                raise Refused(f"the file cannot be read: {problem}") from None
 
 
 def _delimiter(lines: list[str]) -> str:
-    """What divides the first lines into most columns, all of them alike."""
-    return max(",;\t|", key=lambda sign: min((line.count(sign) for line in lines), default=0))
+    """What occurs equally often in most lines."""
+
+    def steadiness(sign: str) -> tuple[int, int]:
+        counts = [line.count(sign) for line in lines if line.strip()]
+        usual = max(counts, key=counts.count, default=0)
+        return (counts.count(usual) if usual else 0, usual)
+
+    return max(",;\t|", key=steadiness)
 
 
 def _as_utf8(file: Path) -> Path:
@@ -177,81 +191,83 @@ def _as_utf8(file: Path) -> Path:
     return written
 
 
-def _rows_of_json(file: Path) -> list[list[Any]]:
+def _rows_of_json(file: Path, headers: list[str]) -> list[list[Any]]:
     try:
         values = json.loads(file.read_bytes())
     except (ValueError, RecursionError):
         raise Refused("the file is not valid JSON") from None
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
         raise Refused("only a JSON array of objects can be queried")
-    headers = list(dict.fromkeys(key for value in values for key in value))
-    return [headers, *([_plain(value.get(header)) for header in headers] for value in values)]
+    names = list(dict.fromkeys(name for value in values for name in value))[: len(headers)]
+    return [[value.get(name) for name in names] for value in values]
 
 
-def _plain(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict | list) else value
+def _without_heading(rows: Iterable[Sequence[Any]], headers: list[str]) -> Iterator[Sequence[Any]]:
+    filled = (row for row in rows if any(cell not in ("", None) for cell in row))
+    first = next(filled, None)
+    if first is not None and not _is_heading(first, headers):
+        yield first
+    yield from filled
 
 
-def _load_rows(database: Any, file: Path, name: str, rows: Iterable[Sequence[Any]]) -> None:
-    """Through a file: the quickest way in. Types are those of the cells, as a text of digits is no number."""
-    filled = [row for row in rows if any(cell not in ("", None) for cell in row)]
-    if not filled:
-        return
-    width = max(len(row) for row in filled)
-    names = _headers(filled[0], width)
-    body = [[*row, *[None] * (width - len(row))] for row in filled[1:]]
-    columns: list[Sequence[Any]] = list(zip(*body, strict=True)) if body else [()] * width
-    types = {header: _type(column) for header, column in zip(names, columns, strict=True)}
+def _is_heading(row: Sequence[Any], headers: list[str]) -> bool:
+    """Whether the columns have their names from this row, where equal names are told apart by numbers."""
+    named = [(" ".join(str(cell).split()), header) for cell, header in zip(row, headers, strict=False) if cell]
+    return bool(named) and all(header == text or header.startswith(f"{text} (") for text, header in named)
+
+
+def _load_rows(database: Any, file: Path, table: Table, rows: Iterable[Sequence[Any]]) -> None:
+    """Through a file: the quickest way in."""
+    width = len(table["headers"])
     written = file.with_name("rows.csv")
-    with written.open("w", encoding="utf-8", newline="") as target:
+    with written.open("w", encoding="utf-8", errors="replace", newline="") as target:
         writer = csv.writer(target, quoting=csv.QUOTE_ALL)
-        writer.writerows([["" if cell is None else _written(cell) for cell in row] for row in body])
-    database.execute(
-        f'CREATE TABLE "{name}" AS SELECT * FROM read_csv(?, header = false, columns = ?, auto_detect = false,'
-        " delim = ',', quote = '\"', escape = '\"', null_padding = true, nullstr = '', allow_quoted_nulls = true)",
-        [str(written), types],
-    )
+        for row in rows:
+            cells = [_written(cell) for cell in row[:width]]
+            writer.writerow(cells + [""] * (width - len(cells)))
+    _create(database, written, table, delimiter=",", heading=False)
     written.unlink()
 
 
-def _headers(row: Sequence[Any], width: int) -> list[str]:
+def _create(database: Any, file: Path, table: Table, *, delimiter: str, heading: bool) -> None:
+    import duckdb
+
+    names = _distinct(table["headers"])
+    kinds = [_TYPES.get(kind, "VARCHAR") for kind in table["types"]]
+    statement = (
+        f'CREATE TABLE "{table["name"]}" AS SELECT * FROM read_csv(?, auto_detect = false, columns = ?, header = ?,'
+        " delim = ?, quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = true)"
+    )
+    for types in (kinds, ["VARCHAR"] * len(names)):
+        try:
+            # Types were told from the first rows; a later one may hold something else.
+            database.execute(statement, [str(file), dict(zip(names, types, strict=True)), heading, delimiter])
+            return
+        except duckdb.OutOfMemoryException:
+            raise
+        except duckdb.Error as problem:
+            unfit = problem
+    raise unfit
+
+
+def _distinct(headers: list[str]) -> list[str]:
+    """Names of columns are the same in any case here."""
     names: list[str] = []
-    for place in range(width):
-        cell = row[place] if place < len(row) else None
-        base = " ".join(str(_written(cell)).split()) if cell not in (None, "") else f"column_{place + 1}"
-        name, number = base, 1
-        while name.lower() in (known.lower() for known in names):
+    for header in headers:
+        name, number = header, 1
+        while name.lower() in {known.lower() for known in names}:
             number += 1
-            name = f"{base}_{number}"
+            name = f"{header} ({number})"
         names.append(name)
     return names
 
 
-def _type(column: Sequence[Any]) -> str:
-    cells = [cell for cell in column if cell is not None and cell != ""]
-    kinds = {_kind(cell) for cell in cells}
-    if kinds <= {"BIGINT", "DOUBLE"} and kinds:
-        return "DOUBLE" if "DOUBLE" in kinds else "BIGINT"
-    if kinds <= {"DATE", "TIMESTAMP"} and kinds:
-        return "TIMESTAMP" if "TIMESTAMP" in kinds else "DATE"
-    return kinds.pop() if len(kinds) == 1 else "VARCHAR"
-
-
-def _kind(cell: Any) -> str:
-    if isinstance(cell, bool):
-        return "BOOLEAN"
-    if isinstance(cell, int | float):
-        whole = float(cell).is_integer() and abs(cell) < 2**53
-        return "BIGINT" if whole else "DOUBLE"
-    if isinstance(cell, datetime):
-        return "TIMESTAMP"
-    return "DATE" if isinstance(cell, date) else "VARCHAR"
-
-
 def _written(cell: Any) -> Any:
-    if isinstance(cell, float) and _kind(cell) == "BIGINT":
+    if cell is None:
+        return ""
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
         return int(cell)
-    return str(cell) if isinstance(cell, datetime | date | time | timedelta) else cell
+    return json.dumps(cell) if isinstance(cell, dict | list) else cell
 
 
 if __name__ == "__main__":
