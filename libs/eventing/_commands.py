@@ -30,7 +30,9 @@ from libs.persistence import Database
 
 _log = structlog.get_logger("eventing.commands")
 _CONSUMER: Final = "commands"
+# Below the ten seconds after which the gateway tells its caller that nobody took the command up.
 _PREPARE_SECONDS: Final = 8.0
+# What is older than the commands' retention is a replay by hand; the inbox may have forgotten it.
 _OLDEST: Final = timedelta(days=3)
 
 C = TypeVar("C", bound=Command)
@@ -126,6 +128,7 @@ class CommandRouter:
             command = self._decode(route, record)
             await self._carry_out(route, command, context)
         except inbox.AlreadyProcessed:
+            # The first delivery's event may have been published before anybody listened, or not at all.
             await self._repeat_outcome(context)
         except ServiceError as refusal:
             await self._reject(route, context, refusal)
@@ -154,6 +157,7 @@ class CommandRouter:
             identity = self._signer.verify_command(envelope.identity or "")
         except AuthenticationFailed as problem:
             raise PoisonMessage("the command carries no valid identity") from problem
+        # Consumers filter by the envelope's company without looking at the signature.
         if identity.company_id != envelope.company_id:
             raise PoisonMessage("the command's company is not its caller's")
         origin = Origin(identity.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
@@ -190,6 +194,7 @@ class CommandRouter:
     async def _prepare(self, route: _Route, command: Command, context: CommandContext) -> object:
         if route.prepare is None:
             return None
+        # The inbox row comes after the calls: without this look a redelivery would make them again.
         if await self.knows(context.command_id, context.identity.company_id):
             raise inbox.AlreadyProcessed(context.command_id)
         try:
@@ -209,6 +214,7 @@ class CommandRouter:
             raise RuntimeError(f"the handler of {route.command.TYPE} emitted no outcome")
 
     async def _reject(self, route: _Route, context: CommandContext, refusal: ServiceError) -> None:
+        # In a transaction of its own: the one that raised is rolled back, and its inbox row with it.
         draft = EventDraft(
             CommandRejected(error=refusal.info()),
             subject=context.command_id,

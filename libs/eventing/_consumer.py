@@ -103,6 +103,7 @@ class ConsumerLoop:
     def _take(self, record: Record) -> None:
         tracker = self._trackers.get(record.place)
         if tracker is None:
+            # Fetched before its partition was revoked: the new owner gets it as well.
             return
         tracker.start(record.offset)
         lane = (record.place, record.key)
@@ -115,6 +116,7 @@ class ConsumerLoop:
 
     async def _work_off(self, lane: tuple[Partition, str]) -> None:
         waiting = self._lanes[lane]
+        # Kept by hand: after a rebalance the partition may have another tracker, which must not count these.
         tracker = self._trackers[lane[0]]
         try:
             while waiting:
@@ -138,6 +140,7 @@ class ConsumerLoop:
             except Exception as problem:
                 outage = self._retry.is_outage(problem)
                 if outage:
+                    # Its quarter of an hour begins when the servers are back.
                     started = self._retry.clock()
                 elif self._retry.clock() - started >= self._retry.give_up_after:
                     reason = repr(problem)
@@ -155,6 +158,7 @@ class ConsumerLoop:
 
     async def _bury(self, record: Record, reason: str, attempts: int) -> None:
         attempt = 0
+        # Without an end: a message whose offset moved on without a dead letter and an outcome would be lost.
         while True:
             try:
                 await self._handler.give_up(record, reason)
@@ -197,6 +201,7 @@ class ConsumerLoop:
         lanes = [lane for lane in self._tasks if lane[0] in partitions]
         for lane in lanes:
             waiting = self._lanes[lane]
+            # Only the first is in work; the others were not begun and are read again.
             while len(waiting) > 1:
                 waiting.pop()
         tasks = [self._tasks[lane] for lane in lanes]

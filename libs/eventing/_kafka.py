@@ -127,8 +127,10 @@ class KafkaConsumer(_Reader):
             auto_offset_reset="earliest",
             fetch_max_wait_ms=_FETCH_WAIT_MS,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
+            # How long a dead member's partitions stand still, against how long a busy process may be silent.
             session_timeout_ms=10_000,
             heartbeat_interval_ms=2_000,
+            # Its default is the session timeout, which is short for a drain while a transaction is under way.
             rebalance_timeout_ms=15_000,
             max_poll_interval_ms=120_000,
             metadata_max_age_ms=60_000,
@@ -158,6 +160,7 @@ class KafkaConsumer(_Reader):
     async def commit(self, offsets: dict[Partition, int]) -> None:
         assigned = self._consumer.assignment()
         places = {TopicPartition(self._prefix + place.topic, place.number): at for place, at in offsets.items()}
+        # aiokafka refuses the whole commit for one partition that a rebalance has just taken away.
         held = {place: at for place, at in places.items() if place in assigned}
         if not held:
             return
@@ -168,6 +171,7 @@ class KafkaConsumer(_Reader):
         except TimeoutError as problem:
             raise BusUnavailable("the offsets were not committed in time") from problem
         except CommitFailedError:
+            # A rebalance came first; whoever has the partition now reads it from the last commit on.
             _log.info("consumer.commit_overtaken", partitions=len(held))
         except KafkaError as problem:
             raise BusUnavailable(repr(problem)) from problem
@@ -182,6 +186,7 @@ class KafkaTail(_Reader):
             *(prefix + topic for topic in topics),
             bootstrap_servers=servers,
             client_id=client_id,
+            # Every replica reads everything; in a group they would share the partitions.
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
@@ -193,6 +198,7 @@ class KafkaTail(_Reader):
     async def start(self) -> None:
         try:
             await self._consumer.start()
+            # Fixed here: a position left to the first fetch would be the end at that time, after the first command.
             for place, end in (await self._consumer.end_offsets(self._consumer.assignment())).items():
                 self._consumer.seek(place, end)
         except (KafkaError, OSError) as problem:

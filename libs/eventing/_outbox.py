@@ -66,6 +66,7 @@ class Outbox:
                     appended = await self.append(connection, transaction.drafts)
                     subjects = [event.subject for event in appended.events]
             except BaseException:
+                # Also when the commit was sent and its answer got lost: the rows may be there.
                 self._publisher.leave_to_sweeper(subjects)
                 raise
             # Before the connection goes back: whoever waits for it may commit the subject's next event.

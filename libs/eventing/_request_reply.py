@@ -22,6 +22,7 @@ from libs.eventing._payloads import PayloadCorrupt, PayloadReader
 from libs.eventing._tail import TailReader
 
 _log = structlog.get_logger("eventing.request_reply")
+# A caller is to have its 503 within five seconds.
 _SEND_SECONDS: Final = 4.0
 _SILENCE_SECONDS: Final = 2.0
 _LONGEST_SILENCE_SECONDS: Final = 15.0
@@ -87,7 +88,9 @@ class Replies:
             left = deadline - loop.time()
             received = await self._wait(min(self._silence, left)) if left > 0 else None
             if received is None:
+                # Also when the time is over: a 504 for what has long ended would be a lie.
                 received = await self._look_up(min(_SILENCE_SECONDS, max(left, 0.5)))
+                # A long turn is not asked about every two seconds by everybody who waits for it.
                 self._silence = min(self._silence * 2, _LONGEST_SILENCE_SECONDS)
             if received is not None:
                 self.state = "taken"
@@ -202,6 +205,7 @@ class CommandSender:
 
         Raises ``ServiceUnavailable`` within 4 s when the broker does not take it; it may still be carried out.
         """
+        # Sent before the readers are in place, a command's answer would come and go unheard.
         if not (self._producer.healthy and self.positioned()):
             raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
         now = datetime.now(UTC)
@@ -244,6 +248,7 @@ class CommandSender:
             _log.warning("event.malformed", topic=record.topic, offset=record.offset, problem=str(problem))
             return
         for waiter in self._waiters.get(envelope.causation_id or "", ()):
+            # A command id is no secret; whoever guesses one must not hear another company's events.
             if waiter.identity.company_id == envelope.company_id:
                 waiter.arrive(Received(envelope, record.value))
         for callback in self._callbacks.get(envelope.type, ()):

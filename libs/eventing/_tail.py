@@ -56,11 +56,13 @@ class TailReader:
             probe.cancel()
 
     async def _probe(self, tail: Tail) -> None:
+        # A quiet topic and a frozen broker look alike to the fetches.
         loop = asyncio.get_running_loop()
         while True:
             started = loop.time()
             try:
                 if await tail.answering():
+                    # When it was asked, not when it answered: what happened in between may not be read yet.
                     self._answered = started
             except Exception:
                 _log.exception("tail.probe_failed", topics=list(self._topics))

@@ -21,6 +21,7 @@ DEADLINE_SECONDS: Final = 5.0
 """How long a call takes at most. A service that asks others before it answers gives them less."""
 _STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=DEADLINE_SECONDS, sock_read=60.0)
 _TOKEN_SECONDS: Final = 120.0
+# Signing costs more than the call itself; half of a token's life is left for the call to arrive.
 _TOKEN_REUSED_SECONDS: Final = 60.0
 _BEARER: Final = "Bearer "
 
@@ -167,6 +168,7 @@ class OwnerClient:
         now = time.time()
         made, token = self._tokens.get(identity, (0.0, ""))
         if now - made > _TOKEN_REUSED_SECONDS:
+            # Identities come and go with keys; all at once is cheap, as each is made again on its next use.
             if len(self._tokens) > 10_000:
                 self._tokens.clear()
             token = self._signer.sign(identity, expires_at=now + _TOKEN_SECONDS)
@@ -175,6 +177,7 @@ class OwnerClient:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
+            # Not in the constructor: aiohttp ties a session to the running loop.
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=200), auto_decompress=False)
         return self._session
 

@@ -21,6 +21,7 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
   AND path = %(path)s AND key = %(key)s
 """
 
+# Guarded by the refused id: of many repeats at once one renews, the others find its command.
 _RENEW: Final = """
 UPDATE idempotency_keys SET command_id = %(command_id)s
 WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method = %(method)s
@@ -45,6 +46,7 @@ class PostgresIdempotency:
             row = await (await connection.execute(_RENEW, values)).fetchone()
             if row is not None:
                 return Dispatch(command_id=str(row[0]), correlation_id=row[1])
+            # Another repeat was first, or the row is gone: either way, as if it were recorded now.
             return await record(connection, request, command_id=command_id, correlation_id=correlation_id)
 
     async def forget_old(self, days: int) -> int:

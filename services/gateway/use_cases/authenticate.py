@@ -48,6 +48,7 @@ class KeyAuthenticator:
             raise AuthenticationFailed("The bearer token has expired.")
         principal = self._valid(await self._by_id.find(grant.key_id))
         identity = principal.identity
+        # The key may have been narrowed since: a token never allows more than its key does now.
         narrowed = identity.model_copy(update={"scopes": identity.scopes & grant.scopes})
         return replace(principal, identity=narrowed, expires_at=grant.expires_at)
 

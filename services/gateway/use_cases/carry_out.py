@@ -68,6 +68,7 @@ class CarryOut:
         async with self.hand_over(write, command, make, subject=subject) as handover:
             replies = handover.replies
             received = await replies.outcome(_TAKEN_UP_SECONDS)
+            # Who has taken it up will end it; who has not may never have seen it.
             taken = handover.known or replies.state == "taken"
             if received is None and taken:
                 received = await replies.outcome(_DONE_SECONDS - _TAKEN_UP_SECONDS)
@@ -88,6 +89,7 @@ class CarryOut:
             raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
         dispatch = await self._dispatch(write)
         while True:
+            # Listening before asking: an outcome that comes in between is heard, one that came before is told.
             async with self._bus.replies(dispatch.command_id, command, write.identity) as replies:
                 state = await self._state(command, dispatch, write.identity)
                 if write.request is None or not _is_refused_for_now(state):

@@ -96,6 +96,7 @@ class KeyManager:
     async def revoke(self, writer: Identity, key_id: str, *, correlation_id: str) -> None:
         key = await self._changeable(writer, key_id)
         await self._store.revoke_key(key, at=self._now(), correlation_id=correlation_id)
+        # This replica need not wait for its own event to come back.
         self._forget(key.id)
 
     async def rotate(
@@ -114,6 +115,7 @@ class KeyManager:
         Raises ``Conflict`` when the old key is revoked, expired or rotated already.
         """
         old = await self._changeable(writer, key_id)
+        # Else who may write keys would get a secret with scopes of somebody else's key.
         _check_within(writer, old.scopes)
         try:
             return await self._replace(old, expires_at, timedelta(seconds=grace_seconds), correlation_id, request)

@@ -99,6 +99,7 @@ async def decode_body(body: bytes, content_type: bytes) -> Any:
         raise InvalidRequest("The body is not valid UTF-8.") from None
     if not is_yaml:
         return parse_json(text)
+    # The parser is pure Python: half a megabyte would stop everybody else for seconds.
     if len(body) <= _SMALL_YAML:
         return parse_yaml(text)
     return await asyncio.to_thread(parse_yaml, text)
