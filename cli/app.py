@@ -27,6 +27,7 @@ COMMANDS = {
     "users": Entry("cli.administration.users", "Manage the users of a company."),
     "keys": Entry("cli.administration.keys", "Manage API keys."),
     "kb": Entry("cli.knowledge.command", "Make knowledge bases of folders, list and search them."),
+    "dlq": Entry("cli.dead_letters.command", "See and replay messages that could not be processed."),
     "bench": Entry("cli.benchmarks", "Measure turns against an app written by hand."),
     "test": Entry("cli.test", "Run the test suite."),
     "topics": Entry("cli.topics", "Manage the topics on the bus."),

@@ -1,0 +1,194 @@
+"""`aes dlq`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from cli.terminal import Json, failures_explained, note, print_json
+
+if TYPE_CHECKING:
+    from cli.bus_address import BusAddress
+    from cli.dead_letters.box import Box, Reader
+    from cli.dead_letters.replay import Outcome
+
+T = TypeVar("T")
+Topic = Annotated[str, typer.Argument(help="A dead-letter topic as `aes dlq list` names it.")]
+app = typer.Typer(help="See and replay messages that could not be processed.", no_args_is_help=True)
+
+
+@app.callback()
+def dlq() -> None:
+    """See and replay messages that could not be processed."""
+
+
+@app.command("list")
+def list_all(
+    everything: Annotated[bool, typer.Option("--all", help="Name empty topics, too.")] = False,
+    json_output: Json = False,
+) -> None:
+    """List the dead-letter topics with what lies in them."""
+    found = _read(lambda reader, _: _list(reader), json_output)
+    shown = [row for row in found if everything or row["letters"]]
+    if json_output:
+        print_json({"topics": shown})
+        return
+    if not shown:
+        note("There are no dead letters.")
+        return
+    _table(
+        ("topic", "letters", "not replayed", "oldest", "newest"),
+        [[row[name] for name in ("topic", "letters", "waiting", "oldest", "newest")] for row in shown],
+    )
+
+
+@app.command()
+def show(
+    topic: Topic,
+    offset: Annotated[int | None, typer.Argument(help="One letter, in full.", show_default="a list")] = None,
+    payload: Annotated[bool, typer.Option("--payload", help="Its payload, too, which may be personal.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Most letters of a list; the newest are shown.")] = 20,
+    json_output: Json = False,
+) -> None:
+    """Show the letters of a topic, or one of them with its reason and headers."""
+    if offset is None:
+        letters = _read(lambda reader, _: _newest(reader, topic, limit), json_output)
+        if json_output:
+            print_json({"topic": topic, "letters": letters})
+            return
+        columns = ("offset", "type", "dead_since", "attempts", "replayed", "reason")
+        _table(columns, [[row[name] for name in columns] for row in letters])
+        return
+    document, value = _read(lambda reader, _: _one(reader, topic, offset), json_output)
+    if payload:
+        document["payload"] = value.decode(errors="replace")
+    if json_output:
+        print_json(document)
+        return
+    _table(("", ""), [[name, part] for name, part in _lines(document)])
+
+
+@app.command()
+def replay(
+    topic: Topic,
+    offset: Annotated[
+        list[int] | None, typer.Option("--offset", help="Only this letter; can be repeated.", show_default="all")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json_output: Json = False,
+) -> None:
+    """Send letters to the topic that they came from, oldest first, each once.
+
+    All consumers of the topic see them again; those that have processed them before pass over them. A command whose
+    caller was told of its failure is not carried out any more. Ends with exit code 1 when a letter had to stay.
+    """
+    waiting = _read(lambda reader, _: _waiting(reader, topic), json_output)
+    chosen = waiting if offset is None else sorted(set(offset))
+    if not chosen:
+        note("There is nothing to replay.")
+    elif not yes:
+        typer.confirm(f"Send {_letters(len(chosen))} of {topic} to be processed again?", abort=True, err=True)
+    outcomes = _read(lambda reader, address: _replay(reader, address, topic, chosen), json_output) if chosen else []
+    refused = [outcome for outcome in outcomes if outcome.refusal]
+    if json_output:
+        print_json({"topic": topic, "letters": [outcome.as_json() for outcome in outcomes]})
+    else:
+        for outcome in refused:
+            note(f"Letter {outcome.offset} stays where it is. {outcome.refusal}")
+        note(f"Replayed {_letters(len(outcomes) - len(refused))}.")
+    if refused:
+        raise typer.Exit(1)
+
+
+def _read(work: "Callable[[Reader, BusAddress], Awaitable[T]]", as_json: bool) -> T:
+    from cli.bus_address import bus_address
+    from cli.dead_letters.box import open_boxes
+
+    async def run() -> T:
+        address = bus_address()
+        async with open_boxes(address) as reader:
+            return await work(reader, address)
+
+    with failures_explained(as_json):
+        return asyncio.run(run())
+
+
+async def _list(reader: "Reader") -> list[dict[str, Any]]:
+    from cli.dead_letters.box import boxes
+    from libs.contracts.timestamps import format_time
+
+    rows: list[dict[str, Any]] = []
+    for box, content in (await reader.contents(boxes())).items():
+        ends = [content.first, content.end - 1] if content.count else []
+        oldest, newest = [format_time((await reader.letter(box, at)).arrived) for at in ends] or (None, None)
+        rows.append(
+            {
+                "topic": box.name,
+                "source": box.source,
+                "consumer": box.consumer,
+                "letters": content.count,
+                "waiting": content.count - content.replayed.count(content.first, content.end),
+                "oldest": oldest,
+                "newest": newest,
+            }
+        )
+    return rows
+
+
+async def _newest(reader: "Reader", topic: str, limit: int) -> list[dict[str, Any]]:
+    box, content = await _content(reader, topic)
+    offsets = range(max(content.first, content.end - limit), content.end)
+    return [(await reader.letter(box, at)).summary(at in content.replayed) for at in offsets]
+
+
+async def _one(reader: "Reader", topic: str, offset: int) -> tuple[dict[str, Any], bytes]:
+    box, content = await _content(reader, topic)
+    letter = await reader.letter(box, offset)
+    return letter.as_json(offset in content.replayed), letter.value
+
+
+async def _waiting(reader: "Reader", topic: str) -> list[int]:
+    return (await _content(reader, topic))[1].waiting
+
+
+async def _content(reader: "Reader", topic: str) -> "tuple[Box, Any]":
+    from cli.dead_letters.box import box_named
+
+    box = box_named(topic)
+    return box, await reader.content(box)
+
+
+async def _replay(reader: "Reader", address: "BusAddress", topic: str, offsets: list[int]) -> "list[Outcome]":
+    from cli.dead_letters.box import box_named
+    from cli.dead_letters.replay import open_replay
+
+    async with open_replay(reader, box_named(topic), address) as replaying:
+        return [outcome async for outcome in replaying.run(offsets)]
+
+
+def _letters(count: int) -> str:
+    return "1 letter" if count == 1 else f"{count} letters"
+
+
+def _lines(document: dict[str, Any]) -> list[tuple[str, Any]]:
+    lines = []
+    for name, part in document.items():
+        if isinstance(part, dict):
+            lines += [(header, value) for header, value in part.items()]
+        else:
+            lines.append((name.replace("_", " "), part))
+    return lines
+
+
+def _table(headings: tuple[str, ...], rows: list[list[Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*headings, box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=any(headings))
+    # A topic's name must be whole to be copied.
+    table.columns[0].no_wrap = True
+    for row in rows:
+        table.add_row(*(Text("" if value is None else str(value)) for value in row))
+    Console(highlight=False).print(table)

@@ -1,0 +1,170 @@
+"""`aes dlq` on a real broker."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from typer.testing import CliRunner
+
+from cli.bus_address import BusAddress
+from cli.dead_letters import command
+from cli.dead_letters.box import box_named, open_boxes
+from cli.dead_letters.replay import open_replay
+from deploy.local.errors import StackError
+from libs.contracts.timestamps import format_time
+from libs.contracts.topics import RUNTIME_EVENTS
+from libs.eventing import DeadLetters, KafkaBus, Record, create_topics
+
+DLQ = "runtime-events-artifacts-dlq"
+BIG = b'"' + b"x" * (2 * 1024 * 1024 - 600) + b'"'
+
+
+@pytest.fixture
+def address(kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> BusAddress:
+    monkeypatch.setenv("AES_KAFKA_BOOTSTRAP_SERVERS", kafka)
+    monkeypatch.setenv("AES_TOPIC_PREFIX", topic_prefix)
+    asyncio.run(create_topics(kafka, topic_prefix, topics=(RUNTIME_EVENTS,)))
+    return BusAddress(kafka, topic_prefix)
+
+
+def headers(identifier: str, days: float = 0) -> list[tuple[str, bytes]]:
+    made = format_time(datetime.now(UTC) - timedelta(days=days))
+    return [("ce_id", identifier.encode()), ("ce_time", made.encode()), ("ce_identity", b"signed.secret")]
+
+
+async def bury(address: BusAddress, *letters: Callable[[], Record], originals: bool = False) -> None:
+    """Put messages aside as a consumer does; with ``originals`` they lie in their topic as well."""
+    producer = KafkaBus(address.servers, prefix=address.prefix).producer()
+    await producer.start()
+    async with asyncio.timeout(60):
+        while not producer.healthy:
+            await asyncio.sleep(0.05)
+    for make in letters:
+        record = make()
+        if originals:
+            await (await producer.send(record.topic, record.key, record.value, record.headers))
+            record = await _find(address, record)
+        await DeadLetters(producer, consumer="artifacts").put(record, reason="no such kind", attempts=2)
+    await producer.stop()
+
+
+async def _find(address: BusAddress, record: Record) -> Record:
+    (found,) = [read for read in await in_topic(address) if read.value == record.value]
+    return Record(record.topic, found.partition, found.offset, record.key, record.value, record.headers)
+
+
+def message(identifier: str, value: bytes = b"{}", days: float = 0) -> Callable[[], Record]:
+    return lambda: Record(RUNTIME_EVENTS.name, 1, 7, "correlation", value, headers(identifier, days))
+
+
+async def in_topic(address: BusAddress) -> list[Any]:
+    """What a consumer of the topic gets that sees no broken-off transactions."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=address.servers, isolation_level="read_committed")
+    await consumer.start()
+    try:
+        places = [TopicPartition(address.prefix + RUNTIME_EVENTS.name, n) for n in range(RUNTIME_EVENTS.partitions)]
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        ends = await consumer.end_offsets(places)
+        found: list[Any] = []
+        async with asyncio.timeout(60):
+            while any([ends[place] > await consumer.position(place) for place in places]):
+                for batch in (await consumer.getmany(timeout_ms=200)).values():
+                    found += batch
+        return found
+    finally:
+        await consumer.stop()
+
+
+def run(*arguments: str, code: int = 0) -> dict[str, Any]:
+    result = CliRunner().invoke(command.app, [*arguments, "--json"])
+    assert result.exit_code == code, (result.output, result.exception)
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def waiting() -> int:
+    (row,) = run("list")["topics"]
+    assert row["topic"] == DLQ
+    count: int = row["waiting"]
+    return count
+
+
+def test_letters_are_listed_shown_and_replayed_once(address: BusAddress) -> None:
+    assert run("list") == {"topics": []}
+    asyncio.run(bury(address, message("e0"), message("e1", days=8), message("e2"), message("e3")))
+    (row,) = run("list")["topics"]
+    assert (row["letters"], row["waiting"], row["consumer"]) == (4, 4, "artifacts")
+    assert row["oldest"] <= row["newest"]
+    assert [found["id"] for found in run("show", DLQ, "--limit", "3")["letters"]] == ["e1", "e2", "e3"]
+    shown = run("show", DLQ, "2", "--payload")
+    assert (shown["reason"], shown["attempts"], shown["payload"]) == ("no such kind", 2, "{}")
+    assert "secret" not in json.dumps(shown)
+
+    assert run("replay", DLQ, "--offset", "2", "--yes")["letters"] == [{"offset": 2, "replayed": True, "reason": None}]
+    assert waiting() == 3
+    rest = run("replay", DLQ, "--yes", code=1)["letters"]
+    assert [(one["offset"], one["replayed"]) for one in rest] == [(0, True), (1, False), (3, True)]
+    assert "7 days" in rest[1]["reason"]
+    assert waiting() == 1
+    again = run("replay", DLQ, "--offset", "0", "--offset", "2", "--yes", code=1)["letters"]
+    assert {one["reason"] for one in again} == {"It was replayed before."}
+
+    replayed = asyncio.run(in_topic(address))
+    assert sorted(dict(found.headers)["ce_id"] for found in replayed) == [b"e0", b"e2", b"e3"]
+    assert {found.key for found in replayed} == {b"correlation"}
+    assert {name for found in replayed for name, _ in found.headers} == {"ce_id", "ce_time", "ce_identity"}
+
+
+def test_nothing_is_replayed_unless_confirmed(address: BusAddress) -> None:
+    asyncio.run(bury(address, message("e0")))
+    result = CliRunner().invoke(command.app, ["replay", DLQ], input="n\n")
+
+    assert result.exit_code == 1
+    assert "Send 1 letter of" in result.stderr
+    assert waiting() == 1
+    assert asyncio.run(in_topic(address)) == []
+
+
+def test_a_payload_too_large_for_a_letter_is_taken_from_where_it_was_read(address: BusAddress) -> None:
+    asyncio.run(bury(address, message("big", BIG), originals=True))
+    assert run("show", DLQ, "0")["payload_bytes"] == len(BIG)
+    assert run("replay", DLQ, "--yes")["letters"][0]["replayed"]
+    found = asyncio.run(in_topic(address))
+    assert [(read.value == BIG, dict(read.headers)["ce_id"]) for read in found] == [(True, b"big")] * 2
+
+
+def test_a_replay_that_breaks_off_or_is_overtaken_leaves_the_letter(
+    address: BusAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(bury(address, message("e0")))
+    box = box_named(DLQ)
+
+    async def break_off() -> None:
+        async with open_boxes(address) as reader, open_replay(reader, box, address) as replaying:
+            monkeypatch.setattr(replaying._producer, "send_offsets_to_transaction", _fail)
+            with pytest.raises(ZeroDivisionError):
+                [outcome async for outcome in replaying.run([0])]
+
+    async def overtake() -> None:
+        async with (
+            open_boxes(address) as reader,
+            open_replay(reader, box, address) as first,
+            open_replay(reader, box, address) as second,
+        ):
+            with pytest.raises(StackError, match="Somebody else"):
+                [outcome async for outcome in first.run([0])]
+            assert [outcome.refusal async for outcome in second.run([0])] == [""]
+
+    asyncio.run(break_off())
+    assert (waiting(), asyncio.run(in_topic(address))) == (1, [])
+    asyncio.run(overtake())
+    assert (waiting(), len(asyncio.run(in_topic(address)))) == (0, 1)
+
+
+async def _fail(*_: object) -> None:
+    raise ZeroDivisionError
