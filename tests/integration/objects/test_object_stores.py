@@ -181,7 +181,7 @@ async def test_anybody_can_download_by_a_link_and_change_nothing_of_it(store: Ob
         assert url is None
         return
     assert url is not None
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=30) as http:
         answer = await http.get(url)
         assert (answer.status_code, answer.content) == (200, b"content")
         assert answer.headers["Content-Type"] == "text/plain"

@@ -4,14 +4,16 @@ from pathlib import Path
 
 from libs.contracts.topics import INGESTION_EVENTS, INGESTION_WORK
 from libs.eventing import create_topics
-from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses, documents, until
+from tests.integration.ingestion.conftest import Ingestion
+from tests.support.ingestion_workers import UNHURRIED, KnowledgeBases, WorkerProcesses, documents, execute, until
 from tests.support.private_kafka import private_kafka
 
 
 async def test_an_ingestion_ends_by_itself_when_the_broker_is_back(
-    bases: KnowledgeBases, workers: WorkerProcesses, topic_prefix: str, tmp_path: Path
+    ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses, topic_prefix: str, tmp_path: Path
 ) -> None:
-    files = await bases.upload(documents(40))
+    files = await bases.upload(documents(25))
+    execute(ingestion.database_url, UNHURRIED)
     knowledge_base_id = await bases.create(files)
     with private_kafka(tmp_path) as broker:
         async with broker.proxy() as proxy:
@@ -33,11 +35,11 @@ async def test_an_ingestion_ends_by_itself_when_the_broker_is_back(
 
             await until(some_are_done, "some files are ingested")
             await proxy.cut()
-            left = 40 - await done()
+            left = 25 - await done()
             await proxy.restore()
             await until(ended, "the ingestion ends")
             workers.stop()
 
     assert left > 0
     chunks = await bases.chunk_ids(knowledge_base_id)
-    assert len(chunks) == len(set(chunks)) >= 40
+    assert len(chunks) == len(set(chunks)) >= 25

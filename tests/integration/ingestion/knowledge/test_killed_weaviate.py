@@ -1,4 +1,7 @@
-"""Weaviate killed in the middle of an ingestion: what it had taken is there, and what it had not is done again."""
+"""Weaviate killed in the middle of an ingestion: what it had taken is there, and what it had not is done again.
+
+Then the knowledge base moves to the other engine.
+"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from deploy.local.weaviate import NoWeaviate, WeaviateServer
+from libs.contracts.commands.ingestion import UpdateKnowledgeBase
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
+from services.ingestion.adapters.graves import PostgresGraves
+from services.ingestion.domain.engines import IndexMissing
+from services.ingestion.use_cases.drop_indexes import drop_indexes
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import UNHURRIED, KnowledgeBases, WorkerProcesses, documents, execute, until
 from tests.support.killable import Killable, weaviate_of
@@ -59,7 +66,24 @@ async def test_weaviate_killed_in_the_middle(
     assert whole is not None
     chunks = [[await engine.chunk_ids(index, file_id) for file_id in files] for index in (killed, whole)]
     counts = [await engine.count(killed), await engine.count(whole)]
-    await engine.close()
     assert chunks[0] == chunks[1]
     assert counts == [sum(map(len, chunks[1]))] * 2
     assert all(chunks[1])
+
+    moved = UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes={"processing_engine": "pgvector"})
+    await ingestion.carry_out(moved)
+    await bases.ingest(knowledge_base_id)
+    assert (await bases.ended(knowledge_base_id))["status"] == "completed"
+    assert await bases.chunk_ids(knowledge_base_id) == sorted(chunk for of_file in chunks[1] for chunk in of_file)
+    engines = {"pgvector": bases.engine, "weaviate": engine}
+
+    async def is_gone() -> bool:
+        await drop_indexes(PostgresGraves(ingestion.service.database, ingestion.service.outbox), engines)
+        try:
+            await engine.count(killed)
+        except IndexMissing:
+            return True
+        return False
+
+    await until(is_gone, "the index in the other engine is dropped")
+    await engine.close()

@@ -118,7 +118,7 @@ async def test_every_file_of_a_mixed_folder_is_read_or_refused_with_a_reason(tmp
 
 
 async def test_work_that_takes_too_long_is_given_up_and_the_next_is_done(note: Path) -> None:
-    pool = ParsingPool(1, Limits(timeout_seconds=0.5))
+    pool = ParsingPool(1, Limits(timeout_seconds=3))
     with pytest.raises(Unparsable) as caught:
         await pool.chunk(LONG, SLOW_SETTINGS, "id/hash")
     assert (caught.value.code, caught.value.retryable) == ("timeout", True)
@@ -205,7 +205,7 @@ from services.ingestion.adapters.parsing.pool import ParsingPool
 from tests.integration.ingestion.parsing.test_pool import LONG, SETTINGS, SHORT, SLOW_SETTINGS
 
 async def main():
-    pool = ParsingPool(2, Limits(timeout_seconds=2))
+    pool = ParsingPool(2, Limits(timeout_seconds=8))
     await asyncio.gather(*(pool.chunk(SHORT, SETTINGS, "id") for _ in range(2)))
     task = asyncio.create_task(pool.chunk(LONG, SLOW_SETTINGS, "id"))
     await asyncio.sleep(0.2)

@@ -1,0 +1,68 @@
+"""Why nothing rests on acknowledgements: the fault that the states of items in the database are there for."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from libs.contracts.topics import INGESTION_WORK
+from libs.eventing import KafkaBus, create_topics
+from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
+from services.ingestion.entrypoints.streams import IngestionStreams
+from tests.support.ingestion_workers import until
+
+Items = Callable[[Sequence[ItemKey]], Awaitable[None]]
+
+
+@asynccontextmanager
+async def working(kafka: str, prefix: str, items: Items) -> AsyncIterator[None]:
+    async def no_run(_: RunKey) -> None:
+        raise AssertionError("there is no run in this test")
+
+    streams = IngestionStreams(
+        servers=kafka, prefix=prefix, items=items, run=no_run, batch=1, batches=1, end=lambda: None
+    )
+    serving = asyncio.create_task(streams.serve())
+    yield
+    await streams.stop()
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+
+
+async def test_work_whose_handler_raised_is_acknowledged_and_never_heard_of_again(
+    kafka: str, topic_prefix: str
+) -> None:
+    await create_topics(kafka, topic_prefix, topics=(INGESTION_WORK,))
+    lost, next_one = ItemKey("index", "lost"), ItemKey("index", "next")
+    raised: list[ItemKey] = []
+    heard: list[ItemKey] = []
+
+    async def raise_at(keys: Sequence[ItemKey]) -> None:
+        raised.extend(keys)
+        raise RuntimeError("a fault of ours")
+
+    async def hear(keys: Sequence[ItemKey]) -> None:
+        heard.extend(keys)
+
+    async def has_raised() -> bool:
+        return bool(raised)
+
+    async def has_heard() -> bool:
+        return bool(heard)
+
+    async def is_healthy() -> bool:
+        return producer.healthy
+
+    producer = KafkaBus(kafka, prefix=topic_prefix).producer()
+    await producer.start()
+    await until(is_healthy, "the producer is connected")
+    try:
+        async with working(kafka, topic_prefix, raise_at):
+            await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([lost]), []))
+            await until(has_raised, "the work is taken, in vain")
+        async with working(kafka, topic_prefix, hear):
+            await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([next_one]), []))
+            await until(has_heard, "the next work is taken")
+    finally:
+        await producer.stop()
+
+    assert (raised, heard) == ([lost], [next_one])

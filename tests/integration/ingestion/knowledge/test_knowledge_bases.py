@@ -1,0 +1,100 @@
+"""Knowledge bases as their company sees them, and as others do not."""
+
+import pytest
+
+from libs.contracts.commands.ingestion import (
+    CreateKnowledgeBase,
+    DeleteKnowledgeBase,
+    IngestKnowledgeBase,
+    UpdateKnowledgeBase,
+)
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Command, CommandRejected
+from tests.integration.ingestion.conftest import Ingestion
+from tests.support.ingestion_workers import KnowledgeBases, documents
+from tests.support.inline_ingestion import InlineWorker
+from tests.support.registry import identity
+
+STRANGER = identity("user-2", "company-2")
+
+
+async def test_a_name_is_enough(bases: KnowledgeBases) -> None:
+    made = await bases.get(await bases.create(name="Harbour"))
+
+    assert (made["status"], made["progress"], made["success_rate"], made["datasources"]) == ("pending", 0, 0.0, [])
+    assert (made["dataset_name"], made["normalized_dataset_name"]) == ("Harbour", "harbour")
+    assert made["processing_engine"] == "pgvector"
+    assert made["embedding_config"] == {"provider": "wordllama", "model": "l2_supercat", "dimensions": 256}
+    assert made["chunking_strategy"] == {
+        "strategy": "recursive", "chunk_size": 512, "chunk_overlap": 64, "split_by": "token",
+        "recursive_separators": ["\n\n", "\n", ". ", " "],
+    }  # fmt: skip
+    assert (made["created_by_name"], made["company_name"]) == (identity().user_name, identity().company_name)
+
+
+async def test_lists_are_paged_and_newest_first(ingestion: Ingestion, bases: KnowledgeBases) -> None:
+    files = await bases.upload(documents(3))
+    made = [await bases.create(files) for _ in range(3)]
+    path = "/internal/knowledge-bases"
+
+    page = (await ingestion.get(path, limit=2)).json()
+    last = (await ingestion.get(path, limit=2, offset=2)).json()
+    sources = (await ingestion.get(f"{path}/{made[0]}/datasources", limit=1, offset=1)).json()
+
+    assert ([each["id"] for each in page["knowledge_bases"]], page["total"], page["has_more"]) == (made[:0:-1], 3, True)
+    assert ([each["id"] for each in last["knowledge_bases"]], last["has_more"]) == (made[:1], False)
+    assert ([each["id"] for each in sources["datasources"]], sources["total"]) == ([sorted(files)[1]], 3)
+
+
+async def test_others_know_nothing_of_them(ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker) -> None:
+    [file_id] = await bases.upload(documents(1))
+    knowledge_base_id = await bases.create([file_id])
+    await worker.drain()
+    path = f"/internal/knowledge-bases/{knowledge_base_id}"
+    theirs: list[Command] = [
+        UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes={"name": "Ours"}),
+        IngestKnowledgeBase(knowledge_base_id=knowledge_base_id),
+        DeleteKnowledgeBase(knowledge_base_id=knowledge_base_id),
+    ]
+
+    answers = [await ingestion.get(f"{path}{below}", STRANGER) for below in ("", "/check_status", "/datasources")]
+    answers.append(await ingestion.post(f"{path}/search", {"query": "document"}, STRANGER))
+    outcomes = [await ingestion.carry_out(command, STRANGER) for command in theirs]
+    listed = (await ingestion.get("/internal/knowledge-bases", STRANGER)).json()
+
+    assert [answer.status_code for answer in answers] == [404] * 4
+    assert [CommandRejected.decode(each.payload).error.type for each in outcomes] == ["not_found_error"] * 3
+    assert (listed["knowledge_bases"], listed["total"]) == ([], 0)
+    assert (await bases.get(knowledge_base_id))["name"] == "Handbook"
+
+
+@pytest.mark.parametrize("whose", ["nobody's", "another company's"])
+async def test_files_and_collections_must_be_the_companys(
+    ingestion: Ingestion, bases: KnowledgeBases, whose: str
+) -> None:
+    [own] = await bases.upload(documents(1))
+    foreign = new_id() if whose == "nobody's" else (await ingestion.file("a.txt", caller=STRANGER))["id"]
+    settings = {"name": "Harbour", "file_ids": [own, foreign], "collection_ids": [foreign]}
+
+    made = await ingestion.carry_out(CreateKnowledgeBase(knowledge_base_id=new_id(), settings=settings))
+
+    error = CommandRejected.decode(made.payload).error
+    assert error.type == "validation_error"
+    assert [detail.loc for detail in error.details or ()] == [["collection_ids", 0], ["file_ids", 1]]
+    assert (await ingestion.get("/internal/knowledge-bases")).json()["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"processing_engine": "weaviate"},
+        {"embedding_config": {"provider": "nobody"}},
+        {"embedding_config": {"dimensions": 100}},
+        {"chunking_strategy": {"chunk_size": 10, "chunk_overlap": 10}},
+        {"name": " "},
+    ],
+)
+async def test_what_cannot_be_ingested_with_is_refused_at_once(ingestion: Ingestion, settings: dict[str, str]) -> None:
+    body = {"name": "Harbour", **settings}
+    made = await ingestion.carry_out(CreateKnowledgeBase(knowledge_base_id=new_id(), settings=body))
+    assert CommandRejected.decode(made.payload).error.type == "validation_error"
