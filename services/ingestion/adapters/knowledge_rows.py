@@ -38,12 +38,11 @@ SOURCES: Final = f"""
     SELECT f.id, f.name, f.status, coalesce(d.state, 'pending') AS state, coalesce(d.phase, '') AS phase,
            coalesce(d.chunks, 0) AS chunks, d.error
     FROM target CROSS JOIN wanted CROSS JOIN LATERAL (
-        SELECT id, name, status FROM files
-        WHERE id = wanted.id AND deleted_at IS NULL AND company_id = target.company_id OFFSET 0) f
+        SELECT id, name, status, deleted_at, company_id FROM files WHERE id = wanted.id OFFSET 0) f
     LEFT JOIN LATERAL (
         SELECT state, phase, chunks, error FROM ingestion_items
         WHERE index_id = target.index_id AND file_id = f.id OFFSET 0) d ON true
-    WHERE d.state IS DISTINCT FROM 'removing'
+    WHERE f.deleted_at IS NULL AND f.company_id = target.company_id AND d.state IS DISTINCT FROM 'removing'
     ORDER BY f.id
 """
 

@@ -18,13 +18,15 @@ from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, Ru
 MOST_ATTEMPTS: Final = 5
 _LONGEST_FAILING: Final = "15 minutes"
 _KEYS: Final = "unnest(%(indexes)s::text[], %(files)s::text[]) AS w (index_id, file_id)"
+# One after the other: a plan made before PostgreSQL knows the table would look at all that waits for each few.
 _CLAIM: Final = f"""
     WITH free AS (
-        SELECT d.index_id, d.file_id FROM ingestion_items d JOIN {_KEYS} USING (index_id, file_id)
-        JOIN knowledge_base_indexes i ON i.id = d.index_id
-        WHERE d.state IN ('pending', 'running', 'removing') AND (d.lease_until IS NULL OR d.lease_until < now())
-          AND i.state <> 'dropping'
-        ORDER BY d.index_id, d.file_id FOR UPDATE OF d SKIP LOCKED
+        SELECT o.index_id, o.file_id FROM {_KEYS} CROSS JOIN LATERAL (
+            SELECT d.index_id, d.file_id FROM ingestion_items d
+            WHERE (d.index_id, d.file_id) = (w.index_id, w.file_id) AND d.state IN ('pending', 'running', 'removing')
+              AND (d.lease_until IS NULL OR d.lease_until < now()) AND NOT EXISTS (
+                  SELECT FROM knowledge_base_indexes i WHERE i.id = d.index_id AND i.state = 'dropping')
+            FOR UPDATE OF d SKIP LOCKED) o
     ), claimed AS (
         UPDATE ingestion_items d
         SET state = CASE d.state WHEN 'removing' THEN d.state ELSE 'running' END, phase = '', token = %(token)s,
