@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.e2e.api import Api, check_error, configuration, new_client, unique
-from tests.e2e.conftest import Caller, make_caller
+from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.waiting import eventually
@@ -183,15 +183,3 @@ async def test_a_key_has_a_rate(stack: RunningStack, own_company: str) -> None:
     assert replies[0].status_code == 200
     check_error(replies[-1], 429, "rate_limit_error")
     assert int(replies[-1].headers["retry-after"]) >= 1
-
-
-def test_the_command_line_knows_companies_users_and_keys(stack: RunningStack) -> None:
-    company = stack.aes("companies", "create", unique("cli"))
-    caller = make_caller(stack, company["name"], "dora", "agents:read")
-    assert caller.company_id == company["id"]
-    assert company["id"] in {found["id"] for found in stack.aes("companies", "list")["companies"]}
-    assert [user["id"] for user in stack.aes("users", "list", "--company", company["id"])["users"]] == [caller.user_id]
-    new = stack.aes("keys", "rotate", caller.key_id, "--grace", "60")
-    listed = stack.aes("keys", "list", "--company", company["name"])["api_keys"]
-    assert {key["id"] for key in listed} == {caller.key_id, new["id"]}
-    assert not any("secret" in key for key in listed)

@@ -67,10 +67,6 @@ class Installation:
         """Of every process of every part; a part of one process names just that."""
         return {process["pid"] for part in self.services().values() for process in part.get("processes", [part])}
 
-    def kill_everything(self) -> None:
-        for pid in (self.supervisor(), *self.pids()):
-            os.kill(pid, signal.SIGKILL)
-
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
@@ -132,14 +128,6 @@ def test_a_killed_part_comes_back(running: Installation, part: str) -> None:
         return others_ready and services[part]["pid"] not in (None, killed)
 
     until(is_back)
-
-
-def test_the_key_and_the_data_survive_a_kill_of_everything(running: Installation) -> None:
-    before = running.result("up")
-    running.kill_everything()
-    until(lambda: running.result("status")["state"] == "stopped")
-    assert running.result("up") == before
-    assert {service["state"] for service in running.services().values()} == {"ready"}
 
 
 def test_up_takes_over_what_a_killed_supervisor_left(running: Installation) -> None:

@@ -31,6 +31,8 @@ def aes(database_url: str, *arguments: str, exit_code: int = 0) -> Any:
 def test_from_a_company_to_a_revoked_key(migrated: str) -> None:
     aes(migrated, "companies", "create", "Acme", "--rate-limit", "0")
     user = aes(migrated, "users", "create", "ada", "--company", "Acme")
+    assert [company["name"] for company in aes(migrated, "companies", "list")["companies"]] == ["Acme"]
+    assert [found["id"] for found in aes(migrated, "users", "list", "--company", "Acme")["users"]] == [user["id"]]
     key = aes(migrated, "keys", "create", "--company", "Acme", "--user", "ada", "--scopes", "agents:read,keys:read")
     assert (key["user_id"], key["scopes"], key["rate_limit"]) == (user["id"], ["agents:read", "keys:read"], None)
     assert key["secret"].startswith(key["prefix"])
