@@ -29,5 +29,5 @@ migrate service="all":
     #!/usr/bin/env sh
     set -eu
     services="{{service}}"
-    [ "$services" != all ] || services="gateway registry runtime ingestion"
+    [ "$services" != all ] || services="gateway registry runtime ingestion artifacts"
     for name in $services; do .aes/venv/bin/python -m "services.$name" migrate; done

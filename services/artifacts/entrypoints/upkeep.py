@@ -27,12 +27,16 @@ class Upkeep:
     async def run(self) -> None:
         while True:
             self._woken.clear()
-            try:
-                if await self._work():
-                    continue
-            except ServiceUnavailable as problem:
-                _log.warning("upkeep.put_off", work=self._name, problem=problem.message)
-            await self._pause()
+            if not await self.once():
+                await self._pause()
+
+    async def once(self) -> int:
+        """Do what there is to do; returns how much that was."""
+        try:
+            return await self._work()
+        except ServiceUnavailable as problem:
+            _log.warning("upkeep.put_off", work=self._name, problem=problem.message)
+            return 0
 
     async def _pause(self) -> None:
         try:

@@ -117,7 +117,8 @@ def text_type(text: str) -> str:
     text = text.strip()
     if _INTEGER.fullmatch(text):
         return "integer"
-    if text[-1:].isdigit() and _NUMBER.fullmatch(text):
+    # Whole numbers with more digits would lose some of them.
+    if text[-1:].isdigit() and not text.lstrip("+-").isdigit() and _NUMBER.fullmatch(text):
         return "number"
     if text.lower() in ("true", "false"):
         return "boolean"
