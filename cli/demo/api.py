@@ -13,7 +13,7 @@ from deploy.local.errors import StackError
 _REMEDIES = {
     401: "Check the key: --api-key or AES_API_KEY, else the one that `./aes up` printed.",
     403: "Use a key with the scopes that the demo needs: agents:read, knowledge:read, knowledge:write, "
-    "files:write, sessions:write, sessions:read, runtime:execute.",
+    "files:write, sessions:write, sessions:read, runtime:execute, artifacts:read, artifacts:write.",
     429: "Wait a moment and run the demo again.",
     502: "Check the model's name, its provider's key and your account there; more in: ./aes logs runtime",
     503: "A part of the service is down or starting. See: ./aes status",
@@ -45,6 +45,9 @@ class Api:
     def upload(self, path: str, name: str, content: bytes) -> Any:
         return self._call("POST", path, files={"file": (name, content)})
 
+    def download(self, path: str) -> bytes:
+        return self._answer("GET", path).content
+
     def stream(self, path: str, body: Any) -> Iterator[ServerEvent]:
         """The server-sent events that answer a POST, as they come."""
         headers = {"accept": "text/event-stream"}
@@ -58,13 +61,16 @@ class Api:
             raise self._unreachable(f"POST {path}", problem) from problem
 
     def _call(self, method: str, path: str, **request: Any) -> Any:
+        return self._answer(method, path, **request).json()
+
+    def _answer(self, method: str, path: str, **request: Any) -> httpx.Response:
         try:
             response = self._client.request(method, path, **request)
         except httpx.HTTPError as problem:
             raise self._unreachable(f"{method} {path}", problem) from problem
         if response.status_code >= 400:
             raise explained(f"{method} {path}", response.status_code, response.content)
-        return response.json()
+        return response
 
     def _unreachable(self, call: str, problem: Exception) -> StackError:
         return StackError(

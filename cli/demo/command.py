@@ -22,7 +22,7 @@ Model = Annotated[
 
 @app.command()
 def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
-    """Run agents over documents for real: validate, ingest, talk, call tools, look at what was recorded.
+    """Run agents over documents for real: validate, ingest, talk, call tools, make files, look at what was recorded.
 
     Starts the embedded stack if it does not run. It stays up afterwards; `./aes down` stops it.
     """
@@ -35,7 +35,18 @@ def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = Non
 
 
 def _run(screen: Any, model: str | None, base_url: str | None, api_key: str | None) -> dict[str, Any]:
-    from cli.demo import conversation, farewell, history, knowledge, materials, provider, start, timeline, validation
+    from cli.demo import (
+        conversation,
+        farewell,
+        files,
+        history,
+        knowledge,
+        materials,
+        provider,
+        start,
+        timeline,
+        validation,
+    )
     from cli.demo.api import Api
     from libs.contracts.identifiers import new_id
 
@@ -52,6 +63,8 @@ def _run(screen: Any, model: str | None, base_url: str | None, api_key: str | No
             conversation.hold(screen, api, agent, base, step=step, letter=letter)
             for step, letter, agent in zip((3, 4), "AB", library.agents, strict=True)
         ]
+        clerk, saved = files.hold(screen, api, library, step=5, letter="C", place=start.downloads())
+        talks.append(clerk)
         messages = history.show(screen, api, talks)
     events = timeline.show(screen, stack, correlation_id, began, base, talks)
     farewell.show(screen, stack, talks[0])
@@ -61,6 +74,7 @@ def _run(screen: Any, model: str | None, base_url: str | None, api_key: str | No
         "validation": verdicts,
         "knowledge_base": base,
         "sessions": [talk.as_json() for talk in talks],
+        "saved": [str(path) for path in saved],
         "history": messages,
         "timeline": events,
     }

@@ -18,9 +18,16 @@ class Talk:
     session_id: str
     agent: Agent
     turns: list[dict[str, Any]] = field(default_factory=list)
+    artifacts: list[str] = field(default_factory=list)
+    """Ids of the files that were handed over or made, in that order."""
 
     def as_json(self) -> dict[str, Any]:
-        return {"session_id": self.session_id, "agent": self.agent.path, "turns": self.turns}
+        return {
+            "session_id": self.session_id,
+            "agent": self.agent.path,
+            "turns": self.turns,
+            "artifacts": self.artifacts,
+        }
 
 
 def hold(screen: Screen, api: Api, agent: Agent, base: dict[str, Any], *, step: int, letter: str) -> Talk:
@@ -34,8 +41,15 @@ def hold(screen: Screen, api: Api, agent: Agent, base: dict[str, Any], *, step: 
     for question in agent.part.questions:
         screen.blank()
         screen.said("you", question)
-        view = TurnView(screen)
-        for event in api.stream(f"/runtime/{talk.session_id}/execute/", {"content": question}):
-            view.show(event)
-        talk.turns.append(view.finish(question))
+        ask(screen, api, talk, question, question)
     return talk
+
+
+def ask(screen: Screen, api: Api, talk: Talk, question: str, content: Any) -> dict[str, Any]:
+    """Send a message, show its turn and keep what came of it; ``content`` is the question with what goes with it."""
+    view = TurnView(screen)
+    for event in api.stream(f"/runtime/{talk.session_id}/execute/", {"content": content}):
+        view.show(event)
+    turn = view.finish(question)
+    talk.turns.append(turn)
+    return turn

@@ -25,7 +25,7 @@ curl -H "$KEY" -H "content-type: application/yaml" \\
 
 
 def show(screen: Screen, stack: Running, talk: Talk) -> None:
-    screen.heading(7, "Go on by hand")
+    screen.heading(8, "Go on by hand")
     base_url = stack.connection.base_url
     commands = _COMMANDS.format(
         base_url=base_url,

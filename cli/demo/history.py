@@ -1,4 +1,4 @@
-"""Step 5: what the sessions remember."""
+"""Step 6: what the sessions remember."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from cli.demo.screen import Screen
 
 def show(screen: Screen, api: Api, talks: list[Talk]) -> list[dict[str, Any]]:
     """Returns the pages of messages, one per session."""
-    screen.heading(5, "Read the history", "GET /api/v1/runtime/{session_id}/messages/")
+    screen.heading(6, "Read the history", "GET /api/v1/runtime/{session_id}/messages/")
     pages = []
     for talk in talks:
         page = api.get(f"/runtime/{talk.session_id}/messages/")

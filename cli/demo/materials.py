@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from cli.demo.script import AGENTS, BROKEN, DOCUMENTS, Part
+from cli.demo.script import AGENTS, BROKEN, CLERK, DOCUMENTS, HANDED_OVER, Part
 from deploy.local.errors import StackError
 from deploy.local.home import PROJECT_ROOT
 
@@ -40,6 +40,9 @@ class Agent:
 class Library:
     documents: list[Document]
     agents: list[Agent]
+    clerk: Agent
+    handed_over: list[Document | None]
+    """The file that each message to the clerk brings along."""
     broken_path: str
     broken: str
 
@@ -47,8 +50,10 @@ class Library:
 def load(model: str | None) -> Library:
     """Raises StackError when an example is missing or unreadable."""
     return Library(
-        documents=[Document(path, _read(path).encode()) for path in DOCUMENTS],
+        documents=[Document(path, _bytes(path)) for path in DOCUMENTS],
         agents=[_agent(part, model) for part in AGENTS],
+        clerk=_agent(CLERK, model),
+        handed_over=[None if path is None else Document(path, _bytes(path)) for path in HANDED_OVER],
         broken_path=BROKEN,
         broken=_read(BROKEN),
     )
@@ -65,7 +70,11 @@ def _agent(part: Part, model: str | None) -> Agent:
 
 
 def _read(path: str) -> str:
+    return _bytes(path).decode()
+
+
+def _bytes(path: str) -> bytes:
     try:
-        return Path(PROJECT_ROOT, path).read_text(encoding="utf-8")
+        return Path(PROJECT_ROOT, path).read_bytes()
     except OSError as problem:
         raise StackError(f"The example {path} cannot be read: {problem.strerror}.", "Restore it.") from problem

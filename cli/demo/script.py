@@ -1,4 +1,4 @@
-"""What is asked in the demo."""
+"""What is asked in the demo, and which files it is about."""
 
 from dataclasses import dataclass
 
@@ -41,3 +41,18 @@ AGENTS = (
         ),
     ),
 )
+
+
+MINUTES = "examples/artifacts/skarholm-meeting-2026.docx"
+TICKETS = "examples/artifacts/skarholm-tickets-2025.xlsx"
+CLERK = Part(
+    "Hand an agent a document and a spreadsheet",
+    "examples/agents/clerk.yaml",
+    (
+        "Who was elected chair of the board?",
+        "Which route had the most passengers in July?",
+        "What was the income per month? Save it as income-2025.xlsx.",
+    ),
+)
+HANDED_OVER = (MINUTES, TICKETS, None)
+"""The file that each of these messages brings along; the last one goes on with what is there."""

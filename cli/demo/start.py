@@ -27,6 +27,13 @@ def is_running() -> bool:
     return state.is_supervised() and state.phase == "running"
 
 
+def downloads() -> Path:
+    """Where the demo puts what it downloads."""
+    from deploy.local.home import Home
+
+    return Home.from_environment().root / "demo"
+
+
 def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running:
     """The service that was named, else the embedded stack, started if it does not run."""
     prefix = os.environ.get("AES_TOPIC_PREFIX", "")

@@ -1,4 +1,4 @@
-"""Step 6: everything that happened, read back from Kafka by its correlation id."""
+"""Step 7: everything that happened, read back from Kafka by its correlation id."""
 
 import asyncio
 from datetime import datetime
@@ -17,7 +17,7 @@ def show(
     screen: Screen, stack: Running, correlation_id: str, since: float, base: dict[str, Any], talks: list[Talk]
 ) -> list[dict[str, Any]]:
     """Returns the events in the order in which they happened; empty when no broker is known."""
-    screen.heading(6, "Replay the timeline from Kafka", f"correlation id {correlation_id}")
+    screen.heading(7, "Replay the timeline from Kafka", f"correlation id {correlation_id}")
     if stack.kafka is None:
         screen.line("Name the broker of this service in AES_KAFKA_BOOTSTRAP_SERVERS to see it.", "yellow")
         return []
@@ -51,6 +51,8 @@ def _names(base: dict[str, Any], talks: list[Talk]) -> dict[str, str]:
         names[talk.session_id] = f"session {talk.letter}"
         for number, turn in enumerate(talk.turns, 1):
             names[turn["turn_id"]] = f"turn {talk.letter}{number}"
+        for number, artifact_id in enumerate(talk.artifacts, 1):
+            names[artifact_id] = f"artifact {number}"
     return names
 
 

@@ -63,6 +63,7 @@ class TurnView:
             "content": self._reply["response"]["content"],
             "tool_calls": self._reply["response"]["tool_calls"],
             "citations": self._reply["response"].get("citations", []),
+            "artifacts": self._reply["response"].get("artifacts", []),
             "usage": self._reply["usage"],
             "events": self._events,
         }
@@ -98,7 +99,8 @@ class TurnView:
     def _begin_call(self, call: dict[str, Any]) -> None:
         self._end_text()
         self._open_calls.add(call["call_id"])
-        self._screen.said("tool", f"{call['name']} {json.dumps(call['arguments'], ensure_ascii=False)}", "cyan")
+        arguments = _shortened(json.dumps(call["arguments"], ensure_ascii=False))
+        self._screen.said("tool", f"{call['name']} {arguments}", "cyan")
 
     def _end_call(self, call: dict[str, Any], outcome: str) -> None:
         self._end_text()

@@ -12,7 +12,10 @@ ToolStatus = Literal["completed", "failed", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
+    """``file`` when the text is what a file of the session holds, shown in the place of a reference to it."""
+
     text: str
+    file: ArtifactPart | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,11 @@ class UserMessage:
     @property
     def text(self) -> str:
         return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def own_text(self) -> str:
+        """What the user wrote, without what files hold."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, TextPart) and part.file is None)
 
     @property
     def has_image(self) -> bool:

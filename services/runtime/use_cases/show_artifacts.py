@@ -110,7 +110,7 @@ class ShowArtifacts:
             _log.warning("artifact.not_shown", artifact_id=part.artifact_id, kind=error.kind)
             problem = error.message
         showing.warnings.append(f"the file {part.name} could not be read: {problem}")
-        return [TextPart(f"[{_label(part)} could not be read: {problem}]")]
+        return [TextPart(f"[{_label(part)} could not be read: {problem}]", part)]
 
     async def _settled(self, part: ArtifactPart, showing: _Showing, *, patient: bool) -> ArtifactFacts:
         deadline = self._clock() + (self._limits.patience if patient else 0.0)
@@ -125,12 +125,12 @@ class ShowArtifacts:
             case "vision":
                 return await self._image(facts, showing)
             case "structural_parsing":
-                return [TextPart(await self._tables(facts, showing))]
+                return [TextPart(await self._tables(facts, showing), facts.part())]
             case _:
-                return [TextPart(await self._document(facts, showing))]
+                return [TextPart(await self._document(facts, showing), facts.part())]
 
     async def _image(self, facts: ArtifactFacts, showing: _Showing) -> list[Part]:
-        name = TextPart(f"[{_label(facts.part())}]")
+        name = TextPart(f"[{_label(facts.part())}]", facts.part())
         if showing.images == 0:
             return [name]
         if facts.size > self._limits.image_bytes:
@@ -200,7 +200,7 @@ def _replaced(message: UserMessage, given: dict[str, list[Part]]) -> UserMessage
     parts: list[Part] = []
     for part in reversed(message.parts):
         if isinstance(part, ArtifactPart):
-            parts.extend(reversed(given.pop(part.artifact_id, [TextPart(f"[{_label(part)}]")])))
+            parts.extend(reversed(given.pop(part.artifact_id, [TextPart(f"[{_label(part)}]", part)])))
         else:
             parts.append(part)
     return UserMessage(tuple(parts[::-1]))

@@ -1,11 +1,12 @@
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from cli.demo import knowledge
-from cli.demo.materials import Document, Library
+from cli.demo import knowledge, materials
+from cli.demo.materials import Document
 from cli.demo.screen import Screen
 from deploy.local.errors import StackError
 
@@ -52,7 +53,7 @@ def state(status: str, phase: str = "", progress: int = 0, **more: Any) -> dict[
 def build(api: FakeApi) -> tuple[dict[str, Any], str]:
     out = io.StringIO()
     documents = [Document("examples/documents/fees.md", b"fees"), Document("examples/documents/b.csv", b"b")]
-    library = Library(documents=documents, agents=[], broken_path="", broken="")
+    library = replace(materials.load(None), documents=documents)
     screen = Screen(console=Console(file=out, width=80, highlight=False))
     base = knowledge.build(screen, api, library, pause=lambda _: None)  # type: ignore[arg-type]
     return base, out.getvalue()

@@ -11,13 +11,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from services.runtime.adapters.models.extractive_files import file_of, table_told, wanted_file
 from services.runtime.adapters.models.extractive_rules import wanted_calls
 from services.runtime.adapters.models.extractive_text import Ranking, Sentence, content_words, sentences
 from services.runtime.domain.conversation import (
+    ArtifactPart,
     AssistantMessage,
     Citation,
     Message,
     ModelAnswer,
+    TextPart,
     ToolCall,
     ToolMessage,
     ToolResult,
@@ -40,6 +43,8 @@ _REQUEST = re.compile(
     r"|which|what|who|when|where|how|why|calculate|compute)\b",
     re.IGNORECASE,
 )
+_PLAIN = frozenset({"calculator", "current_time", "artifact_create"})
+_DOCUMENT = "rag_indexing"
 _SHORTEST_DOCUMENT = 200
 _LONGEST_INLINE = 20_000
 _LONGEST_QUOTE = 600
@@ -53,6 +58,7 @@ class _Source:
     text: str
     citation: Citation | None = None
     name: str | None = None
+    file: ArtifactPart | None = None
 
 
 class ExtractiveModel:
@@ -85,15 +91,51 @@ def _answer(request: ModelRequest) -> ModelAnswer:
     assert isinstance(message, UserMessage)
     if message.has_image:
         raise ModelCannotSee("model 'builtin:extractive' takes text only; it cannot be given an image")
-    document, question = split_question(message.text)
+    name = wanted_file(message.own_text)
+    document, question = ("", message.own_text) if name else split_question(message.own_text)
     results = [m.result for m in request.messages[position + 1 :] if isinstance(m, ToolMessage)]
+    files = _files(request.messages[: position + 1])
     if not results and not request.answer_in_text:
-        calls = wanted_calls(question, request.tools)
+        calls = wanted_calls(question, request.tools, files)
         if calls:
             numbered = tuple(ToolCall(f"call_{n}", name, arguments) for n, (name, arguments) in enumerate(calls, 1))
             return ModelAnswer("", numbered, _usage(request, ""), "tool_calls")
-    sources = [*_passages(request, results), *_texts(request, request.messages[:position], document)]
-    return _compose(question, results, sources, request)
+    sources = [
+        *_passages(request, results),
+        *_documents(files),
+        *_texts(request, request.messages[:position], document),
+    ]
+    answer = _compose(question, results, sources, request)
+    if name is None or request.answer_in_text or not _can_make(request, results):
+        return answer
+    made = ToolCall("call_file", "artifact_create", file_of(name, results, answer.text.removesuffix(_NOTE).strip()))
+    return ModelAnswer("", (made,), _usage(request, ""), "tool_calls")
+
+
+def _can_make(request: ModelRequest, results: Sequence[ToolResult]) -> bool:
+    """Whether a file can be made and none has been."""
+    tried = any(result.name == "artifact_create" for result in results)
+    return not tried and any(tool.name == "artifact_create" for tool in request.tools)
+
+
+def _files(messages: Sequence[Message]) -> list[TextPart]:
+    """What is shown of files, the newest first."""
+    return [
+        part
+        for message in reversed(messages)
+        if isinstance(message, UserMessage)
+        for part in message.parts
+        if isinstance(part, TextPart) and part.file is not None
+    ]
+
+
+def _documents(files: Sequence[TextPart]) -> list[_Source]:
+    """Documents that are shown whole; the first line only names the file."""
+    return [
+        _Source(part.text.partition("\n")[2], name=part.file.name, file=part.file)
+        for part in files
+        if part.file is not None and part.file.strategy == _DOCUMENT and "\n" in part.text
+    ]
 
 
 def split_question(text: str) -> tuple[str, str]:
@@ -131,8 +173,9 @@ def _texts(request: ModelRequest, earlier: Sequence[Message], document: str) -> 
     texts = [document] if document else []
     for message in reversed(earlier):
         if isinstance(message, UserMessage):
-            told = "\n".join(s.text for s in sentences(message.text) if not s.text.endswith("?"))
-            texts.append(message.text if len(message.text) >= _SHORTEST_DOCUMENT else told)
+            said = message.own_text
+            told = "\n".join(s.text for s in sentences(said) if not s.text.endswith("?"))
+            texts.append(said if len(said) >= _SHORTEST_DOCUMENT else told)
     if len(request.system) >= _SHORTEST_DOCUMENT:
         texts.append(request.system)
     return [_Source(text) for text in texts if text.strip()]
@@ -167,7 +210,9 @@ def _tell(result: ToolResult) -> str:
         return f"It is not known whether {result.name} was carried out: {output}"
     if result.is_error:
         return f"{result.name} failed: {output}"
-    return output if result.name in {"calculator", "current_time"} else f"{result.name} returned: {output}"
+    if result.name == "table_query":
+        return table_told(result)
+    return output if result.name in _PLAIN else f"{result.name} returned: {output}"
 
 
 def _choose(question: str, sources: Sequence[_Source]) -> list[Sentence]:
@@ -189,13 +234,19 @@ def _quote(
         lines.append(f"{_shortened(sentence.text)} [{number}]")
     citations = tuple(
         sources[place].citation
-        or Citation(" ".join(_shortened(sentence.text) for sentence in chosen if sentence.source == place))
+        or _citation(sources[place], " ".join(_shortened(each.text) for each in chosen if each.source == place))
         for place in numbers
     )
     names = [f"[{number}] {name}" for place, number in numbers.items() if (name := sources[place].name)]
     parts = [*told, " ".join(lines), *([" · ".join(names)] if names else []), _NOTE]
     text = "\n\n".join(parts)
     return ModelAnswer(text, (), _usage(request, text), "stop", citations)
+
+
+def _citation(source: _Source, passage: str) -> Citation:
+    if source.file is None:
+        return Citation(passage)
+    return Citation(passage, file_name=source.file.name, artifact_id=source.file.artifact_id)
 
 
 def _shortened(text: str) -> str:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from zoneinfo import available_timezones
 
-from services.runtime.domain.conversation import JsonObject
+from services.runtime.adapters.models.extractive_tables import tables_in, wanted_query
+from services.runtime.domain.conversation import JsonObject, TextPart
 from services.runtime.domain.tools import ToolDefinition
 
 _LONGEST_QUESTION = 1000
@@ -48,8 +49,13 @@ _ZONE = re.compile(r"\b[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)?\b")
 _PLACE = re.compile(r"\bin ((?:[A-Z][a-z]+)(?: [A-Z][a-z]+)*)")
 
 
-def wanted_calls(question: str, tools: Sequence[ToolDefinition]) -> list[tuple[str, JsonObject]]:
-    """Names and arguments of the calls to make for `question`, of the tools that are offered."""
+def wanted_calls(
+    question: str, tools: Sequence[ToolDefinition], files: Sequence[TextPart] = ()
+) -> list[tuple[str, JsonObject]]:
+    """Names and arguments of the calls to make for `question`, of the tools that are offered.
+
+    `files` is what the conversation shows of files: what they hold needs no search.
+    """
     asked = question.strip()[:_LONGEST_QUESTION]
     offered = {tool.name for tool in tools}
     calls: list[tuple[str, JsonObject]] = []
@@ -58,8 +64,12 @@ def wanted_calls(question: str, tools: Sequence[ToolDefinition]) -> list[tuple[s
     if "current_time" in offered and _ASKS_TIME.search(asked):
         zone = time_zone(asked)
         calls.append(("current_time", {"timezone": zone} if zone else {}))
-    if not calls and "knowledge_search" in offered and asked:
-        calls.append(("knowledge_search", {"query": asked}))
+    if not calls and "table_query" in offered:
+        tables = [table for part in files if part.file for table in tables_in(part.text, part.file)]
+        if query := wanted_query(asked, tables):
+            calls.append(("table_query", query))
+    if not calls and not files and asked:
+        calls += [(name, {"query": asked}) for name in ("knowledge_search", "artifact_search") if name in offered]
     return calls
 
 

@@ -1,0 +1,106 @@
+"""How the built-in model asks tables: SQL by plain rules, from the words of a question that name columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from services.runtime.adapters.models.extractive_text import content_words
+from services.runtime.domain.conversation import ArtifactPart, JsonObject
+
+_TABLE: Final = re.compile(r'^table (\w+) \(sheet "(?:.*)"\), \d+ rows\ncolumns: (.+)$', re.MULTILINE)
+_COLUMN: Final = re.compile(r"(.+?) \((\w+)\)(?:, |$)")
+_NUMBERS: Final = frozenset({"integer", "number"})
+_AVERAGE: Final = re.compile(r"\b(?:average|mean|on average)\b", re.IGNORECASE)
+_MOST: Final = re.compile(r"\b(?:most|highest|largest|biggest|best|maximum|busiest)\b", re.IGNORECASE)
+_LEAST: Final = re.compile(r"\b(?:least|fewest|lowest|smallest|worst|minimum|quietest)\b", re.IGNORECASE)
+_GROUPED: Final = re.compile(r"\b(?:by|per|each|every|which|what)\b", re.IGNORECASE)
+_COUNTED: Final = re.compile(r"\bhow many (?:rows|entries|lines|records)\b", re.IGNORECASE)
+_NAMED: Final = re.compile(
+    r"\b(?:in|for|to|from|of|on)\s+(?:the\s+)?([A-ZÀ-Þ][\w'-]*(?:\s+(?:[A-ZÀ-Þ][\w'-]*|\d{4}))*)|[\"“]([^\"”]{1,60})[\"”]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTable:
+    """A table as its description in a message tells of it: columns with their types."""
+
+    file: ArtifactPart
+    name: str
+    columns: tuple[tuple[str, str], ...]
+
+
+def tables_in(text: str, file: ArtifactPart) -> list[DescribedTable]:
+    """The tables that a description of this file names."""
+    return [DescribedTable(file, name, tuple(_COLUMN.findall(columns))) for name, columns in _TABLE.findall(text)]
+
+
+def wanted_query(question: str, tables: Sequence[DescribedTable]) -> JsonObject | None:
+    """The arguments of `table_query` for a question that names a column of figures; None for any other."""
+    best: tuple[float, DescribedTable, str] | None = None
+    for table in tables:
+        if _COUNTED.search(question):
+            return _call(table, "SELECT count(*) AS rows", "")
+        for column, kind in table.columns:
+            score = _named(column, question) if kind in _NUMBERS else 0.0
+            if score > 0 and (best is None or score > best[0]):
+                best = (score, table, column)
+    return None if best is None else _aggregate(question, best[1], best[2])
+
+
+def _aggregate(question: str, table: DescribedTable, measure: str) -> JsonObject:
+    function = "avg" if _AVERAGE.search(question) else "sum"
+    label = f"{'average' if function == 'avg' else 'total'} {measure}"
+    figure = f"round({function}({_quoted(measure)}), 2) AS {_quoted(label)}"
+    condition = _condition(question, table)
+    group = _group(question, table, measure)
+    if group is None:
+        return _call(table, f"SELECT {figure}", condition)
+    descending = "" if _LEAST.search(question) else " DESC"
+    one = " LIMIT 1" if _MOST.search(question) or _LEAST.search(question) else ""
+    ordered = f" GROUP BY ALL ORDER BY 2{descending}{one}"
+    return _call(table, f"SELECT {_quoted(group)}, {figure}", condition + ordered)
+
+
+def _call(table: DescribedTable, select: str, rest: str) -> JsonObject:
+    return {"artifact": table.file.artifact_id, "sql": f"{select} FROM {table.name}{rest}"}
+
+
+def _group(question: str, table: DescribedTable, measure: str) -> str | None:
+    for asked in _GROUPED.finditer(question):
+        # The nearest column after "by", "per" or "which".
+        near = " ".join(question[asked.end() :].split()[:3])
+        named = [(_named(column, near), column) for column, _ in table.columns if column != measure]
+        score, column = max(named, default=(0.0, ""))
+        if score > 0:
+            return column
+    return None
+
+
+def _condition(question: str, table: DescribedTable) -> str:
+    """Rows that hold what the question names by a capital letter or in quotes: a place, a month."""
+    texts = [column for column, kind in table.columns if kind not in _NUMBERS]
+    names = ["".join(found) for found in _NAMED.findall(question)]
+    names = [name for name in names if not any(_named(column, name) for column, _ in table.columns)]
+    if not texts or not names:
+        return ""
+    row = f"concat_ws(' ', {', '.join(_quoted(column) for column in texts)})"
+    return " WHERE " + " AND ".join(f"{row} ILIKE {_text('%' + name + '%')}" for name in names[:3])
+
+
+def _named(column: str, text: str) -> float:
+    """How much of the column's name the text says, 0 to 1."""
+    words = content_words(column)
+    said = {*content_words(text)}
+    found = sum(word in said for word in words)
+    return found / len(words) if words and found * 2 >= len(words) else 0.0
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
