@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from libs.persistence import Database
-from services.ingestion.adapters.engines.pgvector import reweighing
+from services.ingestion.adapters.engines.pgvector import growth, reweighing
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.domain.engines import EngineUnavailable, Passage
 from tests.support.passages import DIMENSIONS, MOUNTAIN, SEA, passage, query
@@ -57,6 +57,22 @@ async def test_indexes_find_what_comparing_everything_finds(database: Database, 
     await indexed.finish(INDEX)
     assert await _index_names(database) >= {"ix_passages_1_embedding", "ix_passages_1_terms"}
     assert overlap(expected, await answers(indexed, mode)) > 0.9
+
+
+async def test_a_large_addition_is_indexed_at_its_end(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "_LEAST", 100)
+    engine, both = PgvectorEngine(database, indexed_from=1), {"ix_passages_1_embedding", "ix_passages_1_terms"}
+    await engine.create_index(INDEX, DIMENSIONS)
+    await engine.write(INDEX, some(300, seed=1, words=30))
+    await engine.finish(INDEX)
+    await engine.write(INDEX, some(60, seed=2, words=30))
+    assert await _index_names(database) >= both
+    await engine.write(INDEX, some(60, seed=3, words=30))
+    assert not await _index_names(database) & both
+    assert all(await answers(engine, "hybrid"))
+    await engine.finish(INDEX)
+    assert await _index_names(database) >= both
+    assert await engine.count(INDEX) == 420
 
 
 async def test_passages_written_early_weigh_like_those_written_late(database: Database) -> None:

@@ -12,6 +12,7 @@ from libs.persistence import Connection
 from services.ingestion.adapters.engines.bm25 import passage_weights
 from services.ingestion.adapters.engines.pgvector.binary import COLUMNS, HEADER, TRAILER, row_of
 from services.ingestion.adapters.engines.pgvector.catalogue import Index, required
+from services.ingestion.adapters.engines.pgvector.growth import make_room
 from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.domain.documents import TermCounts
 from services.ingestion.domain.engines import Passage
@@ -45,7 +46,9 @@ class Writing:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 async with connection.transaction():
-                    await _write(connection, await required(connection, index_id), prepared)
+                    index = await required(connection, index_id)
+                    await make_room(connection, index, len(prepared))
+                    await _write(connection, index, prepared)
                 return
             except psycopg.errors.UniqueViolation:
                 # Someone else wrote one of these passages meanwhile; it is left out when looked for again.
