@@ -49,7 +49,7 @@ CLERK = Part(
     "Hand an agent a document and a spreadsheet",
     "examples/agents/clerk.yaml",
     (
-        "Who was elected chair of the board?",
+        "Who was elected chair, and with how many votes?",
         "Which route had the most passengers in July?",
         "What was the income per month? Save it as income-2025.xlsx.",
     ),

@@ -35,7 +35,7 @@ def show(
     for event in events:
         screen.row(
             Text(f"+{_moment(event) - first:.3f} s", style="dim"),
-            Text(f"{names.get(event.subject, event.subject[-9:]):<9}"),
+            Text(f"{names.get(event.subject, event.subject[-9:]):<10}"),
             Text(f"{event.name:<{widest}}", style="green" if event.name == "turn.completed" else ""),
             Text(event.place, style="dim"),
         )

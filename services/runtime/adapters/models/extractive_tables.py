@@ -58,10 +58,12 @@ def _aggregate(question: str, table: DescribedTable, measure: str) -> JsonObject
     group = _group(question, table, measure)
     if group is None:
         return _call(table, f"SELECT {figure}", condition)
-    descending = "" if _LEAST.search(question) else " DESC"
-    one = " LIMIT 1" if _MOST.search(question) or _LEAST.search(question) else ""
-    ordered = f" GROUP BY ALL ORDER BY 2{descending}{one}"
-    return _call(table, f"SELECT {_quoted(group)}, {figure}", condition + ordered)
+    ordered = "min(rowid)"
+    if _MOST.search(question):
+        ordered = "2 DESC LIMIT 1"
+    elif _LEAST.search(question):
+        ordered = "2 LIMIT 1"
+    return _call(table, f"SELECT {_quoted(group)}, {figure}", f"{condition} GROUP BY ALL ORDER BY {ordered}")
 
 
 def _call(table: DescribedTable, select: str, rest: str) -> JsonObject:

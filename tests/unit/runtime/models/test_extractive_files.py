@@ -65,7 +65,7 @@ def sql(question: str) -> str | None:
          'SELECT round(avg("passengers"), 2) AS "average passengers" FROM tickets_2025'),
         ("What was the net income per month?",
          'SELECT "month", round(sum("net income (crowns)"), 2) AS "total net income (crowns)" FROM tickets_2025'
-         " GROUP BY ALL ORDER BY 2 DESC"),
+         " GROUP BY ALL ORDER BY min(rowid)"),
         ("Which route had the fewest passengers in July?",
          'SELECT "route", round(sum("passengers"), 2) AS "total passengers" FROM tickets_2025'
          " WHERE concat_ws(' ', \"month\", \"route\") ILIKE '%July%' GROUP BY ALL ORDER BY 2 LIMIT 1"),
