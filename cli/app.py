@@ -22,6 +22,7 @@ COMMANDS = {
     "down": Entry("cli.down", "Stop the embedded stack."),
     "status": Entry("cli.status", "Show what runs, where, and whether it is ready."),
     "logs": Entry("cli.logs", "Show the logs of the embedded stack."),
+    "doctor": Entry("cli.doctor.command", "Examine the installation and say what to do."),
     "check": Entry("cli.check", "Run the linters, the type check and the import rules."),
     "companies": Entry("cli.administration.companies", "Manage the companies that use the service."),
     "users": Entry("cli.administration.users", "Manage the users of a company."),

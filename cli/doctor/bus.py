@@ -1,0 +1,109 @@
+"""Kafka: does it answer, has it the declared topics, is its clock right?"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, for_code
+
+from cli.bus_address import BusAddress
+from cli.doctor.clocks import compare
+from cli.doctor.findings import Check, Finding, failed, ok, skipped, warning
+from libs.contracts.topics import with_dead_letters
+
+_REACH = "Start the broker, or set AES_KAFKA_BOOTSTRAP_SERVERS to where it is. Check the network in between."
+
+
+def bus_checks(address: BusAddress) -> list[Check]:
+    return [
+        Check("kafka", lambda: _brokers_and_topics(address), _REACH),
+        Check("clock of kafka", lambda: _clock(address), _REACH),
+    ]
+
+
+async def _brokers_and_topics(address: BusAddress) -> list[Finding]:
+    async with _admin(address) as admin:
+        cluster = await admin.describe_cluster()
+        there = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics()}
+    brokers = len(cluster["brokers"])
+    answering = ok("kafka", f"{brokers} broker{'s' if brokers != 1 else ''} at {address.servers}")
+    return [answering, *_topics(there, address.prefix), *_replicas(there, address.prefix)]
+
+
+def _topics(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
+    declared = {prefix + topic.name: topic.partitions for topic in with_dead_letters()}
+    missing = sorted(declared.keys() - there.keys())
+    other = [name for name in declared if name in there and len(there[name]) != declared[name]]
+    findings = []
+    if missing:
+        findings.append(failed("topics", f"missing: {', '.join(missing)}", "Run: aes topics create"))
+    for name in other:
+        findings.append(
+            failed(
+                f"topic {name}",
+                f"{len(there[name])} partitions, declared are {declared[name]}",
+                "Let its consumers finish, stop the services, delete the topic and run: aes topics create. "
+                "Changing the number in place would break the order of what is under way.",
+            )
+        )
+    return findings or [ok("topics", f"all {len(declared)} with their partitions")]
+
+
+def _replicas(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
+    behind = sorted(
+        name
+        for name, partitions in there.items()
+        if name.startswith(prefix) and any(len(part["isr"]) < len(part["replicas"]) for part in partitions)
+    )
+    if not behind:
+        return []
+    return [warning("replicas", f"not all are in sync: {', '.join(behind)}", "See to the broker that is away or slow.")]
+
+
+async def _clock(address: BusAddress) -> list[Finding]:
+    """By the time that the broker writes on a message, in a topic that is made for it and removed again."""
+    topic = f"{address.prefix}doctor-{secrets.token_hex(4)}"
+    made = NewTopic(
+        topic, num_partitions=1, replication_factor=1, topic_configs={"message.timestamp.type": "LogAppendTime"}
+    )
+    async with _admin(address) as admin:
+        response = await admin.create_topics([made])
+        for _, code, *_ in response.topic_errors:
+            if code:
+                return [skipped("clock of kafka", f"a topic to try it with cannot be made: {for_code(code).__name__}")]
+        try:
+            before, theirs, after = await _timed_message(address, topic)
+        finally:
+            await admin.delete_topics([topic])
+    return [compare("clock of kafka", theirs, before, after)]
+
+
+async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float, float]:
+    producer = AIOKafkaProducer(bootstrap_servers=address.servers)
+    await producer.start()
+    try:
+        # A new topic takes a moment; the second message is not held up by anything.
+        await producer.send_and_wait(topic, b"")
+        before = time.time()
+        written = await producer.send_and_wait(topic, b"")
+        return before, written.timestamp / 1000, time.time()
+    finally:
+        await producer.stop()
+
+
+@asynccontextmanager
+async def _admin(address: BusAddress) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=address.servers, client_id="aes-cli")
+    try:
+        async with asyncio.timeout(20):
+            await admin.start()
+        yield admin
+    except KafkaError as problem:
+        raise OSError(f"{address.servers}: {problem}") from problem
+    finally:
+        await admin.close()

@@ -1,0 +1,69 @@
+"""PostgreSQL: does each service's database answer, is it migrated, is its clock right?"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+
+from cli.doctor.clocks import compare
+from cli.doctor.findings import Check, Finding, failed, ok, warning
+from deploy.local.home import PROJECT_ROOT
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+def database_checks(urls: Mapping[str, str]) -> list[Check]:
+    return [_check(service, url) for service, url in urls.items()]
+
+
+def _check(service: str, url: str) -> Check:
+    remedy = f"Start PostgreSQL, or set AES_{service.upper()}_DATABASE_URL to the right server, role and password."
+    return Check(f"database of {service}", lambda: _database(service, url), remedy)
+
+
+async def _database(service: str, url: str) -> list[Finding]:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=10) as connection:
+        version = connection.info.server_version // 10000
+        findings = [ok(f"database of {service}", f"PostgreSQL {version} answers")]
+        findings.append(await _migrations(service, connection))
+        if service == "ingestion":
+            findings += await _vectors(connection)
+        findings.append(await _clock(service, connection))
+    return findings
+
+
+async def _migrations(service: str, connection: Connection) -> Finding:
+    check = f"migrations of {service}"
+    newest = newest_migration(service)
+    found = await _value(connection, "SELECT to_regclass('alembic_version')::text")
+    at = await _value(connection, "SELECT version_num FROM alembic_version") if found else None
+    if at is None or str(at) < newest:
+        return failed(check, f"at {at or 'none'}, {newest} is needed", f"Run: python -m services.{service} migrate")
+    if str(at) > newest:
+        return warning(check, f"at {at}, this release knows {newest}", "A newer release was here: use its programs.")
+    return ok(check, f"at {at}")
+
+
+def newest_migration(service: str) -> str:
+    files = (PROJECT_ROOT / "services" / service / "migrations" / "versions").glob("[0-9]*.py")
+    return max(file.stem.split("_", 1)[0] for file in files)
+
+
+async def _vectors(connection: Connection) -> list[Finding]:
+    version = await _value(connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+    if version is not None:
+        return [ok("pgvector", str(version))]
+    remedy = "Install pgvector on the server, and as its administrator: CREATE EXTENSION vector"
+    return [failed("pgvector", "the extension is not in the database of ingestion", remedy)]
+
+
+async def _clock(service: str, connection: Connection) -> Finding:
+    before = time.time()
+    theirs = await _value(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
+    return compare(f"clock of database of {service}", float(theirs), before, time.time())
+
+
+async def _value(connection: Connection, statement: str) -> Any:
+    row = await (await connection.execute(statement)).fetchone()
+    return row[0] if row else None

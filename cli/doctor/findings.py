@@ -1,0 +1,62 @@
+"""What the doctor finds, and how a check that breaks off becomes a finding, too."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Level = Literal["ok", "warning", "failed", "skipped"]
+_SECONDS: Final = 45.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    check: str
+    level: Level
+    detail: str
+    remedy: str = ""
+    """What to do; for everything that is not as it should be."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"check": self.check, "state": self.level, "detail": self.detail, "remedy": self.remedy or None}
+
+
+def ok(check: str, detail: str) -> Finding:
+    return Finding(check, "ok", detail)
+
+
+def warning(check: str, detail: str, remedy: str) -> Finding:
+    return Finding(check, "warning", detail, remedy)
+
+
+def failed(check: str, detail: str, remedy: str) -> Finding:
+    return Finding(check, "failed", detail, remedy)
+
+
+def skipped(check: str, detail: str) -> Finding:
+    return Finding(check, "skipped", detail)
+
+
+@dataclass(frozen=True)
+class Check:
+    """``remedy`` is for when ``run`` raises or takes longer than it may."""
+
+    name: str
+    run: Callable[[], Awaitable[list[Finding]]]
+    remedy: str
+
+
+async def examine(checks: list[Check]) -> list[Finding]:
+    """All findings, in the order of the checks, which run at the same time."""
+    return [finding for found in await asyncio.gather(*map(_run, checks)) for finding in found]
+
+
+async def _run(check: Check) -> list[Finding]:
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return await check.run()
+    except TimeoutError:
+        return [failed(check.name, "it does not answer in time", check.remedy)]
+    except Exception as problem:
+        told = (str(problem).strip() or type(problem).__name__).splitlines()[0]
+        return [failed(check.name, told, check.remedy)]

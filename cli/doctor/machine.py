@@ -1,0 +1,90 @@
+"""This machine: room on its disks, ports and processes of the embedded stack, and the signing key."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from cli.doctor.findings import Check, Finding, failed, ok, skipped, warning
+from deploy.local.files import read_json
+from deploy.local.home import Home
+from deploy.local.ports import is_free
+from deploy.local.status import read_status
+
+_GIB: Final = 1024**3
+_LOW_BYTES: Final = 5 * _GIB
+_FULL_BYTES: Final = _GIB
+_SHORTEST_KEY: Final = 32
+
+
+def machine_checks(signing_key: str, directories: Mapping[str, Path], home: Home | None) -> list[Check]:
+    async def key() -> list[Finding]:
+        return [_signing_key(signing_key)]
+
+    async def disks() -> list[Finding]:
+        return [_disk(what, path) for what, path in directories.items()]
+
+    checks = [Check("signing key", key, ""), Check("disk", disks, "See to the disk.")]
+    if home is not None:
+        checks.append(Check("stack", lambda: _stack(home), "Read the log: aes logs supervisor"))
+    return checks
+
+
+def _signing_key(key: str) -> Finding:
+    remedy = "Set AES_SIGNING_KEY for all services to the same secret, such as of: openssl rand -hex 32"
+    if not key:
+        return skipped("signing key", "AES_SIGNING_KEY is not set here, so it was not looked at")
+    if len(key) < _SHORTEST_KEY:
+        return failed("signing key", f"{len(key)} characters, at least {_SHORTEST_KEY} are needed", remedy)
+    if len(set(key)) < _SHORTEST_KEY // 4:
+        return warning("signing key", "it looks as if it was not made at random", remedy)
+    return ok("signing key", f"{len(key)} characters")
+
+
+def _disk(what: str, path: Path, low: int = _LOW_BYTES, full: int = _FULL_BYTES) -> Finding:
+    check = f"disk of {what}"
+    there = path
+    # What is made at the first start is judged by the disk that it will be on.
+    while not there.exists():
+        there = there.parent
+    if not os.access(there, os.W_OK):
+        return failed(check, f"{there} cannot be written to", "Give it to the user that the services run as.")
+    free = shutil.disk_usage(there).free
+    detail = f"{free / _GIB:.1f} GiB free at {there}"
+    if free >= low:
+        return ok(check, detail)
+    remedy = "Make room: Kafka and PostgreSQL stop when the disk is full."
+    return failed(check, detail, remedy) if free < full else warning(check, detail, remedy)
+
+
+async def _stack(home: Home) -> list[Finding]:
+    status = await read_status(home)
+    if status.state in ("starting", "stopping"):
+        return [failed("stack", f"it is {status.state}", "Wait until it has, and ask again.")]
+    if status.state != "running":
+        return [failed("stack", f"it is {status.state}", "Start it with: aes up"), *_ports(home)]
+    findings = [
+        failed(
+            f"process {part.name}", f"it is {part.state} {part.detail}".rstrip(), f"Read its log: aes logs {part.name}"
+        )
+        for part in status.parts
+        if part.state != "ready"
+    ]
+    findings += [
+        warning(
+            f"process {part.name}", f"it was restarted {part.restarts} times", f"Read its log: aes logs {part.name}"
+        )
+        for part in status.parts
+        if part.restarts
+    ]
+    return findings or [ok("stack", f"all {len(status.parts)} processes are ready, their ports answer")]
+
+
+def _ports(home: Home) -> list[Finding]:
+    remembered = {name: port for name, port in read_json(home.ports_file).items() if isinstance(port, int)}
+    taken = [f"{name} ({port})" for name, port in remembered.items() if not is_free(port)]
+    if not taken:
+        return [ok("ports", "those of the last start are free")]
+    remedy = "The next start chooses others. To have these, end the programs that listen there."
+    return [warning("ports", f"taken by other programs: {', '.join(taken)}", remedy)]
