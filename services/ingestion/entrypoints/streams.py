@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
@@ -58,6 +59,8 @@ class IngestionStreams:
         """Work until told to stop. When Faust ends by itself, the process ends: it is of no use any more."""
         try:
             await self.app.start()
+            # Faust has made it and keeps nothing in it; left there, each process would leave one more.
+            shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
             await self.app.wait_until_stopped()
         except Exception as problem:
             _log.critical("streams.failed", problem=repr(problem))
@@ -117,7 +120,6 @@ def _application(servers: str, prefix: str) -> faust.App:
         f"{prefix}ingestion-worker",
         broker=[f"aiokafka://{server.strip()}" for server in servers.split(",")],
         store="memory://",
-        # Faust makes it although nothing is kept in it.
         datadir=tempfile.mkdtemp(prefix="aes-faust-"),
         autodiscover=False,
         web_enabled=False,

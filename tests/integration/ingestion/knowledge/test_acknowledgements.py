@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from libs.contracts.topics import INGESTION_WORK
 from libs.eventing import KafkaBus, create_topics
@@ -14,7 +15,7 @@ Items = Callable[[Sequence[ItemKey]], Awaitable[None]]
 
 
 @asynccontextmanager
-async def working(kafka: str, prefix: str, items: Items) -> AsyncIterator[None]:
+async def working(kafka: str, prefix: str, items: Items) -> AsyncIterator[IngestionStreams]:
     async def no_run(_: RunKey) -> None:
         raise AssertionError("there is no run in this test")
 
@@ -22,7 +23,7 @@ async def working(kafka: str, prefix: str, items: Items) -> AsyncIterator[None]:
         servers=kafka, prefix=prefix, items=items, run=no_run, batch=1, batches=1, end=lambda: None
     )
     serving = asyncio.create_task(streams.serve())
-    yield
+    yield streams
     await streams.stop()
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
@@ -59,10 +60,12 @@ async def test_work_whose_handler_raised_is_acknowledged_and_never_heard_of_agai
         async with working(kafka, topic_prefix, raise_at):
             await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([lost]), []))
             await until(has_raised, "the work is taken, in vain")
-        async with working(kafka, topic_prefix, hear):
+        async with working(kafka, topic_prefix, hear) as streams:
             await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([next_one]), []))
             await until(has_heard, "the next work is taken")
+            directory_left = await asyncio.to_thread(Path(streams.app.conf.datadir).exists)
     finally:
         await producer.stop()
 
     assert (raised, heard) == ([lost], [next_one])
+    assert not directory_left
