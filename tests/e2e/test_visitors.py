@@ -28,8 +28,18 @@ async def test_a_conversation_with_a_public_agent(api: Api, anonymous: httpx.Asy
     assert shown.json()["agent_id"] == agent["id"]
     assert "none of your business" not in shown.text
 
+    files = {"file": ("note.txt", b"from a visitor")}
+    uploaded = await anonymous.post(f"/sessions/{session}/artifacts/", files=files, **visitor)
+    assert (uploaded.status_code, uploaded.headers["access-control-allow-origin"]) == (201, PAGE)
+    place = f"/sessions/{session}/artifacts/{uploaded.json()['artifact_id']}"
+    assert (await anonymous.get(f"{place}/download/", **visitor)).content == b"from a visitor"
+    assert (await api.http.get(f"{place}/download/")).content == b"from a visitor"
+    check_error(await anonymous.post(f"{place}/copy-to-platform/", **visitor), 403, "permission_error")
+
     own = await api.session()
     check_error(await anonymous.get(f"/runtime/{own}/messages/", **visitor), 404, "not_found_error")
+    check_error(await anonymous.get(f"/sessions/{own}/artifacts/", **visitor), 404, "not_found_error")
+    check_error(await anonymous.post(f"/sessions/{own}/artifacts/", files=files, **visitor), 404, "not_found_error")
     check_error(await anonymous.get("/sessions/", **visitor), 403, "permission_error")
     check_error(await anonymous.delete(f"/sessions/{session}/", **visitor), 403, "permission_error")
     strange = {**visitor, "headers": {"origin": ELSEWHERE}}
@@ -64,3 +74,25 @@ async def test_a_connection_to_a_private_agent(api: Api, as_mallory: Api, anonym
 
     check_error(await eventually(gone), 401, "authentication_error")
     assert (await api.http.get(f"/sessions/{session}/")).status_code == 200, "sessions stay the company's"
+
+
+async def test_a_token_is_good_for_artifacts_until_its_key_is_revoked(api: Api, anonymous: httpx.AsyncClient) -> None:
+    key = (await api.http.post("/api-keys/", json={"scopes": ["sessions:read", "artifacts:read"]})).json()
+    made = await anonymous.post("/auth/token/", json={"expires_in": 600}, headers={"x-api-key": key["secret"]})
+    assert (made.status_code, made.json()["expires_in"]) == (200, 600)
+    bearer = {"authorization": f"Bearer {made.json()['access_token']}"}
+    session = await api.session()
+    place = f"/sessions/{session}/artifacts/"
+    assert (await anonymous.get(place, headers=bearer)).json()["total"] == 0
+    files = {"file": ("note.txt", b"text")}
+    check_error(await anonymous.post(place, files=files, headers=bearer), 403, "permission_error")
+    check_error(await anonymous.get("/sessions/", headers=bearer), 401, "authentication_error")
+    forged = {"authorization": bearer["authorization"][:-4] + "AAAA"}
+    check_error(await anonymous.get(place, headers=forged), 401, "authentication_error")
+    assert (await api.http.delete(f"/api-keys/{key['id']}/")).status_code == 204
+
+    async def ended() -> httpx.Response | None:
+        reply = await anonymous.get(place, headers=bearer)
+        return reply if reply.status_code == 401 else None
+
+    check_error(await eventually(ended), 401, "authentication_error")

@@ -105,6 +105,24 @@ async def test_only_artifact_endpoints_take_tokens(public: Gateway) -> None:
         assert "x-api-key" in error_of(refused)["message"]
 
 
+async def test_artifact_endpoints_take_tokens_within_their_scopes_and_the_keys_rate_limit(public: Gateway) -> None:
+    secret, key = public.keys.issue(scopes=frozenset({"artifacts:read"}), rate_limit=4)
+    token = (await make(public, secret)).json()["access_token"]
+    public.client.headers.pop("x-api-key")
+    headers = {"Authorization": f"bearer {token}"}
+    path = f"/sessions/{key.id}/artifacts/"
+    public.owners.answers["GET", "artifacts", f"/internal{path.rstrip('/')}"] = (200, {"artifacts": []})
+    assert (await public.client.get(path, headers=headers)).status_code == 200
+    assert (public.owners.asked_as[0].key_id, public.owners.asked_as[0].scopes) == (key.id, {"artifacts:read"})
+    refused = await public.client.post(path, files={"file": ("a.txt", b"x")}, headers=headers)
+    assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
+    statuses = [(await public.client.get(path, headers=headers)).status_code for _ in range(2)]
+    assert statuses == [200, 429], "tokens share what their key allows"
+    public.clock.advance(3600)
+    expired = await public.client.get(path, headers=headers)
+    assert (expired.status_code, "expired" in error_of(expired)["message"]) == (401, True)
+
+
 async def refusal(public: Gateway, token: str) -> str:
     with pytest.raises(AuthenticationFailed) as caught:
         await authenticator(public).by_token(token)
