@@ -1,0 +1,27 @@
+import pytest
+
+from tests.support.kustomize import Manifest, NoKustomize, binary, rendered
+
+
+@pytest.fixture(params=["dev", "production", "keda"])
+def overlay(request: pytest.FixtureRequest) -> tuple[Manifest, ...]:
+    """All resources of each overlay in turn."""
+    return manifests(request.param)
+
+
+@pytest.fixture
+def production() -> tuple[Manifest, ...]:
+    return manifests("production")
+
+
+@pytest.fixture
+def keda() -> tuple[Manifest, ...]:
+    return manifests("keda")
+
+
+def manifests(name: str) -> tuple[Manifest, ...]:
+    try:
+        binary()
+    except NoKustomize as reason:
+        pytest.skip(str(reason))
+    return rendered(name)

@@ -1,0 +1,138 @@
+"""Who reaches whom, and how everything is scaled."""
+
+from typing import Any
+
+from libs.contracts.topics import TOPICS
+from services.ingestion.entrypoints.streams import _application
+from tests.support.kustomize import Manifest, of_kind
+
+TOPICS_BY_NAME = {topic.name: topic for topic in TOPICS}
+# Who asks whom over HTTP; docs of the services. Payloads too large for an event are asked for at its owner, too.
+CALLERS = {
+    "gateway": set[str](),
+    "registry": {"gateway"},
+    "runtime": {"gateway", "registry", "artifacts"},
+    "ingestion": {"gateway", "registry", "runtime", "artifacts"},
+    "artifacts": {"gateway", "runtime", "ingestion"},
+}
+# Deployment, its consumer group, and the topics that its members share.
+SHARED = {
+    "registry-worker": {"registry-commands"},
+    "runtime-worker": {"runtime-commands"},
+    "ingestion-worker": {"ingestion-commands"},
+    "ingestion-streams": {"ingestion-work"},
+    "artifacts-worker": {"artifacts-commands"},
+}
+GROUPS = {
+    "runtime-worker": {"runtime-commands": "runtime-commands"},
+    "ingestion-worker": {"ingestion-commands": "ingestion-commands", "artifacts-events": "ingestion-artifacts"},
+    "ingestion-streams": {"ingestion-work": "ingestion-worker"},
+    "artifacts-worker": {
+        "artifacts-commands": "artifacts-commands",
+        "runtime-events": "artifacts-sessions",
+        "ingestion-events": "artifacts-ingestion",
+    },
+}
+
+
+def named(manifests: list[Manifest]) -> dict[str, Manifest]:
+    return {manifest["metadata"]["name"]: manifest for manifest in manifests}
+
+
+def test_services_select_the_processes_that_answer(overlay: tuple[Manifest, ...]) -> None:
+    deployments = of_kind(overlay, "Deployment")
+    for name, service in named(of_kind(overlay, "Service")).items():
+        selector = service["spec"]["selector"]
+        (chosen,) = [one for one in deployments if selector.items() <= _labels(one).items()]
+        (port,) = service["spec"]["ports"]
+        ports = {p["name"] for p in chosen["spec"]["template"]["spec"]["containers"][0]["ports"]}
+        assert port["targetPort"] in ports, name
+        assert _labels(chosen)["app.kubernetes.io/component"] == "api"
+
+
+def test_the_ingress_leads_to_the_gateway_and_waits_for_streams(overlay: tuple[Manifest, ...]) -> None:
+    (ingress,) = of_kind(overlay, "Ingress")
+    (rule,) = ingress["spec"]["rules"]
+    (path,) = rule["http"]["paths"]
+    service = named(of_kind(overlay, "Service"))[path["backend"]["service"]["name"]]
+    assert path["backend"]["service"]["port"]["name"] in {port["name"] for port in service["spec"]["ports"]}
+    assert path["path"] == "/api/", "health, metrics and internal calls are not for the world"
+    options = ingress["metadata"]["annotations"]
+    assert options["nginx.ingress.kubernetes.io/proxy-buffering"] == "off"
+    assert int(options["nginx.ingress.kubernetes.io/proxy-read-timeout"]) > 600
+
+
+def test_only_callers_reach_a_service_and_only_its_owners_are_called(overlay: tuple[Manifest, ...]) -> None:
+    policies = named(of_kind(overlay, "NetworkPolicy"))
+    everything = policies.pop("everything")["spec"]
+    assert set(everything["policyTypes"]) == {"Ingress", "Egress"}
+    assert policies.keys() == CALLERS.keys()
+    for service, policy in policies.items():
+        assert policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/name"] == service
+        (rule,) = policy["spec"]["ingress"]
+        assert _peers(rule["from"]) == CALLERS[service]
+        owners = {owner for owner, callers in CALLERS.items() if service in callers}
+        called = set().union(*(_peers(rule.get("to", [])) for rule in policy["spec"].get("egress", [])))
+        assert called & CALLERS.keys() == owners
+        assert called - CALLERS.keys() <= {"objects", "weaviate"}
+
+
+def test_every_process_is_scaled_by_one_and_disrupted_one_at_a_time(
+    production: tuple[Manifest, ...], keda: tuple[Manifest, ...]
+) -> None:
+    for overlay in (production, keda):
+        deployments = named(of_kind(overlay, "Deployment"))
+        scalers = of_kind(overlay, "HorizontalPodAutoscaler", "ScaledObject")
+        assert sorted(one["spec"]["scaleTargetRef"]["name"] for one in scalers) == sorted(deployments)
+        for name, budget in named(of_kind(overlay, "PodDisruptionBudget")).items():
+            assert budget["spec"]["selector"]["matchLabels"].items() <= _labels(deployments[name]).items()
+        assert named(of_kind(overlay, "PodDisruptionBudget")).keys() == deployments.keys()
+        assert not any("replicas" in one["spec"] for one in deployments.values())
+
+
+def test_no_more_workers_than_partitions(production: tuple[Manifest, ...], keda: tuple[Manifest, ...]) -> None:
+    found = named(of_kind(production, "HorizontalPodAutoscaler"))
+    for name, topics in SHARED.items():
+        assert found[name]["spec"]["maxReplicas"] <= max(TOPICS_BY_NAME[topic].partitions for topic in topics)
+    for name, scaler in named(of_kind(keda, "ScaledObject")).items():
+        assert scaler["spec"]["maxReplicaCount"] == found[name]["spec"]["maxReplicas"]
+
+
+def test_keda_looks_at_groups_and_topics_that_are_there(keda: tuple[Manifest, ...]) -> None:
+    scalers = named(of_kind(keda, "ScaledObject"))
+    assert scalers.keys() == GROUPS.keys()
+    for name, scaler in scalers.items():
+        lags = [trigger["metadata"] for trigger in scaler["spec"]["triggers"] if trigger["type"] == "kafka"]
+        assert {lag["topic"]: lag["consumerGroup"] for lag in lags} == GROUPS[name]
+        assert {lag["topic"] for lag in lags} <= TOPICS_BY_NAME.keys()
+    assert _application("kafka:9092", "").conf.id == GROUPS["ingestion-streams"]["ingestion-work"]
+
+
+def test_only_streams_go_down_to_none(keda: tuple[Manifest, ...]) -> None:
+    least = {name: one["spec"]["minReplicaCount"] for name, one in named(of_kind(keda, "ScaledObject")).items()}
+
+    assert {name for name, count in least.items() if count == 0} == {"ingestion-streams"}
+
+
+def test_queries_are_asked_with_secrets_that_are_there(keda: tuple[Manifest, ...]) -> None:
+    authentications = named(of_kind(keda, "TriggerAuthentication"))
+    asked = [
+        trigger["authenticationRef"]["name"]
+        for scaler in of_kind(keda, "ScaledObject")
+        for trigger in scaler["spec"]["triggers"]
+        if trigger["type"] == "postgresql"
+    ]
+    assert sorted(asked) == sorted(authentications)
+    for name, authentication in authentications.items():
+        (target,) = authentication["spec"]["secretTargetRef"]
+        assert target == {"parameter": "connection", "name": name, "key": "url"}
+
+
+def _labels(deployment: Manifest) -> dict[str, str]:
+    labels: dict[str, str] = deployment["spec"]["template"]["metadata"]["labels"]
+    return labels
+
+
+def _peers(peers: list[dict[str, Any]]) -> set[str]:
+    selectors = [peer["podSelector"]["matchLabels"] for peer in peers if "podSelector" in peer]
+    return {selector["app.kubernetes.io/name"] for selector in selectors}

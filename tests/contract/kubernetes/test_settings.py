@@ -1,0 +1,175 @@
+"""What the manifests tell a service is what it reads, and all that it needs."""
+
+import importlib
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.app import COMMANDS
+from libs.objects import open_store
+from libs.service_defaults import ServiceSettings
+from libs.service_defaults._health import Readiness, health_routes
+from services.runtime.adapters.models.known import COMPATIBLE, OTHERS
+from tests.support.kustomize import ROOT, Manifest, of_kind, pod
+
+OURS = "agent-execution-service/"
+EXAMPLES: dict[str, dict[str, str]] = {
+    secret["metadata"]["name"]: secret["stringData"]
+    for secret in yaml.safe_load_all((ROOT / "secrets.example.yaml").read_text())
+}
+SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+
+
+def settings_of(service: str) -> type[ServiceSettings]:
+    module = importlib.import_module(f"services.{service}.settings")
+    found: type[ServiceSettings] = getattr(module, f"{service.capitalize()}Settings")
+    return found
+
+
+def variables_of(service: str) -> set[str]:
+    settings = settings_of(service)
+    prefix = settings.model_config["env_prefix"]
+    return {str(field.validation_alias or f"{prefix}{name}".upper()) for name, field in settings.model_fields.items()}
+
+
+def service_of(container: Manifest) -> str:
+    return str(container["image"].removeprefix(OURS).split(":")[0])
+
+
+def containers(overlay: tuple[Manifest, ...], *kinds: str) -> list[tuple[Manifest, Manifest]]:
+    """Workload and container of every process of a service."""
+    found = [
+        (manifest, container) for manifest in of_kind(overlay, *kinds) for container in pod(manifest)["containers"]
+    ]
+    return [(manifest, container) for manifest, container in found if service_of(container) in SERVICES]
+
+
+def shared(overlay: tuple[Manifest, ...]) -> dict[str, str]:
+    (installation,) = of_kind(overlay, "ConfigMap")
+    data: dict[str, str] = installation["data"]
+    return data
+
+
+def environment(overlay: tuple[Manifest, ...], container: Manifest) -> dict[str, str]:
+    """What a container gets, the examples standing for the secrets."""
+    (installation,) = of_kind(overlay, "ConfigMap")
+    sources = container.get("envFrom", [])
+    maps = [source["configMapRef"]["name"] for source in sources if "configMapRef" in source]
+    assert maps in ([], [installation["metadata"]["name"]])
+    own = {variable["name"]: _value(variable) for variable in container["env"]}
+    return {**shared(overlay), **own} if maps else own
+
+
+def _value(variable: dict[str, Any]) -> str:
+    if "value" in variable:
+        return str(variable["value"])
+    reference = variable["valueFrom"]["secretKeyRef"]
+    return EXAMPLES[reference["name"]][reference["key"]]
+
+
+def test_every_variable_is_read_and_every_needed_one_given(
+    overlay: tuple[Manifest, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = containers(overlay, "Deployment", "Job")
+    assert {service_of(container) for _, container in found} == {*SERVICES}
+    for manifest, container in found:
+        service = service_of(container)
+        given = environment(overlay, container)
+        own = {variable["name"] for variable in container["env"]}
+        assert own <= variables_of(service), manifest["metadata"]["name"]
+        with monkeypatch.context() as patch:
+            for name, value in given.items():
+                patch.setenv(name, value)
+            settings = settings_of(service)()
+        if manifest["kind"] == "Deployment":
+            assert shared(overlay).items() <= given.items()
+            _check_process(manifest, container, settings)
+        if (objects := getattr(settings, "objects_url", None)) is not None:
+            open_store(objects.get_secret_value())
+
+
+def _check_process(manifest: Manifest, container: Manifest, settings: ServiceSettings) -> None:
+    (port,) = container["ports"]
+    streams = container["args"] == ["streams"]
+    assert getattr(settings, "streams_port" if streams else "port") == port["containerPort"]
+    assert settings.host == "0.0.0.0"
+    waits = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert waits + settings.shutdown_grace_seconds < pod(manifest)["terminationGracePeriodSeconds"]
+
+
+def test_what_all_are_told_is_read_by_somebody(overlay: tuple[Manifest, ...]) -> None:
+    known = set().union(*map(variables_of, SERVICES))
+
+    assert shared(overlay).keys() <= known
+    assert {f"AES_{service.upper()}_URL" for service in SERVICES} <= shared(overlay).keys()
+
+
+def test_addresses_are_those_of_services(overlay: tuple[Manifest, ...]) -> None:
+    names = {service["metadata"]["name"]: service["spec"]["ports"][0] for service in of_kind(overlay, "Service")}
+    for service in SERVICES:
+        assert shared(overlay)[f"AES_{service.upper()}_URL"] == f"http://{service}:{names[service]['port']}"
+
+
+def test_roles_are_known_and_all_run(overlay: tuple[Manifest, ...]) -> None:
+    roles: dict[str, list[str]] = {service: [] for service in SERVICES}
+    for _, container in containers(overlay, "Deployment"):
+        roles[service_of(container)] += container["args"]
+
+    both = ["api", "worker"]
+    assert roles == {
+        "gateway": ["all"],
+        "registry": both,
+        "runtime": both,
+        "ingestion": ["api", "streams", "worker"],
+        "artifacts": both,
+    }
+    jobs = [(service_of(container), container["args"]) for _, container in containers(overlay, "Job")]
+    assert sorted(jobs) == [(service, ["migrate"]) for service in sorted(SERVICES)]
+
+
+def test_probes_ask_what_is_there(overlay: tuple[Manifest, ...]) -> None:
+    paths = {getattr(route, "path", None) for route in health_routes(Readiness()).routes}
+    for _, container in containers(overlay, "Deployment"):
+        ports = {port["name"] for port in container["ports"]}
+        for kind, path in (("startup", "live"), ("liveness", "live"), ("readiness", "ready")):
+            asked = container[f"{kind}Probe"]["httpGet"]
+            assert asked == {"path": f"/health/{path}", "port": "http"}
+            assert asked["path"] in paths
+            assert asked["port"] in ports
+
+
+def test_the_secrets_of_the_example_are_those_that_are_used(overlay: tuple[Manifest, ...]) -> None:
+    used = {(*_reference(variable),) for _, c in containers(overlay, "Deployment", "Job") for variable in c["env"]}
+    whole = {
+        source["secretRef"]["name"]
+        for _, container in containers(overlay, "Deployment")
+        for source in container["envFrom"]
+        if "secretRef" in source
+    }
+    (ingress,) = of_kind(overlay, "Ingress")
+    tls = {(entry["secretName"], key) for entry in ingress["spec"]["tls"] for key in ("tls.crt", "tls.key")}
+
+    expected = {(name, key) for name, data in EXAMPLES.items() if name not in whole for key in data}
+    assert (used - {()}) | tls == expected
+    assert whole == {"model-providers"}
+    needed = {provider.key_variable for provider in COMPATIBLE} | {
+        variable for provider in OTHERS for variable in provider.variables
+    }
+    assert EXAMPLES["model-providers"].keys() <= needed
+
+
+def _reference(variable: dict[str, Any]) -> tuple[str, ...]:
+    reference = variable.get("valueFrom", {}).get("secretKeyRef")
+    return (reference["name"], reference["key"]) if reference else ()
+
+
+def test_the_job_that_makes_topics_calls_a_command_that_is_there(overlay: tuple[Manifest, ...]) -> None:
+    jobs = [job for job in of_kind(overlay, "Job") if job["metadata"]["name"] == "topics"]
+    assert bool(jobs) is not bool(of_kind(overlay, "KafkaTopic")), "one of both makes the topics"
+    for job in jobs:
+        (container,) = pod(job)["containers"]
+        command, verb = container["args"]
+        group = importlib.import_module(COMMANDS[command].module).app
+        assert verb in {one.name or one.callback.__name__ for one in group.registered_commands}
+        assert container["envFrom"][0]["configMapRef"]["name"] == of_kind(overlay, "ConfigMap")[0]["metadata"]["name"]
