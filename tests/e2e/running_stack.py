@@ -149,6 +149,8 @@ def environment_of(home: Path, model_url: str) -> dict[str, str]:
         **own,
         "AES_PYTHON": sys.executable,
         "AES_HOME": str(home),
+        # Its usual port may be taken a moment later, by another stack that starts at the same time.
+        "AES_GATEWAY_PORT": str(remembered_port(home, "gateway-port")),
         "OPENAI_BASE_URL": model_url,
         "OPENAI_API_KEY": "sk-of-the-tests",
         # This machine, which the tool must refuse all the same.
@@ -156,9 +158,9 @@ def environment_of(home: Path, model_url: str) -> dict[str, str]:
     }
 
 
-def remembered_port(home: Path) -> int:
-    """The model's port: the same again for a stack that is left running."""
-    file = home / "model-port"
+def remembered_port(home: Path, name: str = "model-port") -> int:
+    """A port that is free now; the same again for a stack that is left running."""
+    file = home / name
     if not file.exists():
         file.write_text(str(choose_free()))
     return int(file.read_text())
