@@ -1,0 +1,13 @@
+"""`aes doctor` and `aes dlq` find the embedded stack by themselves."""
+
+from tests.e2e.running_stack import RunningStack
+
+
+def test_a_running_stack_is_healthy(breakable: RunningStack) -> None:
+    examined = breakable.aes("doctor")
+
+    checks = {finding["check"]: finding["state"] for finding in examined["findings"]}
+    assert examined["examined"] == f"the embedded stack in {breakable.home}"
+    assert {"stack", "topics", "clock of kafka", "migrations of runtime", "signing key"} <= checks.keys()
+    assert "failed" not in checks.values()
+    assert breakable.aes("dlq", "list", "--all")["topics"]
