@@ -54,6 +54,7 @@ def test_the_walk_with_curl(stack: RunningStack) -> None:
         "did you mean react_agent?",
         '"status":"active"',
         "= 826",
+        '"name":"best.md"',
         "event: turn.started",
         "event: turn.completed",
         '"has_more":false',
