@@ -75,6 +75,32 @@ async def test_a_large_addition_is_indexed_at_its_end(database: Database, monkey
     assert await engine.count(INDEX) == 420
 
 
+async def test_replaced_passages_are_no_additions(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "_LEAST", 100)
+    engine, both = PgvectorEngine(database, indexed_from=1), {"ix_passages_1_embedding", "ix_passages_1_terms"}
+    await engine.create_index(INDEX, DIMENSIONS)
+    await engine.write(INDEX, some(300, seed=1, words=30))
+    await engine.finish(INDEX)
+    await engine.delete_files(INDEX, [f"1-{n}" for n in range(5)])
+    await engine.write(INDEX, some(150, seed=2, words=30))
+    await engine.finish(INDEX)
+    await engine.write(INDEX, some(1, seed=3, words=30))
+    assert await _index_names(database) >= both
+
+
+async def test_an_addition_does_not_wait_for_readers(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "_LEAST", 100)
+    engine = PgvectorEngine(database, indexed_from=1)
+    await engine.create_index(INDEX, DIMENSIONS)
+    await engine.write(INDEX, some(300, seed=1, words=30))
+    await engine.finish(INDEX)
+    async with database.transaction() as reading:
+        await reading.execute("SELECT count(*) FROM search.passages_1")
+        await engine.write(INDEX, some(150, seed=2, words=30))
+        assert all(await answers(engine, "hybrid"))
+    assert await engine.count(INDEX) == 450
+
+
 async def test_passages_written_early_weigh_like_those_written_late(database: Database) -> None:
     once, apart = PgvectorEngine(database), PgvectorEngine(database)
     short, long = some(200, seed=1, words=5), some(200, seed=2, words=80)

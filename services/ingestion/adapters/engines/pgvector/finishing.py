@@ -24,6 +24,11 @@ class Finishing:
         counted = index.counted_passages
         if counted is None or abs(passages - counted) > _CHANGE_WORTH_COUNTING * counted:
             await _count_terms(connection, index, passages, terms)
+        elif passages != index.passages:
+            # Deleted ones would count as additions, and have both indexes built anew with every small one.
+            await connection.execute(
+                "UPDATE search.indexes SET passages = %s, terms = %s WHERE id = %s", (passages, terms, index.id)
+            )
         if passages and not index.has_graph:
             await reweigh(connection, index, terms / passages)
         if passages >= self._indexed_from:

@@ -44,10 +44,10 @@ class Writing:
 
     async def write(self, connection: Connection, index_id: str, prepared: Sequence[Prepared]) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
+            index = await required(connection, index_id)
+            await make_room(connection, index, len(prepared))
             try:
                 async with connection.transaction():
-                    index = await required(connection, index_id)
-                    await make_room(connection, index, len(prepared))
                     await _write(connection, index, prepared)
                 return
             except psycopg.errors.UniqueViolation:
