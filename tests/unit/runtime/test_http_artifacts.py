@@ -1,0 +1,135 @@
+"""The artifacts service as the runtime asks it: paths, what comes back, and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from libs.contracts.errors import Conflict, NotFound, ServiceUnavailable, UnsupportedMediaType, ValidationFailed
+from libs.service_defaults import OwnerResponse, OwnerStream
+from services.runtime.adapters.artifacts import HttpArtifacts
+from services.runtime.domain.artifacts import ArtifactFacts
+from services.runtime.domain.conversation import Citation
+from tests.support.agent_fakes import CALLER
+
+RECORD = {
+    "artifact_id": "a1", "session_id": "s/1", "name": "note.txt", "content_type": "text/plain", "size": 4,
+    "sha256": "0", "origin": "uploaded", "processing_strategy": "rag_indexing", "processing_status": "failed",
+    "error": {"type": "validation_error", "message": "it is damaged"}, "metadata": {"characters": 9},
+    "created_at": "2030-01-01T00:00:00.000000Z", "updated_at": "2030-01-01T00:00:00.000000Z",
+    "url": "http://x", "url_expires_at": "2030-01-01T00:00:00.000000Z",
+}  # fmt: skip
+FACTS = ArtifactFacts("a1", "note.txt", "text/plain", 4, "rag_indexing", "failed", "it is damaged", 9)
+PLACE = "/internal/sessions/s%2F1/artifacts"
+
+
+@dataclass
+class FakeCalls:
+    """Gives one answer to everything, and keeps what was asked."""
+
+    status: int
+    answer: bytes
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+
+    async def request(self, method: str, owner: str, path: str, identity: Any, **how: Any) -> OwnerResponse:
+        assert (owner, identity) == ("artifacts", CALLER)
+        sent = how["body"]
+        self.asked.append((method, path, how["params"], None if sent is None else orjson.loads(sent)))
+        return OwnerResponse(self.status, self.answer, "application/json")
+
+    @asynccontextmanager
+    async def exchange(
+        self, method: str, owner: str, path: str, identity: Any, **how: Any
+    ) -> AsyncIterator[OwnerStream]:
+        assert (owner, identity) == ("artifacts", CALLER)
+        sent = b"".join([piece async for piece in how["body"]]) if "body" in how else None
+        self.asked.append((method, path, how.get("params"), sent))
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield self.answer[:2]
+            yield self.answer[2:]
+
+        yield OwnerStream(self.status, {}, pieces())
+
+
+def answering(answer: Any, status: int = 200) -> tuple[HttpArtifacts, FakeCalls]:
+    calls = FakeCalls(status, answer if isinstance(answer, bytes) else orjson.dumps(answer))
+    return HttpArtifacts(calls), calls
+
+
+async def test_records() -> None:
+    artifacts, calls = answering(RECORD)
+    assert await artifacts.get("s/1", "a?1", CALLER) == FACTS
+    assert await artifacts.by_url("s/1", "http://x", CALLER) == FACTS
+    assert calls.asked == [
+        ("GET", f"{PLACE}/a%3F1", None, None),
+        ("POST", f"{PLACE}/resolve", None, {"url": "http://x"}),
+    ]
+    artifacts, _ = answering({"artifacts": [RECORD], "total": 1, "has_more": False})
+    assert await artifacts.all("s/1", CALLER) == [FACTS]
+
+
+async def test_what_they_hold(tmp_path: Path) -> None:
+    artifacts, _ = answering({"artifact_id": "a1", "text": "text", "offset": 5, "characters": 9})
+    text = await artifacts.text("s/1", "a1", CALLER, offset=5, limit=4)
+    assert (text.text, text.offset, text.characters) == ("text", 5, 9)
+
+    found = {"artifact_id": "a1", "name": "note.txt", "passage": "text", "score": 0.5, "page": 2}
+    artifacts, calls = answering({"results": [found]})
+    passages = await artifacts.search("s/1", "what?", CALLER, artifact_ids=["a1"], top_k=3)
+    assert passages == (Citation("text", 0.5, file_name="note.txt", page=2, artifact_id="a1"),)
+    await artifacts.search("s/1", "what?", CALLER, artifact_ids=None, top_k=3)
+    assert [asked[3] for asked in calls.asked] == [
+        {"query": "what?", "top_k": 3, "artifact_ids": ["a1"]},
+        {"query": "what?", "top_k": 3},
+    ]
+
+    sheet = {"name": "S", "headers": ["a"], "types": ["integer"], "rows": [[1]], "row_count": 7}
+    artifacts, calls = answering({"sheets": [sheet]})
+    [table] = await artifacts.tables("s/1", "a1", CALLER, rows=1)
+    assert (table.headers, table.rows, table.row_count) == (("a",), ((1,),), 7)
+    assert calls.asked[0][2] == {"rows": 1}
+
+    artifacts, _ = answering(b"bytes of it")
+    assert await artifacts.content("s/1", "a1", CALLER) == b"bytes of it"
+    await artifacts.save("s/1", "a1", CALLER, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == b"bytes of it"
+
+
+async def test_a_file_is_made_under_its_key() -> None:
+    artifacts, calls = answering(RECORD, 201)
+    assert await artifacts.create("s/1", CALLER, name="note.txt", key="turn/call", content=b"text") == FACTS
+    params = {"name": "note.txt", "key": "turn/call"}
+    assert calls.asked == [("POST", "/internal/sessions/s%2F1/generated-artifacts", params, b"text")]
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "raised"),
+    [
+        (404, {"error": {"type": "not_found_error", "message": "no"}}, NotFound),
+        (409, {"error": {"type": "conflict_error", "message": "no"}}, Conflict),
+        (415, {"error": {"type": "unsupported_media_type", "message": "no"}}, UnsupportedMediaType),
+        (422, {"error": {"type": "validation_error", "message": "no"}}, ValidationFailed),
+        (500, b"<html>", ServiceUnavailable),
+        (502, [], ServiceUnavailable),
+    ],
+)
+async def test_refusals(tmp_path: Path, status: int, answer: Any, raised: type[Exception]) -> None:
+    artifacts, _ = answering(answer, status)
+    asked = ("s/1", "a1", CALLER)
+    for call in (
+        artifacts.get(*asked),
+        artifacts.text(*asked, offset=0, limit=1),
+        artifacts.content(*asked),
+        artifacts.save(*asked, tmp_path / "file"),
+        artifacts.create("s/1", CALLER, name="a.md", key="k", content=b"x"),
+    ):
+        with pytest.raises(raised):
+            await call
+    assert not (tmp_path / "file").exists()
