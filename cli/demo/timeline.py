@@ -32,14 +32,17 @@ def show(
     names = _names(base, talks)
     widest = max((len(event.name) for event in events), default=0)
     first = _moment(events[0]) if events else 0.0
-    for event in events:
+    moments = [f"+{_moment(event) - first:.3f} s" for event in events]
+    longest = max(map(len, moments), default=0)
+    for event, moment in zip(events, moments, strict=True):
         screen.row(
-            Text(f"+{_moment(event) - first:.3f} s", style="dim"),
+            Text(f"{moment:>{longest}}", style="dim"),
             Text(f"{names.get(event.subject, event.subject[-9:]):<10}"),
             Text(f"{event.name:<{widest}}", style="green" if event.name == "turn.completed" else ""),
-            Text(event.place, style="dim"),
+            Text(_short(event.place), style="dim"),
         )
-    screen.line(f"{len(events)} events. Follow them with examples/consume_events.py, too.", "dim")
+    screen.line(f"{len(events)} events, each with its topic (…-events), partition and offset.", "dim")
+    screen.line("Follow them with examples/consume_events.py, too.", "dim")
     return [event.as_json() for event in events]
 
 
@@ -54,6 +57,11 @@ def _names(base: dict[str, Any], talks: list[Talk]) -> dict[str, str]:
         for number, artifact_id in enumerate(talk.artifacts, 1):
             names[artifact_id] = f"artifact {number}"
     return names
+
+
+def _short(place: str) -> str:
+    """Fits beside the longest name in a line of 80 characters."""
+    return place.replace("-events[", "[", 1)
 
 
 def _moment(event: RecordedEvent) -> float:
