@@ -69,7 +69,7 @@ def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
     result = stack.aes("demo")
 
     assert [report["valid"] for report in result["validation"]] == [False, True, True]
-    conversation, tools = result["sessions"]
+    conversation, tools, files = result["sessions"]
     assert "1961" in conversation["turns"][0]["content"]
     used = [call["name"] for turn in tools["turns"] for call in turn["tool_calls"]]
     assert used == ["calculator", "current_time", "knowledge_search"]
@@ -79,7 +79,10 @@ def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
         assert {citation["knowledge_base_id"] for citation in turn["citations"]} == {base["id"]}
         assert "turn.citation.added" in turn["events"]
     assert "37" in tools["turns"][2]["content"]
-    assert [page["total"] for page in result["history"]] == [6, 6]
+    assert "158" in files["turns"][0]["content"]
+    assert [call["name"] for call in files["turns"][2]["tool_calls"]] == ["table_query", "artifact_create"]
+    assert [Path(path).name for path in result["saved"]] == ["income-2025.xlsx"]
+    assert [page["total"] for page in result["history"]] == [6, 6, 6]
     ends = {event["subject"] for event in result["timeline"] if event["type"] == "aes.runtime.turn.completed.v1"}
     assert ends == {turn["turn_id"] for session in result["sessions"] for turn in session["turns"]}
 
@@ -91,7 +94,7 @@ def test_the_demo_reads_well_without_a_terminal(stack: RunningStack) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\x1b" not in done.stdout
-    told, by_hand = done.stdout.split("7  Go on by hand")
+    told, by_hand = done.stdout.split("8  Go on by hand")
     assert max(map(len, told.splitlines())) <= 80
     assert stack.base_url in by_hand
     assert stack.api_key not in done.stdout
