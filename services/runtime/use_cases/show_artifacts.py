@@ -31,8 +31,8 @@ _log = structlog.get_logger(__name__)
 class ShowLimits:
     """Sizes in characters, those of images in bytes, times in seconds.
 
-    ``whole``: documents up to it in all are given as they are, longer ones by passages. ``patience``: how long a
-    file of the question may still be in processing.
+    ``whole``: documents up to it in all are given as they are, longer ones by passages. ``patience``: how long the
+    files of the question may still be in processing.
     """
 
     whole: int = 24_000
@@ -60,11 +60,13 @@ class Shown:
 
 @dataclass(slots=True)
 class _Showing:
-    """What is left of the limits, and what was found so far."""
+    """What is left of the limits, and what was found so far. ``asked``: ids of the files of the question."""
 
     task: AgentTask
+    asked: set[str]
     whole: int
     images: int
+    deadline: float
     long: list[ArtifactFacts] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -87,21 +89,27 @@ class ShowArtifacts:
         named = _named(messages)
         if not named:
             return Shown(list(messages))
-        showing = _Showing(task, self._limits.whole, self._limits.images)
-        asked = {part.artifact_id for part in _named([task.question])}
+        showing = _Showing(
+            task,
+            {part.artifact_id for part in _named([task.question])},
+            self._limits.whole,
+            self._limits.images,
+            self._clock() + self._limits.patience,
+        )
         given: dict[str, list[Part]] = {}
         for part in reversed(named):
-            given[part.artifact_id] = await self._part(part, showing, asked=part.artifact_id in asked)
+            given[part.artifact_id] = await self._part(part, showing)
         passages = await self._passages(showing)
         shown: list[Message] = []
         for message in reversed(messages):
             shown.append(_replaced(message, given) if isinstance(message, UserMessage) else message)
         return Shown(shown[::-1], passages, tuple(showing.warnings), any_files=True)
 
-    async def _part(self, part: ArtifactPart, showing: _Showing, *, asked: bool) -> list[Part]:
+    async def _part(self, part: ArtifactPart, showing: _Showing) -> list[Part]:
+        asked = part.artifact_id in showing.asked
         try:
             facts = await self._settled(part, showing, patient=asked)
-            if facts.status == "ready" or facts.strategy == "vision":
+            if facts.status == "ready" or (part.is_image and facts.status == "pending"):
                 return await self._content(facts, showing)
             problem = facts.problem or "it is still being processed"
         except ServiceError as error:
@@ -113,10 +121,9 @@ class ShowArtifacts:
         return [TextPart(f"[{_label(part)} could not be read: {problem}]", part)]
 
     async def _settled(self, part: ArtifactPart, showing: _Showing, *, patient: bool) -> ArtifactFacts:
-        deadline = self._clock() + (self._limits.patience if patient else 0.0)
         while True:
             facts = await self._artifacts.get(showing.task.session_id, part.artifact_id, showing.task.caller)
-            if facts.status != "pending" or part.is_image or self._clock() >= deadline:
+            if facts.status != "pending" or part.is_image or not patient or self._clock() >= showing.deadline:
                 return facts
             await asyncio.sleep(self._limits.pause)
 
@@ -166,14 +173,21 @@ class ShowArtifacts:
         """Of the documents that are not given whole: what fits the question, else how the newest begins."""
         if not showing.long:
             return ()
+        try:
+            return await self._found(showing)
+        except ServiceError as error:
+            if any(facts.id in showing.asked for facts in showing.long):
+                raise
+            names = ", ".join(facts.name for facts in showing.long)
+            showing.warnings.append(f"{names} could not be searched: {error.message}")
+            return ()
+
+    async def _found(self, showing: _Showing) -> tuple[Citation, ...]:
         task, query = showing.task, showing.task.question.text.strip()
         if query:
+            ids = [facts.id for facts in showing.long]
             found = await self._artifacts.search(
-                task.session_id,
-                query[:10_000],
-                task.caller,
-                artifact_ids=[facts.id for facts in showing.long],
-                top_k=self._limits.passages,
+                task.session_id, query[:10_000], task.caller, artifact_ids=ids, top_k=self._limits.passages
             )
             if found:
                 return found

@@ -159,6 +159,26 @@ async def test_a_file_of_the_question_that_cannot_be_had_ends_the_turn(artifacts
     assert "could not be read" in request.messages[0].text  # type: ignore[union-attr]
 
 
+async def test_a_search_that_fails_ends_the_turn_only_for_files_of_the_question(artifacts: FakeArtifacts) -> None:
+    async def away(*_: object, **__: object) -> None:
+        raise ServiceUnavailable("no search")
+
+    artifacts.search = away  # type: ignore[assignment, method-assign]
+    book = artifacts.put("book.txt", LONG)
+    with pytest.raises(ServiceUnavailable):
+        await given(artifacts, asking("ferry7?", book))
+    earlier = asking("ferry7?", history=(UserMessage((book.part(),)), AssistantMessage("Yes.")))
+    request, warnings = await given(artifacts, earlier)
+    assert (request.passages, warnings) == ((), ("book.txt could not be searched: no search",))
+
+
+async def test_an_image_that_was_refused_is_not_shown(artifacts: FakeArtifacts) -> None:
+    bomb = artifacts.put("bomb.png", b"png", status="failed", problem="the image is too large when unpacked")
+    request, warnings = await given(artifacts, asking("What?", bomb))
+    assert not any(isinstance(part, ImagePart) for part in _parts(request.messages[0]))
+    assert "too large when unpacked" in warnings[0]
+
+
 async def test_a_conversation_without_files_asks_nobody(artifacts: FakeArtifacts) -> None:
     artifacts.down = True
     request, _ = await given(artifacts, asking("Hello?"))
