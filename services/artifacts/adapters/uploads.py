@@ -34,12 +34,14 @@ class PostgresUploads:
                 ),
             )
 
-    async def abandon(self, artifact_id: str) -> None:
+    async def abandon(self, artifact_id: str) -> bool:
         async with self._database.connection() as connection:
-            await connection.execute(
-                "UPDATE artifacts SET state = 'abandoned', state_since = now() WHERE id = %s AND state = 'uploading'",
+            given_up = await connection.execute(
+                """UPDATE artifacts SET state = 'abandoned', state_since = now()
+                   WHERE id = %s AND state IN ('uploading', 'abandoned')""",
                 (artifact_id,),
             )
+            return given_up.rowcount > 0
 
 
 class PostgresUploadWriter:

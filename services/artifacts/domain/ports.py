@@ -66,8 +66,11 @@ class Uploads(Protocol):
 
     async def begin(self, artifact: NewArtifact) -> None: ...
 
-    async def abandon(self, artifact_id: str) -> None:
-        """Give it up; whatever lies under it is collected later."""
+    async def abandon(self, artifact_id: str) -> bool:
+        """Give it up; returns whether it is given up, and not stored after all.
+
+        Whatever lies under it is collected later.
+        """
         ...
 
 

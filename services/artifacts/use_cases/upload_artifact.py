@@ -186,8 +186,9 @@ class ArtifactUpload:
     async def _discard(self, artifact_id: str) -> None:
         """Best effort: what stays is collected by the sweeper."""
         try:
-            await self._uploads.abandon(artifact_id)
-            await self._store.delete(original_key(artifact_id))
+            # Not when the answer to the commit got lost: then it is stored.
+            if await self._uploads.abandon(artifact_id):
+                await self._store.delete(original_key(artifact_id))
         except Exception as problem:
             _log.warning("upload.left_over", artifact_id=artifact_id, problem=repr(problem))
 

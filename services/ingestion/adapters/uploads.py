@@ -24,13 +24,14 @@ class PostgresUploads:
             )
         return blob_id
 
-    async def abandon(self, blob_ids: Sequence[str]) -> None:
+    async def abandon(self, blob_ids: Sequence[str]) -> set[str]:
         async with self._database.connection() as connection:
-            await connection.execute(
+            given_up = await connection.execute(
                 """UPDATE blobs SET state = 'abandoned', unused_since = now()
-                   WHERE id = ANY (%s) AND state = 'uploading'""",
+                   WHERE id = ANY (%s) AND state IN ('uploading', 'abandoned') RETURNING id""",
                 (list(blob_ids),),
             )
+            return {row[0] for row in await given_up.fetchall()}
 
 
 class PostgresUploadWriter:

@@ -1,6 +1,6 @@
 """What files and collections need from the database."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -68,8 +68,11 @@ class Uploads(Protocol):
         """Announce bytes; returns the id of the blob that they will be."""
         ...
 
-    async def abandon(self, blob_ids: Sequence[str]) -> None:
-        """Give up blobs that were announced; whatever lies under them is collected later."""
+    async def abandon(self, blob_ids: Sequence[str]) -> Collection[str]:
+        """Give up blobs that were announced; returns those that are given up, and not stored after all.
+
+        Whatever lies under them is collected later.
+        """
         ...
 
 

@@ -137,8 +137,8 @@ class FileUpload:
         if not blob_ids:
             return
         try:
-            await self._uploads.abandon(blob_ids)
-            for blob_id in blob_ids:
+            # Not all of them when the answer to the commit got lost: then they are stored.
+            for blob_id in await self._uploads.abandon(blob_ids):
                 await self._store.delete(original_key(blob_id))
         except Exception as problem:
             _log.warning("upload.left_over", blob_ids=blob_ids, problem=repr(problem))

@@ -2,6 +2,7 @@ import asyncio
 import hashlib
 from typing import Any
 
+import psycopg
 import pytest
 
 from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
@@ -227,6 +228,20 @@ async def test_an_upload_that_was_given_up_cannot_end(ingestion: Ingestion) -> N
     assert response.status_code == 409
     assert await ingestion.stored() == []
     assert (await ingestion.get("/internal/files")).json()["total"] == 0
+
+
+async def test_an_upload_whose_commit_went_unanswered_keeps_its_bytes(
+    ingestion: Ingestion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connection_lost(_: Any) -> None:
+        raise psycopg.OperationalError("the connection was lost")
+
+    with monkeypatch.context() as once:
+        once.setattr(ingestion.service.outbox, "publish", connection_lost)
+        assert (await ingestion.upload(("a.txt", b"here to stay"))).status_code == 503
+
+    [file] = (await ingestion.get("/internal/files")).json()["files"]
+    assert (await ingestion.get(f"/internal/files/{file['id']}/download")).content == b"here to stay"
 
 
 async def test_what_a_crash_left_of_an_upload_is_collected(ingestion: Ingestion) -> None:
