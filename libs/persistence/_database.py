@@ -14,7 +14,8 @@ from libs.persistence._errors import leave_out_values
 Connection = AsyncConnection[TupleRow]
 _LOCK_TIMEOUT_MS = 5000
 # A plan made while a table was empty must not read the whole of it for as long as nobody has analyzed it.
-_PLAN_ONCE = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
+# Where a scan is all there is, it counts as so costly before PostgreSQL 18 that each execution would be compiled.
+_PLAN_ONCE = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off"
 _CONTENTION = (
     psycopg.errors.LockNotAvailable,
     psycopg.errors.DeadlockDetected,

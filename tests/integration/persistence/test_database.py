@@ -134,5 +134,7 @@ async def test_plans_are_kept_from_the_first_use_only_where_asked_for(
         row = await (
             await connection.execute("SELECT generic_plans FROM pg_prepared_statements WHERE statement LIKE '%things%'")
         ).fetchone()
+        compiled = await (await connection.execute("SELECT current_setting('jit')")).fetchone()
     await database.close()
     assert row == (kept_plans,)
+    assert not plan_once or compiled == ("off",)
