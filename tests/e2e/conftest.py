@@ -125,7 +125,10 @@ async def as_mallory(stack: RunningStack, mallory: Caller) -> AsyncIterator[Api]
         yield Api(client)
 
 
-PERSONAL = "agents:read,agents:write,sessions:read,sessions:write,runtime:execute,keys:read,keys:write"
+PERSONAL = (
+    "agents:read,agents:write,sessions:read,sessions:write,artifacts:read,artifacts:write,runtime:execute,"
+    "keys:read,keys:write"
+)
 
 
 def make_caller(stack: RunningStack, company: str, name: str, scopes: str) -> Caller:

@@ -29,6 +29,8 @@ SESSION = (
     ("DELETE", "/sessions/{}/", None),
     ("POST", "/runtime/{}/execute/", {"content": "hi"}),
     ("GET", "/runtime/{}/messages/", None),
+    ("GET", "/sessions/{}/artifacts/", None),
+    ("GET", "/sessions/{}/artifacts/download-all/", None),
 )
 AGENT = (
     ("GET", "/agent/{}/", None),
@@ -37,11 +39,12 @@ AGENT = (
     ("GET", "/agent/{}/versions/", None),
     ("GET", "/agent/{}/versions/1.0.0/", None),
 )
+ARTIFACT = (("GET", "/artifacts/{}/", None), ("GET", f"/sessions/{UNKNOWN_ID}/artifacts/{{}}/download/", None))
 KEY = (("DELETE", "/api-keys/{}/", None), ("POST", "/api-keys/{}/rotate/", {}))
 Endpoint = tuple[str, str, Any]
 
 
-@pytest.mark.parametrize("endpoint", [*SESSION, *AGENT, *KEY], ids=lambda endpoint: " ".join(endpoint[:2]))
+@pytest.mark.parametrize("endpoint", [*SESSION, *AGENT, *ARTIFACT, *KEY], ids=lambda endpoint: " ".join(endpoint[:2]))
 async def test_unknown_and_malformed_ids(api: Api, endpoint: Endpoint) -> None:
     method, path, body = endpoint
     for unknown in (UNKNOWN_ID, UNKNOWN_ID.upper(), *MALFORMED):

@@ -1,11 +1,16 @@
 """Real PostgreSQL and Kafka for integration tests; nothing starts until a test asks for it."""
 
+import asyncio
+import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from deploy.local.foreground import start
 from tests.support.infrastructure import Infrastructure, shared
+from tests.support.s3_server import NoS3Server, S3Server, binary
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +43,17 @@ async def database_url(infrastructure: Infrastructure) -> AsyncIterator[str]:
 def topic_prefix() -> str:
     """A prefix that keeps the test's topics and groups apart from every other test's."""
     return f"t{secrets.token_hex(4)}-"
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    try:
+        binary()
+    except NoS3Server as reason:
+        pytest.skip(str(reason))
+    server = S3Server(tmp_path_factory.mktemp("s3"), dict(os.environ))
+    # In a thread: the loop of the test that asks for it is running here.
+    with ThreadPoolExecutor(1) as executor:
+        running = executor.submit(asyncio.run, start(server, lambda _: None)).result()
+    yield server
+    running.stop()

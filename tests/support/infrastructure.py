@@ -81,10 +81,10 @@ class Infrastructure:
                 self._kafka = kafka.bootstrap_servers
             return self._kafka
 
-    async def create_database(self, name: str) -> str:
-        """An empty database; returns its owner's URL."""
+    async def create_database(self, name: str, *, template: str = "template1") -> str:
+        """An empty database, or one like the template; returns its owner's URL."""
         administrator = await asyncio.to_thread(self.postgres_url)
-        await _execute(administrator, "CREATE DATABASE {} STRATEGY wal_log", name)
+        await _execute(administrator, "CREATE DATABASE {} TEMPLATE {} STRATEGY wal_log", name, template)
         return urlunsplit(urlsplit(administrator)._replace(path=f"/{name}"))
 
     async def drop_database(self, name: str) -> None:
@@ -145,9 +145,9 @@ def _in_thread(make: Callable[[], Awaitable[T]]) -> T:
         return executor.submit(asyncio.run, main()).result()
 
 
-async def _execute(url: str, statement: str, name: str) -> None:
+async def _execute(url: str, statement: str, *names: str) -> None:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        await connection.execute(psycopg.sql.SQL(statement).format(psycopg.sql.Identifier(name)))
+        await connection.execute(psycopg.sql.SQL(statement).format(*map(psycopg.sql.Identifier, names)))
 
 
 def _quiet(message: str) -> None:

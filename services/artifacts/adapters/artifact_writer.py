@@ -1,5 +1,6 @@
 """Changes of artifacts in PostgreSQL, inside a transaction of the caller's."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +38,7 @@ class PostgresArtifactWriter:
             f"""UPDATE artifacts SET status = 'failed', error = %(error)s, {_ENDED}
                 WHERE {_PENDING} AND lease IS NOT DISTINCT FROM %(lease)s""",
             id=artifact_id,
-            error=Jsonb(error.model_dump(mode="json", exclude_none=True)),
+            error=Jsonb(error.model_dump(mode="json", exclude_none=True), dumps=_storable),
             lease=lease,
         )
 
@@ -57,3 +58,8 @@ class PostgresArtifactWriter:
 
     async def _changed(self, statement: str, **parameters: Any) -> bool:
         return (await self._connection.execute(statement.encode(), parameters)).rowcount == 1
+
+
+def _storable(value: Any) -> str:
+    """PostgreSQL has no place for the character, which a message about a damaged file may quote."""
+    return json.dumps(value).replace("\\u0000", "")

@@ -1,7 +1,6 @@
 """Find out which tables data files hold, one claim at a time, so that another process can go on after a crash."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -48,24 +47,30 @@ class TableReading:
         """Read what waits, some at once; returns how many that were."""
         jobs = await self._jobs.claim(self._at_once, self._lease_seconds)
         if jobs:
-            keeping = asyncio.create_task(self._keep([job.lease for job in jobs]))
+            ended = asyncio.Event()
+            keeping = asyncio.create_task(self._keep([job.lease for job in jobs], ended))
             try:
                 async with asyncio.TaskGroup() as group:
                     for job in jobs:
                         group.create_task(self._read(job))
             finally:
-                keeping.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await keeping
+                # Told and not cancelled: a statement that is cut off can end in an error of its own.
+                ended.set()
+                await keeping
         return len(jobs)
 
-    async def _keep(self, leases: list[str]) -> None:
-        while True:
-            await asyncio.sleep(self._lease_seconds / 4)
+    async def _keep(self, leases: list[str], ended: asyncio.Event) -> None:
+        while not ended.is_set():
             try:
-                await self._jobs.renew(leases, self._lease_seconds)
-            except Exception as problem:
-                _log.warning("tables.lease_not_renewed", problem=repr(problem))
+                await asyncio.wait_for(ended.wait(), self._lease_seconds / 4)
+            except TimeoutError:
+                await self._renew(leases)
+
+    async def _renew(self, leases: list[str]) -> None:
+        try:
+            await self._jobs.renew(leases, self._lease_seconds)
+        except Exception as problem:
+            _log.warning("tables.lease_not_renewed", problem=repr(problem))
 
     async def _read(self, job: TableJob) -> None:
         artifact = job.artifact
@@ -85,6 +90,9 @@ class TableReading:
             # An object is missing when its session was just deleted.
             _log.warning("tables.put_off", artifact_id=artifact.id, problem=repr(problem))
             await self._jobs.put_off(job.lease, _PUT_OFF_SECONDS)
+        except Exception:
+            # Those that are read at the same time go on; the lease of this one runs out, and the attempt counts.
+            _log.exception("tables.not_read", artifact_id=artifact.id)
         else:
             await self._end(job, sheets)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from itertools import islice
 from typing import Final
 
@@ -60,15 +59,16 @@ class ArtifactIndexing:
         """Index what waits, some at once; returns how many documents that were."""
         jobs = await self._jobs.claim(self._at_once, _LEASE_SECONDS)
         if jobs:
-            keeping = asyncio.create_task(self._keep([job.token for job in jobs]))
+            ended = asyncio.Event()
+            keeping = asyncio.create_task(self._keep([job.token for job in jobs], ended))
             try:
                 async with asyncio.TaskGroup() as group:
                     for job in jobs:
                         group.create_task(self._process(job))
             finally:
-                keeping.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await keeping
+                # Told and not cancelled: a statement that is cut off can end in an error of its own.
+                ended.set()
+                await keeping
         return len(jobs)
 
     async def remove_deleted(self) -> int:
@@ -80,13 +80,18 @@ class ArtifactIndexing:
         await self._jobs.left([artifact_id for artifact_id, _ in gone])
         return len(gone)
 
-    async def _keep(self, tokens: list[str]) -> None:
-        while True:
-            await asyncio.sleep(_LEASE_SECONDS / 4)
+    async def _keep(self, tokens: list[str], ended: asyncio.Event) -> None:
+        while not ended.is_set():
             try:
-                await self._jobs.renew(tokens, _LEASE_SECONDS)
-            except Exception as problem:
-                _log.warning("artifacts.lease_not_renewed", problem=repr(problem))
+                await asyncio.wait_for(ended.wait(), _LEASE_SECONDS / 4)
+            except TimeoutError:
+                await self._renew(tokens)
+
+    async def _renew(self, tokens: list[str]) -> None:
+        try:
+            await self._jobs.renew(tokens, _LEASE_SECONDS)
+        except Exception as problem:
+            _log.warning("artifacts.lease_not_renewed", problem=repr(problem))
 
     async def _process(self, job: ArtifactJob) -> None:
         if job.attempt > _MOST_ATTEMPTS:
@@ -105,6 +110,10 @@ class ArtifactIndexing:
         except _OUTAGES as problem:
             _log.warning("artifact.put_off", artifact_id=job.artifact_id, problem=repr(problem))
             await self._jobs.put_off(job, _PUT_OFF_SECONDS, counts=False)
+        except Exception:
+            # Those that are indexed at the same time go on.
+            _log.exception("artifact.not_indexed", artifact_id=job.artifact_id)
+            await self._jobs.put_off(job, _PUT_OFF_SECONDS, counts=True)
 
     async def _index(self, job: ArtifactJob) -> None:
         await self._jobs.advanced(job, _BEGUN)

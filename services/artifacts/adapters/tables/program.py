@@ -23,7 +23,8 @@ def main(path: str, content_type: str, seconds: str, memory: str) -> None:
         answer = {"refused": str(refusal)}
     except MemoryError:
         answer = {"refused": "Reading the file takes too much memory."}
-    sys.stdout.write(json.dumps(answer))
+    # Halves of characters, which some files have, are no text for anybody else.
+    sys.stdout.buffer.write(json.dumps(answer, ensure_ascii=False).encode(errors="replace"))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,170 @@
+"""Artifacts of sessions: from the upload to the end of their session, through crashes, and a lot at once."""
+
+import asyncio
+import hashlib
+import io
+import zipfile
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import psutil
+
+from tests.e2e.api import Api
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.waiting import eventually
+from tests.support.office_files import pdf, xlsx
+
+MEGABYTE = 1024 * 1024
+FARES = xlsx({"Fares": [["port", "price"], ["Aberdeen", 12.5], ["Kirkwall", 30]]})
+GUIDE = pdf(["The ferry to Lerwick leaves at 19:00."])
+LAST = ("status/", "url/", "download/", "preview/", "copy-to-platform/", "remove-from-platform/")
+
+
+async def upload(api: Api, session: str, name: str, content: Any) -> dict[str, Any]:
+    reply = await api.http.post(f"/sessions/{session}/artifacts/", files={"file": (name, content)})
+    assert reply.status_code == 201, reply.text
+    record: dict[str, Any] = reply.json()
+    assert reply.headers["location"] == f"/api/v1/artifacts/{record['artifact_id']}/"
+    return record
+
+
+async def processed(api: Api, artifact: dict[str, Any]) -> dict[str, Any]:
+    """Its status once it is not pending any more."""
+
+    async def ended() -> dict[str, Any] | None:
+        path = f"/sessions/{artifact['session_id']}/artifacts/{artifact['artifact_id']}/status/"
+        reply = await api.persistently("GET", path)
+        state: dict[str, Any] = reply.json()
+        return None if state.get("processing_status") in (None, "pending") else state
+
+    return await eventually(ended)
+
+
+async def test_from_the_upload_to_the_end_of_the_session(
+    stack: RunningStack, api: Api, anonymous: httpx.AsyncClient
+) -> None:
+    session = await api.session()
+    place = f"/sessions/{session}/artifacts/"
+    fares = await upload(api, session, "fares.xlsx", FARES)
+    guide = await upload(api, session, "guide.pdf", GUIDE)
+    twin = await upload(api, session, "GUIDE.pdf", GUIDE)
+
+    preview = (await api.http.get(f"{place}{fares['artifact_id']}/preview/")).json()
+    assert preview["sheets"][0]["headers"] == ["port", "price"]
+    assert [(await processed(api, each))["processing_status"] for each in (fares, guide, twin)] == ["ready"] * 3
+    record = (await api.http.get(f"/artifacts/{guide['artifact_id']}/")).json()
+    assert record["metadata"]["characters"] > 30
+    assert (await anonymous.get(record["url"])).content == GUIDE
+    forged = await anonymous.get(record["url"].replace(guide["artifact_id"], fares["artifact_id"]))
+    assert (forged.status_code, forged.json()["error"]["type"]) == (401, "authentication_error")
+    part = await api.http.get(f"{place}{guide['artifact_id']}/download/", headers={"Range": "bytes=0-3"})
+    assert (part.status_code, part.content) == (206, b"%PDF")
+    archive = await api.http.get(f"{place}download-all/")
+    assert zipfile.ZipFile(io.BytesIO(archive.content)).namelist() == ["fares.xlsx", "guide.pdf", "GUIDE (2).pdf"]
+    for method in ("DELETE", "PATCH", "PUT", "POST"):
+        refused = await api.http.request(method, f"/artifacts/{guide['artifact_id']}/")
+        assert (refused.status_code, refused.json()["error"]["type"]) == (405, "method_not_allowed")
+    copied = await api.http.post(f"{place}{guide['artifact_id']}/copy-to-platform/")
+    assert copied.status_code == 409, "it was uploaded"
+
+    assert (await api.http.delete(f"/sessions/{session}/")).status_code == 204
+
+    async def gone() -> bool:
+        bytes_left = list((stack.home / "objects" / "artifacts").rglob(f"{guide['artifact_id']}/*"))
+        return (await anonymous.get(record["url"])).status_code == 404 and not bytes_left
+
+    await eventually(gone)
+    assert (await api.http.get(f"/artifacts/{guide['artifact_id']}/")).status_code == 404
+
+
+async def test_others_find_nothing(as_alice: Api, as_bob: Api, as_mallory: Api) -> None:
+    session = await as_alice.session()
+    artifact = await upload(as_alice, session, "fares.xlsx", FARES)
+    own = await as_bob.session()
+
+    for api in (as_bob, as_mallory):
+        for path in ("", "download-all/"):
+            assert (await api.http.get(f"/sessions/{session}/artifacts/{path}")).status_code == 404
+        posted = await api.http.post(f"/sessions/{session}/artifacts/", files={"file": ("a.txt", b"x")})
+        assert posted.status_code == 404
+        assert (await api.http.get(f"/artifacts/{artifact['artifact_id']}/")).status_code == 404
+        for through in (session, own):
+            for last in LAST:
+                method = "POST" if "platform" in last else "GET"
+                path = f"/sessions/{through}/artifacts/{artifact['artifact_id']}/{last}"
+                assert (await api.http.request(method, path)).status_code == 404, path
+
+
+async def test_what_is_too_large_is_refused_while_it_comes_in(api: Api) -> None:
+    session = await api.session()
+    content = io.BytesIO(b"x" * (50 * MEGABYTE + 1))
+    reply = await api.http.post(f"/sessions/{session}/artifacts/", files={"file": ("a.txt", content)})
+    assert (reply.status_code, reply.json()["error"]["type"]) == (413, "request_too_large")
+    assert (await api.http.get(f"/sessions/{session}/artifacts/")).json()["total"] == 0
+
+
+async def test_a_lot_at_once_takes_little_memory(stack: RunningStack, api: Api) -> None:
+    session, size, count = await api.session(), 24 * MEGABYTE, 10
+    processes = [psutil.Process(stack.pid(part)) for part in ("gateway", "artifacts")]
+    await upload(api, session, "before.bin.txt", b"x")
+    before = [process.memory_info().rss for process in processes]
+    highest = list(before)
+
+    async def watch() -> None:
+        while True:
+            for place, process in enumerate(processes):
+                highest[place] = max(highest[place], process.memory_info().rss)
+            await asyncio.sleep(0.05)
+
+    async def one(number: int) -> tuple[str, str]:
+        digest = hashlib.sha256()
+
+        async def body() -> AsyncIterator[bytes]:
+            yield (
+                b'--b\r\nContent-Disposition: form-data; name="file"; filename="%d.png"\r\n\r\n' % number
+                + b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x10\x00\x00\x00\x10"
+            )
+            digest.update(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x10\x00\x00\x00\x10")
+            piece = bytes([number]) * 65536
+            for _ in range(size // len(piece)):
+                digest.update(piece)
+                yield piece
+            yield b"\r\n--b--\r\n"
+
+        headers = {"Content-Type": "multipart/form-data; boundary=b"}
+        reply = await api.http.post(f"/sessions/{session}/artifacts/", content=body(), headers=headers)
+        assert reply.status_code == 201, reply.text
+        return reply.json()["artifact_id"], digest.hexdigest()
+
+    watching = asyncio.create_task(watch())
+    stored = await asyncio.gather(*(one(number) for number in range(count)))
+    watching.cancel()
+
+    grown = [high - low for high, low in zip(highest, before, strict=True)]
+    assert max(grown) < size * count / 2, [each // MEGABYTE for each in grown]
+    for artifact_id, digest in stored:
+        found = hashlib.sha256()
+        async with api.http.stream("GET", f"/sessions/{session}/artifacts/{artifact_id}/download/") as answer:
+            async for piece in answer.aiter_bytes():
+                found.update(piece)
+        assert found.hexdigest() == digest
+    assert (await api.http.delete(f"/sessions/{session}/")).status_code == 204
+
+
+async def test_processes_killed_while_they_work_leave_everything_ready(breakable: RunningStack, api: Api) -> None:
+    session = await api.session_persistently()
+    table = b"a,b,c\n" + b"1,2,some text\n" * 150_000
+    text = b"The ferry to Lerwick leaves at seven in the evening.\n" * 3_000
+    names = [("a.csv", table), ("a.txt", text), ("b.csv", table), ("b.txt", text), ("c.csv", table), ("c.txt", text)]
+    uploaded = [await upload(api, session, name, content) for name, content in names]
+
+    supervisor = psutil.Process(breakable.pid("gateway")).parent()
+    assert supervisor is not None
+    (worker,) = [child for child in supervisor.children() if child.cmdline()[-2:] == ["services.ingestion", "streams"]]
+    worker.kill()
+    killed = breakable.kill("artifacts")
+
+    await asyncio.to_thread(breakable.wait_replaced, "artifacts", killed)
+    states = [await processed(api, each) for each in uploaded]
+    assert [state["processing_status"] for state in states] == ["ready"] * len(uploaded), states

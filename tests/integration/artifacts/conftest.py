@@ -1,0 +1,90 @@
+"""The artifacts service on both kinds of object store."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from libs.eventing import KafkaBus
+from libs.persistence import migrate
+from services.artifacts import bootstrap as artifacts
+from services.ingestion import bootstrap as ingestion
+from tests.support.artifact_world import World, artifact_world
+from tests.support.fake_producer import FakeProducer
+from tests.support.infrastructure import Infrastructure
+from tests.support.s3_server import S3Server
+
+MIGRATIONS = {"artifacts": artifacts.MIGRATIONS, "ingestion": ingestion.MIGRATIONS}
+
+
+def s3_url(server: S3Server, port: int | None = None) -> str:
+    """Of a bucket of its own; ``port``: of something in front of the server."""
+    bucket = f"bucket-{secrets.token_hex(4)}"
+    return f"s3://tests:{server.secret}@127.0.0.1:{port or server.port}/{bucket}?secure=false"
+
+
+@pytest.fixture(scope="session")
+def templates(infrastructure: Infrastructure) -> Iterator[dict[str, str]]:
+    """Names of databases that are migrated once; every test gets copies."""
+    names = {service: f"template_{secrets.token_hex(6)}" for service in MIGRATIONS}
+
+    async def make() -> None:
+        for service, name in names.items():
+            url = await infrastructure.create_database(name)
+            await asyncio.to_thread(migrate, url, MIGRATIONS[service])
+
+    async def drop() -> None:
+        for name in names.values():
+            await infrastructure.drop_database(name)
+
+    # In a thread: the loop of the test that asks for it is running here.
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(asyncio.run, make()).result()
+        yield names
+        executor.submit(asyncio.run, drop()).result()
+
+
+@pytest.fixture
+async def databases(infrastructure: Infrastructure, templates: dict[str, str]) -> AsyncIterator[dict[str, str]]:
+    names = {service: f"test_{secrets.token_hex(6)}" for service in templates}
+    yield {
+        service: await infrastructure.create_database(name, template=templates[service])
+        for service, name in names.items()
+    }
+    for name in names.values():
+        await infrastructure.drop_database(name)
+
+
+@pytest.fixture
+async def world(databases: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    """On a local directory."""
+    async with artifact_world(databases, f"file:{tmp_path}/objects", tmp_path, _used(monkeypatch)) as made:
+        yield made
+
+
+@pytest.fixture(params=["directory", "s3"])
+async def each_store(
+    request: pytest.FixtureRequest, databases: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[World]:
+    """On a local directory, and on a real S3 server."""
+    url = f"file:{tmp_path}/objects"
+    if request.param == "s3":
+        url = s3_url(request.getfixturevalue("s3_server"))
+    async with artifact_world(databases, url, tmp_path, _used(monkeypatch)) as made:
+        yield made
+
+
+@pytest.fixture
+async def s3_world(
+    s3_server: S3Server, databases: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[World]:
+    """On a real S3 server."""
+    async with artifact_world(databases, s3_url(s3_server), tmp_path, _used(monkeypatch)) as made:
+        yield made
+
+
+def _used(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeProducer], None]:
+    return lambda producer: monkeypatch.setattr(KafkaBus, "producer", lambda _: producer)

@@ -1,0 +1,80 @@
+"""An object store, or another service, that is away: clear answers, no record without bytes, recovery by itself."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local.ports import choose_free
+from tests.integration.artifacts.conftest import _used, s3_url
+from tests.support.artifact_world import World, artifact_world
+from tests.support.s3_server import S3Server
+from tests.support.tcp_proxy import TcpProxy
+
+
+@pytest.fixture
+async def proxy(s3_server: S3Server) -> AsyncIterator[TcpProxy]:
+    """In front of the S3 server."""
+    async with TcpProxy(port=choose_free(), target_port=s3_server.port) as made:
+        yield made
+
+
+@pytest.fixture
+async def behind_proxy(
+    proxy: TcpProxy,
+    s3_server: S3Server,
+    databases: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[World]:
+    async with artifact_world(databases, s3_url(s3_server, proxy.port), tmp_path, _used(monkeypatch)) as made:
+        yield made
+
+
+async def test_an_s3_server_that_goes_away_and_comes_back(behind_proxy: World, proxy: TcpProxy) -> None:
+    world, session = behind_proxy, behind_proxy.session()
+    before = await world.artifact(session, "before.csv", b"a,b\n1,2\n")
+    place = f"/sessions/{session}/artifacts"
+    await proxy.cut()
+
+    up = await world.upload(session, "during.txt", b"text")
+    down = await world.call("GET", f"{place}/{before['artifact_id']}/download")
+    archive = await world.call("GET", f"{place}/download-all")
+
+    for response in (up, down, archive):
+        assert (response.status_code, response.json()["error"]["type"]) == (503, "service_unavailable")
+        assert "Retry-After" in response.headers
+    assert await world.upkeep("tables.read") == 1
+    listed = (await world.call("GET", place)).json()["artifacts"]
+    assert [each["name"] for each in listed] == ["before.csv"], "no record without bytes"
+    assert listed[0]["processing_status"] == "pending"
+
+    await proxy.restore()
+    await world.rows("artifacts", "UPDATE artifacts SET lease_until = NULL")
+    await world.artifact(session, "after.txt", b"text")
+    assert (await world.call("GET", f"{place}/{before['artifact_id']}/download")).content == b"a,b\n1,2\n"
+    await world.settle()
+    listed = (await world.call("GET", place)).json()["artifacts"]
+    assert {each["name"]: each["processing_status"] for each in listed} == {
+        "after.txt": "ready",
+        "before.csv": "ready",
+    }
+
+
+async def test_a_directory_that_goes_away_and_comes_back(world: World, tmp_path: Path) -> None:
+    session = world.session()
+    (tmp_path / "objects").rename(tmp_path / "away")
+    assert (await world.upload(session, "a.txt", b"text")).status_code == 503
+
+    (tmp_path / "away").rename(tmp_path / "objects")
+    artifact = await world.artifact(session, "a.txt", b"text")
+    listed = await world.call("GET", f"/sessions/{session}/artifacts")
+    assert [each["artifact_id"] for each in listed.json()["artifacts"]] == [artifact["artifact_id"]]
+
+
+async def test_a_session_is_asked_for_once(world: World) -> None:
+    session = world.session()
+    await world.artifact(session, "a.txt", b"text")
+    world.runtime.sessions.clear()
+    await world.artifact(session, "b.txt", b"text")
+    assert world.runtime.asked == 1

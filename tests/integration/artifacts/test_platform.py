@@ -1,0 +1,171 @@
+"""Copies to the platform: done once and told once, wherever one of the two services stops in between."""
+
+import hashlib
+from typing import Any
+
+from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
+from libs.contracts.errors import ErrorKind
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import CommandRejected
+from tests.support.artifact_world import World, person
+
+REPORT = b"# Report\nAll ferries ran."
+
+
+def copy_of(artifact: dict[str, Any]) -> CopyArtifactToPlatform:
+    return CopyArtifactToPlatform(session_id=artifact["session_id"], artifact_id=artifact["artifact_id"])
+
+
+def removal_of(artifact: dict[str, Any]) -> RemoveArtifactFromPlatform:
+    return RemoveArtifactFromPlatform(session_id=artifact["session_id"], artifact_id=artifact["artifact_id"])
+
+
+async def ended(world: World, command_id: str) -> str | None:
+    outcome = await world.outcome(command_id)
+    return None if outcome is None else outcome.type.removeprefix("aes.artifacts.").removesuffix(".v1")
+
+
+async def refused(world: World, command: Any, who: Identity | None = None) -> ErrorKind:
+    outcome = await world.outcome(await world.carry_out(command, who))
+    assert outcome is not None
+    return CommandRejected.decode(outcome.payload).error.type
+
+
+async def files(world: World) -> list[dict[str, Any]]:
+    return await world.rows("ingestion", "SELECT * FROM files WHERE deleted_at IS NULL")
+
+
+async def test_there_and_back(each_store: World) -> None:
+    session = each_store.session()
+    artifact = await each_store.generated(session, "report.md", REPORT)
+
+    copied = await each_store.carry_out(copy_of(artifact))
+    assert await ended(each_store, copied) is None, "it ends when the file is there"
+    await each_store.settle()
+
+    assert await ended(each_store, copied) == "artifact.copied"
+    (file,) = await files(each_store)
+    assert (await each_store.record(artifact))["platform_file_id"] == file["id"]
+    assert (file["name"], file["created_by"], file["company_id"]) == ("report.md", "alice", "company-1")
+    assert file["sha256"] == hashlib.sha256(REPORT).hexdigest()
+    again = await each_store.carry_out(copy_of(artifact))
+    assert await ended(each_store, again) == "artifact.copied", "at once"
+
+    removed = await each_store.carry_out(removal_of(artifact))
+    await each_store.settle()
+    assert await ended(each_store, removed) == "artifact.removed"
+    assert await files(each_store) == []
+    assert (await each_store.record(artifact))["platform_file_id"] is None
+    assert await ended(each_store, await each_store.carry_out(removal_of(artifact))) == "artifact.removed"
+
+
+async def test_what_cannot_be_copied_or_removed(world: World) -> None:
+    session = world.session()
+    uploaded = await world.artifact(session, "a.txt", b"text")
+    generated = await world.generated(session, "b.txt", b"text")
+
+    assert await refused(world, copy_of(uploaded)) is ErrorKind.CONFLICT
+    assert await refused(world, removal_of(generated)) is ErrorKind.CONFLICT
+    assert await refused(world, copy_of({**generated, "artifact_id": new_id()})) is ErrorKind.NOT_FOUND
+    assert await refused(world, copy_of({**generated, "session_id": world.session()})) is ErrorKind.NOT_FOUND
+    for who in (person("bob"), person("alice", "company-2")):
+        assert await refused(world, copy_of(generated), who) is ErrorKind.NOT_FOUND
+
+
+async def test_two_at_once_are_one_copy(world: World) -> None:
+    artifact = await world.generated(world.session(), "report.md", REPORT)
+    commands = [await world.carry_out(copy_of(artifact)) for _ in range(2)]
+    assert await refused(world, removal_of(artifact)) is ErrorKind.CONFLICT, "it is just being copied"
+
+    await world.settle()
+
+    assert [await ended(world, command) for command in commands] == ["artifact.copied"] * 2
+    assert len(await files(world)) == 1
+
+
+async def test_it_is_right_after_a_crash_at_any_step(world: World) -> None:
+    artifact = await world.generated(world.session(), "report.md", REPORT)
+    for command, outcome, count in ((copy_of, "artifact.copied", 1), (removal_of, "artifact.removed", 0)):
+        command_id = new_id()
+        # The command's offset was not committed: it comes again, also much later.
+        for _ in range(2):
+            await world.carry_out(command(artifact), command_id=command_id)
+        # Sent, and the process died before it noted that: it is sent again.
+        assert await world.upkeep("errands.run") == 1
+        await world.rows("artifacts", "UPDATE artifacts SET platform_sent_at = NULL")
+        assert await world.upkeep("errands.run") == 1
+        # Both services die before their offsets are committed: whatever they were told is told again.
+        for _ in range(3):
+            await world.pass_on()
+            world.forget_passed()
+        # Nobody heard the outcome; whoever waits comes again.
+        await world.carry_out(command(artifact), command_id=command_id)
+        await world.settle()
+
+        assert await ended(world, command_id) == outcome
+        assert (await world.told(artifact)).count(outcome) == 1
+        assert len(await files(world)) == count
+    assert len(await world.rows("ingestion", "SELECT id FROM blobs WHERE state = 'uploading'")) == 0
+
+
+async def test_a_copy_waits_for_the_bus_and_the_other_service(world: World) -> None:
+    artifact = await world.generated(world.session(), "report.md", REPORT)
+    command = await world.carry_out(copy_of(artifact))
+    world.producer.down = True
+    assert await world.upkeep("errands.run") == 0
+    assert await ended(world, command) is None
+
+    world.producer.down = False
+    await world.settle()
+
+    assert await ended(world, command) == "artifact.copied"
+
+
+async def test_a_refusal_of_the_other_service_ends_it_for_everybody_who_waits(world: World) -> None:
+    session = world.session()
+    artifact = await world.generated(session, "report.md", REPORT)
+    command = await world.carry_out(copy_of(artifact))
+    # What the file would be made of is gone before it is fetched.
+    await world.store.delete(f"artifacts/{artifact['artifact_id']}/original")
+
+    await world.settle()
+
+    assert await ended(world, command) == "copy_to_platform.rejected"
+    assert (await world.record(artifact))["platform_file_id"] is None
+    assert await files(world) == []
+
+
+async def test_a_copy_that_somebody_deleted_is_no_copy(world: World) -> None:
+    artifact = await world.generated(world.session(), "report.md", REPORT)
+    await world.carry_out(copy_of(artifact))
+    await world.settle()
+    (file,) = await files(world)
+    removal = await world.carry_out(removal_of(artifact))
+    # Deleted by somebody else just before: the errand finds nothing.
+    await world.rows("ingestion", "UPDATE files SET deleted_at = now(), blob_id = NULL WHERE id = %s", file["id"])
+
+    await world.settle()
+
+    assert await ended(world, removal) == "artifact.removed"
+    again = await world.carry_out(copy_of(artifact))
+    await world.settle()
+    assert await ended(world, again) == "artifact.copied"
+    (other,) = await files(world)
+    assert other["id"] != file["id"]
+
+
+async def test_a_session_that_ends_leaves_nobody_waiting_and_keeps_the_files(world: World) -> None:
+    session = world.session()
+    kept = await world.generated(session, "kept.md", REPORT)
+    await world.carry_out(copy_of(kept))
+    await world.settle()
+    lost = await world.generated(session, "lost.md", b"# Other")
+    copying, removing = await world.carry_out(copy_of(lost)), await world.carry_out(removal_of(kept))
+
+    await world.delete_session(session)
+    await world.settle()
+
+    assert await ended(world, copying) == "copy_to_platform.rejected"
+    assert await ended(world, removing) == "remove_from_platform.rejected"
+    assert [file["name"] for file in await files(world)] == ["kept.md"]

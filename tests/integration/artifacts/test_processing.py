@@ -1,0 +1,192 @@
+"""Artifacts become usable, or say why not, whatever happens in between."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.artifact_world import World
+from tests.support.office_files import xls, xlsx
+
+FARES = [["port", "price", "day"], ["Aberdeen", 12.5, "2026-05-04"], ["Kirkwall", 30, "2026-05-05"]]
+CSV = "port;price;code\nAberdeen;12.5;007\nKirkwall;30;\nÅlesund;7;x\n"
+
+
+async def preview(world: World, artifact: dict[str, Any], **parameters: Any) -> Any:
+    path = f"/sessions/{artifact['session_id']}/artifacts/{artifact['artifact_id']}/preview"
+    return await world.call("GET", path, params=parameters)
+
+
+async def test_tables_are_found_in_every_format(each_store: World) -> None:
+    session = each_store.session()
+    book = await each_store.artifact(session, "fares.xlsx", xlsx({"Fares": FARES, "Empty": []}))
+    old = await each_store.artifact(session, "fares.xls", xls(FARES))
+    plain = await each_store.artifact(session, "fares.csv", CSV.encode("latin-1"))
+    objects = [{"port": "Aberdeen", "price": 12.5}, {"port": "Kirkwall", "stops": [1, 2]}]
+    listed = await each_store.artifact(session, "fares.json", json.dumps(objects).encode())
+
+    await each_store.settle()
+
+    assert (await preview(each_store, book)).json() == {
+        "sheets": [
+            {
+                "name": "Fares",
+                "headers": ["port", "price", "day"],
+                "types": ["text", "number", "text"],
+                "rows": [["Aberdeen", 12.5, "2026-05-04"], ["Kirkwall", 30, "2026-05-05"]],
+                "row_count": 2,
+            },
+            {"name": "Empty", "headers": [], "types": [], "rows": [], "row_count": 0},
+        ]
+    }
+    assert (await preview(each_store, old)).json()["sheets"][0]["row_count"] == 2
+    sheet = (await preview(each_store, plain, rows=2)).json()["sheets"][0]
+    assert (sheet["headers"], sheet["types"]) == (["port", "price", "code"], ["text", "number", "text"])
+    assert (sheet["rows"], sheet["row_count"]) == ([["Aberdeen", 12.5, "007"], ["Kirkwall", 30, None]], 3)
+    sheet = (await preview(each_store, listed)).json()["sheets"][0]
+    assert (sheet["headers"], sheet["types"]) == (["port", "price", "stops"], ["text", "number", "json"])
+    record = await each_store.record(book)
+    assert (record["processing_status"], record["metadata"]) == ("ready", {"sheets": 2, "rows": 2})
+    assert await each_store.told(book) == ["artifact.uploaded", "artifact.progress", "artifact.ready"]
+
+
+async def test_what_holds_no_table_has_no_preview(world: World) -> None:
+    session = world.session()
+    document = await world.artifact(session, "a.txt", b"text")
+    tree = await world.artifact(session, "tree.json", b'{"a": 1}')
+    broken = await world.artifact(session, "broken.json", b'[{"a": 1},')
+    damaged = await world.artifact(session, "damaged.xlsx", b"PK\x03\x04" + b"\0" * 100)
+
+    await world.settle()
+
+    assert [(await preview(world, each)).status_code for each in (document, tree)] == [415, 415]
+    assert (await world.record(tree))["processing_status"] == "ready"
+    for each in (broken, damaged):
+        record = await world.record(each)
+        assert (record["processing_status"], record["error"]["type"]) == ("failed", "validation_error")
+        assert (await preview(world, each)).status_code == 409
+        assert (await world.told(each))[-1] == "artifact.failed"
+
+
+async def test_a_bomb_costs_its_own_process_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = world.session()
+    rows = [["a"], *([["x" * 200]] * 5)]
+    bomb = xlsx({"S": rows})
+    bomb = await world.artifact(session, "bomb.xlsx", bomb)
+    # As with a file that takes forever to read.
+    reader = _tables(world)._reader
+    monkeypatch.setattr(reader, "_seconds", 0.001)
+
+    await world.settle()
+
+    record = await world.record(bomb)
+    assert record["processing_status"] == "failed"
+    assert "takes more than" in record["error"]["message"]
+
+
+async def test_another_process_goes_on_after_one_that_died(world: World) -> None:
+    artifact = await world.artifact(world.session(), "a.csv", b"a,b\n1,2\n")
+    jobs = _tables(world)._jobs
+    died = await jobs.claim(5, 60)
+    assert [job.artifact.id for job in died] == [artifact["artifact_id"]]
+    assert await world.upkeep("tables.read") == 0, "it is in somebody's hands"
+
+    await world.rows("artifacts", "UPDATE artifacts SET lease_until = now() - interval '1 second'")
+    assert await world.upkeep("tables.read") == 1
+
+    assert (await world.record(artifact))["processing_status"] == "ready"
+    async with world.artifacts.outbox.transaction() as transaction:
+        writer = _tables(world)._writer(transaction)
+        assert not await writer.ready(artifact["artifact_id"], {}, lease=died[0].lease), "it comes too late"
+
+
+async def test_a_file_that_kills_its_process_each_time_fails(world: World) -> None:
+    artifact = await world.artifact(world.session(), "a.csv", b"a,b\n1,2\n")
+    await world.rows("artifacts", "UPDATE artifacts SET attempts = 3")
+    await world.settle()
+    assert (await world.record(artifact))["processing_status"] == "failed"
+
+
+async def test_a_document_is_indexed_read_and_searched(world: World) -> None:
+    session = world.session()
+    ferry = await world.artifact(session, "ferry.md", b"# Ferries\nThe ferry to Lerwick leaves at seven.")
+    cabin = await world.artifact(session, "cabin.txt", b"The cabin key is at deck five.")
+    elsewhere = await world.artifact(world.session(), "other.txt", b"The ferry to Lerwick is full.")
+    place = f"/sessions/{session}/artifacts"
+    early = await world.call("GET", f"{place}/{ferry['artifact_id']}/text")
+    assert early.status_code == 409
+
+    await world.settle()
+
+    record = await world.record(ferry)
+    assert record["processing_status"] == "ready"
+    assert record["metadata"] == {"characters": 47, "passages": 1}
+    told = await world.told(ferry)
+    assert (told[0], told[-1], set(told[1:-1])) == ("artifact.uploaded", "artifact.ready", {"artifact.progress"})
+    text = (await world.call("GET", f"{place}/{ferry['artifact_id']}/text", params={"offset": 2, "limit": 7})).json()
+    assert text == {"artifact_id": ferry["artifact_id"], "text": "Ferries", "offset": 2, "characters": 47}
+    for mode in ("hybrid", "semantic", "keyword"):
+        body = {"query": "When does the ferry to Lerwick leave?", "mode": mode}
+        found = (await world.call("POST", f"{place}/search", json=body)).json()["results"]
+        assert (found[0]["artifact_id"], found[0]["name"]) == (ferry["artifact_id"], "ferry.md"), mode
+        assert elsewhere["artifact_id"] not in {each["artifact_id"] for each in found}
+    only = {"query": "ferry", "artifact_ids": [cabin["artifact_id"], elsewhere["artifact_id"]]}
+    found = (await world.call("POST", f"{place}/search", json=only)).json()["results"]
+    assert {each["artifact_id"] for each in found} <= {cabin["artifact_id"]}
+
+
+async def test_a_document_that_cannot_be_read_fails_with_the_reason(world: World) -> None:
+    session = world.session()
+    broken = await world.artifact(session, "broken.txt", b"x")
+    blank = await world.artifact(session, "blank.txt", b" \n ")
+    world.reader.broken.add("broken.txt")
+
+    await world.settle()
+
+    for artifact, reason in ((broken, "The file is damaged."), (blank, "The document has no text.")):
+        record = await world.record(artifact)
+        assert (record["processing_status"], record["error"]["message"]) == ("failed", reason)
+    path = f"/sessions/{session}/artifacts/{broken['artifact_id']}/text"
+    assert (await world.call("GET", path)).status_code == 409
+
+
+async def test_indexing_ends_once_however_often_it_is_told_or_begun(world: World) -> None:
+    artifact = await world.artifact(world.session(), "a.txt", b"The ferry leaves at seven.")
+    await world.pass_on()
+    claimed = await world.indexing._jobs.claim(5, 60)
+    assert len(claimed) == 1
+    assert await world.indexing.work() == 0, "the worker that died still has it"
+    await world.rows("ingestion", "UPDATE artifact_documents SET lease_until = now() - interval '1 second'")
+
+    await world.settle()
+    world.forget_passed()
+    await world.settle()
+
+    assert (await world.told(artifact)).count("artifact.ready") == 1
+    assert not await world.indexing._jobs.indexed(claimed[0], characters=1, passages=1), "it comes too late"
+    rows = await world.rows("ingestion", "SELECT state, attempts FROM artifact_documents")
+    assert rows == [{"state": "indexed", "attempts": 2}]
+
+
+async def test_an_outage_costs_no_attempt(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = await world.artifact(world.session(), "a.txt", b"The ferry leaves at seven.")
+    table = await world.artifact(world.session(), "a.csv", b"a,b\n1,2\n")
+    content = world.store._root / "artifacts"  # type: ignore[attr-defined]
+    content.rename(content.with_name("away"))
+    await world.pass_on()
+    for _ in range(5):
+        await world.upkeep("tables.read")
+        await world.indexing.work()
+        await world.rows("artifacts", "UPDATE artifacts SET lease_until = NULL")
+        await world.rows("ingestion", "UPDATE artifact_documents SET lease_until = NULL")
+    assert [(await world.record(each))["processing_status"] for each in (document, table)] == ["pending", "pending"]
+
+    content.with_name("away").rename(content)
+    await world.settle()
+
+    assert [(await world.record(each))["processing_status"] for each in (document, table)] == ["ready", "ready"]
+
+
+def _tables(world: World) -> Any:
+    run: Any = next(run for task, run, _ in world.artifacts._background if task == "tables.read")
+    return run.__self__._work.__self__

@@ -1,0 +1,224 @@
+"""What may come into a session, and what becomes of what may not."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from libs.contracts.identifiers import new_id
+from tests.support.artifact_world import MAX_BYTES, World, person
+
+LARGE = bytes(range(256)) * 7_000
+
+
+def png(width: int, height: int, rest: bytes = b"\0" * 50) -> bytes:
+    return b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + width.to_bytes(4, "big") + height.to_bytes(4, "big") + rest
+
+
+async def bytes_of(world: World, artifact: dict[str, Any]) -> bytes:
+    path = f"/sessions/{artifact['session_id']}/artifacts/{artifact['artifact_id']}/download"
+    return (await world.call("GET", path)).content
+
+
+async def test_what_comes_in_is_recorded_and_told(each_store: World) -> None:
+    session = each_store.session()
+    content = b"%PDF-1.7\n" + LARGE
+
+    artifact = await each_store.artifact(session, "guide.pdf", content)
+
+    assert artifact["sha256"] == hashlib.sha256(content).hexdigest()
+    assert (artifact["session_id"], artifact["name"], artifact["size"]) == (session, "guide.pdf", len(content))
+    assert (artifact["content_type"], artifact["origin"]) == ("application/pdf", "uploaded")
+    assert (artifact["processing_strategy"], artifact["processing_status"]) == ("rag_indexing", "pending")
+    assert await bytes_of(each_store, artifact) == content
+    assert await each_store.told() == ["artifact.uploaded"]
+    listed = await each_store.call("GET", f"/sessions/{session}/artifacts")
+    assert [each["artifact_id"] for each in listed.json()["artifacts"]] == [artifact["artifact_id"]]
+    assert (listed.json()["total"], listed.json()["has_more"]) == (1, False)
+
+
+async def test_an_upload_whose_commit_went_unanswered_keeps_its_bytes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connection_lost(_: Any) -> None:
+        raise psycopg.OperationalError("the connection was lost")
+
+    session = world.session()
+    with monkeypatch.context() as once:
+        once.setattr(world.artifacts.outbox, "publish", connection_lost)
+        assert (await world.upload(session, "a.txt", b"here to stay")).status_code == 503
+
+    [artifact] = (await world.call("GET", f"/sessions/{session}/artifacts")).json()["artifacts"]
+    assert await bytes_of(world, artifact) == b"here to stay"
+
+
+async def test_an_image_is_ready_at_once(world: World) -> None:
+    artifact = await world.artifact(world.session(), "a.png", png(640, 480))
+
+    assert (artifact["processing_strategy"], artifact["processing_status"]) == ("vision", "ready")
+    assert artifact["metadata"] == {"width": 640, "height": 480}
+    assert await world.told() == ["artifact.uploaded", "artifact.ready"]
+
+
+NAMES = {
+    "../../x.txt": "x.txt",
+    "C:\\temp\\report.csv": "report.csv",
+    "con.pdf": "_con.pdf",
+    "a" * 296 + ".txt": "a" * 236 + ".txt",
+    "invoice\u202efdp.txt": "invoicefdp.txt",
+    ".txt": "file.txt",
+    "na\u200bme<1>.txt ": "name_1_.txt",
+}
+REFUSED = [
+    ("", b"text", 422),
+    ("...", b"text", 422),
+    ("noextension", b"text", 415),
+    ("drawing.svg", b"<svg onload='alert(1)'/>", 415),
+    ("program.exe", b"MZ", 415),
+    ("picture.png", b"<html><script>alert(1)</script>", 415),
+    ("picture.png", b"\x89PNG\r\n\x1a\n", 415),
+    ("page.html", png(1, 1), 415),
+    ("guide.pdf", b"GIF89a" + b"\0" * 20, 415),
+    ("sheet.xlsx", b"a,b\n1,2\n", 415),
+    ("empty.txt", b"", 422),
+    ("bomb.png", png(60_000, 60_000), 422),
+    ("large.txt", b"x" * (MAX_BYTES + 1), 413),
+]
+
+
+async def test_names_are_kept_as_far_as_they_are_safe(world: World) -> None:
+    path = f"/sessions/{world.session()}/generated-artifacts"
+    for given, kept in NAMES.items():
+        content = b"%PDF-1.7" if given.endswith("pdf") else b"text"
+        response = await world.call("POST", path, params={"name": given}, content=content)
+        assert (response.status_code, response.json()["name"]) == (201, kept)
+
+
+async def test_what_is_not_taken_leaves_nothing(world: World) -> None:
+    session = world.session()
+    for name, content, status in REFUSED:
+        response = await world.upload(session, name, content)
+        assert response.status_code == status, (name, response.text)
+
+    assert await world.told() == []
+    assert await world.stored() == []
+    assert (await world.call("GET", f"/sessions/{session}/artifacts")).json()["total"] == 0
+
+
+async def test_a_body_without_a_file_or_with_two(world: World) -> None:
+    session = world.session()
+    path = f"/sessions/{session}/artifacts"
+    none = await world.call("POST", path, files={"other": ("a.txt", b"x")})
+    two = await world.call("POST", path, files=[("file", ("a.txt", b"x")), ("file", ("b.txt", b"x"))])
+    json = await world.call("POST", path, json={})
+
+    assert (none.status_code, two.status_code, json.status_code) == (422, 422, 415)
+    assert await world.stored() == []
+
+
+async def test_a_repeat_with_its_key_is_the_same(world: World) -> None:
+    session = world.session()
+    first = await world.artifact(session, "a.txt", b"text", **{"Idempotency-Key": "once"})
+    again = await world.artifact(session, "a.txt", b"text", **{"Idempotency-Key": "once"})
+    other = await world.upload(session, "a.txt", b"other", **{"Idempotency-Key": "once"})
+
+    assert again["artifact_id"] == first["artifact_id"]
+    assert other.status_code == 422
+    assert await world.told() == ["artifact.uploaded"]
+    assert len(await world.stored()) == 1
+
+
+async def test_what_an_agent_makes_is_generated_and_made_once(world: World) -> None:
+    session = world.session()
+    first = await world.generated(session, "report.md", b"# Report", key="call-1")
+    again = await world.generated(session, "report.md", b"# Report", key="call-1")
+
+    assert (first["origin"], again["artifact_id"]) == ("generated", first["artifact_id"])
+    assert await bytes_of(world, first) == b"# Report"
+
+
+async def test_a_caller_who_hangs_up_leaves_nothing_after_the_sweep(each_store: World) -> None:
+    session = each_store.session()
+    assert (await each_store.call("GET", f"/sessions/{session}/artifacts")).json()["total"] == 0
+
+    async def broken_off() -> AsyncIterator[bytes]:
+        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+        yield LARGE
+        await asyncio.sleep(0)
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await each_store.call(
+            "POST",
+            f"/sessions/{session}/artifacts",
+            content=broken_off(),
+            headers={"Content-Type": "multipart/form-data; boundary=b"},
+        )
+    # The service is told of it a moment later.
+    async with asyncio.timeout(60):
+        while await each_store.rows("artifacts", "SELECT id FROM artifacts WHERE state = 'uploading'"):
+            await asyncio.sleep(0.05)
+    # As a crash leaves it: nobody was there to discard anything.
+    crashed = new_id()
+    await each_store.rows(
+        "artifacts",
+        """INSERT INTO artifacts (id, session_id, created_at, name, content_type, origin, strategy, created_by,
+                                  correlation_id)
+           VALUES (%s, %s, now() - interval '1 day', 'b.txt', 'text/plain', 'uploaded', 'rag_indexing', 'a', 'x')""",
+        crashed,
+        session,
+    )
+    await each_store.store.put(f"artifacts/{crashed}/original", _pieces(LARGE))
+
+    await each_store.upkeep("leftovers.collect")
+    await each_store.rows("artifacts", "UPDATE artifacts SET state_since = now() - interval '1 day'")
+    await each_store.upkeep("leftovers.collect")
+
+    assert await each_store.stored() == []
+    assert await each_store.rows("artifacts", "SELECT id FROM artifacts") == []
+
+
+async def test_an_upload_that_was_given_up_meanwhile_does_not_come_back(world: World) -> None:
+    session = world.session()
+    await world.artifact(session, "known.txt", b"x")
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"text"
+        await world.rows("artifacts", "UPDATE artifacts SET state = 'abandoned' WHERE state = 'uploading'")
+
+    path = f"/sessions/{session}/generated-artifacts"
+    response = await world.call("POST", path, params={"name": "a.txt"}, content=slow())
+
+    assert response.status_code == 409
+    assert len(await world.stored()) == 1
+
+
+async def test_an_upload_whose_session_ends_meanwhile_finds_no_place(world: World) -> None:
+    session = world.session()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"text"
+        await world.delete_session(session)
+
+    path = f"/sessions/{session}/generated-artifacts"
+    response = await world.call("POST", path, params={"name": "a.txt"}, content=slow())
+
+    assert response.status_code == 404
+    assert await world.stored() == []
+    assert (await world.upload(session, "b.txt", b"x")).status_code == 404, "the tombstone is known for ever"
+
+
+async def test_only_who_may_change_the_session_brings_something_in(world: World) -> None:
+    session = world.session(person("alice"))
+    for who in (person("bob"), person("mallory", "company-2")):
+        assert (await world.upload(session, "a.txt", b"x", who)).status_code == 404
+    assert (await world.upload(new_id(), "a.txt", b"x")).status_code == 404
+    assert (await world.upload("nonsense", "a.txt", b"x")).status_code == 404
+    assert await world.stored() == []
+
+
+async def _pieces(content: bytes) -> AsyncIterator[bytes]:
+    yield content

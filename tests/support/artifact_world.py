@@ -1,0 +1,295 @@
+"""The artifacts service and the one that indexes its documents, with a bus between them that a test passes on."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import time
+from typing import Annotated, Any
+
+import httpx
+import psycopg
+from fastapi import Depends, FastAPI
+from psycopg.rows import dict_row
+from pydantic import SecretStr
+
+from libs.contracts.errors import NotFound
+from libs.contracts.events.runtime import SessionDeleted
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity, Scope
+from libs.contracts.messages import Command, Event
+from libs.eventing import EventRouter, IdentitySigner, Record, RecordedEvent
+from libs.objects import ObjectStore, open_store
+from libs.service_defaults import Service, caller
+from libs.service_defaults._http_server import HttpServer
+from libs.service_defaults.errors import install_error_handlers
+from services.artifacts import bootstrap as artifacts_bootstrap
+from services.artifacts.settings import ArtifactsSettings
+from services.ingestion import bootstrap as ingestion_bootstrap
+from services.ingestion.adapters.artifact_documents import PostgresArtifactJobs
+from services.ingestion.adapters.artifact_source import HttpArtifactSource
+from services.ingestion.adapters.embeddings.configured import ConfiguredEmbedders
+from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
+from services.ingestion.settings import IngestionSettings
+from services.ingestion.use_cases.index_artifacts import ArtifactIndexing
+from services.ingestion.use_cases.index_settings import SettingsResolution
+from tests.support.fake_producer import FakeProducer
+from tests.support.inline_ingestion import PlainTextReader
+from tests.support.registry import command_envelope
+
+SIGNING_KEY = "a key of tests, long enough to sign with"
+MAX_BYTES = 2_000_000
+
+
+def person(user: str = "alice", company: str = "company-1", *scopes: Scope) -> Identity:
+    return Identity(company_id=company, user_id=user, key_id=f"key of {user}", scopes=frozenset(scopes))
+
+
+@asynccontextmanager
+async def served(app: Any, listening: socket.socket) -> AsyncIterator[None]:
+    """With the application answering on that socket."""
+    server = HttpServer(app, host="127.0.0.1", port=0, grace_seconds=1)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    while not server.started:
+        await asyncio.sleep(0.01)
+    yield
+    server.should_exit = True
+    await serving
+
+
+def listening() -> tuple[socket.socket, str]:
+    """A socket and the address that it will answer at."""
+    found = socket.create_server(("127.0.0.1", 0))
+    return found, f"http://127.0.0.1:{found.getsockname()[1]}"
+
+
+@dataclass
+class FakeRuntime:
+    """Sessions by id: company and owner of each, None once it is deleted."""
+
+    sessions: dict[str, tuple[str, str]] = field(default_factory=dict)
+    asked: int = 0
+
+    def app(self) -> FastAPI:
+        app = FastAPI()
+        app.state.signer = IdentitySigner(SIGNING_KEY)
+        install_error_handlers(app)
+
+        @app.get("/internal/sessions/{session_id}")
+        async def session(session_id: str, who: Annotated[Identity, Depends(caller)]) -> dict[str, str]:
+            self.asked += 1
+            company, owner = self.sessions.get(session_id, ("", ""))
+            if company != who.company_id or not who.may_read_of(owner):
+                raise NotFound("there is no such session")
+            return {"session_id": session_id, "owner_id": owner, "status": "active"}
+
+        return app
+
+
+@dataclass
+class World:
+    artifacts: Service
+    ingestion: Service
+    runtime: FakeRuntime
+    producer: FakeProducer
+    store: ObjectStore
+    files: ObjectStore
+    reader: PlainTextReader
+    indexing: ArtifactIndexing
+    http: httpx.AsyncClient
+    urls: dict[str, str]
+    _passed: dict[str, int] = field(default_factory=lambda: {"artifacts": 0, "ingestion": 0})
+    _sent: int = 0
+
+    def session(self, owner: Identity | None = None) -> str:
+        """A new session's id."""
+        session_id, owner = new_id(), owner or person()
+        self.runtime.sessions[session_id] = (owner.company_id, owner.user_id)
+        return session_id
+
+    async def call(
+        self, method: str, path: str, who: Identity | None = None, headers: dict[str, str] | None = None, **options: Any
+    ) -> httpx.Response:
+        """A call of the internal API; ``path`` below ``/internal``."""
+        token = self.artifacts.signer.sign(who or person(), expires_at=time() + 300)
+        sent = {**(headers or {}), "Authorization": f"Bearer {token}"}
+        return await self.http.request(method, f"/internal{path}", headers=sent, **options)
+
+    async def upload(
+        self, session_id: str, name: str, content: Any, who: Identity | None = None, **headers: str
+    ) -> httpx.Response:
+        path = f"/sessions/{session_id}/artifacts"
+        return await self.call("POST", path, who, headers, files={"file": (name, content)})
+
+    async def artifact(self, session_id: str, name: str, content: bytes, **headers: str) -> dict[str, Any]:
+        """Upload something; returns its record."""
+        response = await self.upload(session_id, name, content, **headers)
+        assert response.status_code == 201, response.text
+        record: dict[str, Any] = response.json()
+        return record
+
+    async def generated(self, session_id: str, name: str, content: bytes, key: str | None = None) -> dict[str, Any]:
+        parameters = {"name": name, **({"key": key} if key else {})}
+        path = f"/sessions/{session_id}/generated-artifacts"
+        response = await self.call("POST", path, params=parameters, content=content)
+        assert response.status_code == 201, response.text
+        record: dict[str, Any] = response.json()
+        return record
+
+    async def record(self, artifact: dict[str, Any], who: Identity | None = None) -> dict[str, Any]:
+        response = await self.call("GET", f"/artifacts/{artifact['artifact_id']}", who)
+        assert response.status_code == 200, response.text
+        found: dict[str, Any] = response.json()
+        return found
+
+    async def carry_out(self, command: Command, who: Identity | None = None, command_id: str | None = None) -> str:
+        """Deliver a command to the artifacts service; returns its id."""
+        command_id = command_id or new_id()
+        envelope = command_envelope(command, self.artifacts.signer, command_id=command_id, caller=who or person())
+        record = Record(command.TOPIC.name, 0, 0, "test", command.encode(), envelope.headers())
+        await self.artifacts.commands.deliver(record)
+        return command_id
+
+    async def outcome(self, command_id: str) -> RecordedEvent | None:
+        return await self.artifacts.outbox.outcome(command_id)
+
+    async def upkeep(self, name: str) -> int:
+        """What the artifacts service does by itself, once."""
+        run: Any = next(run for task, run, _ in self.artifacts._background if task == name)
+        done: int = await run.__self__.once()
+        return done
+
+    async def delete_session(self, session_id: str, company: str = "company-1") -> None:
+        """Tell the artifacts service that the session has ended."""
+        event = SessionDeleted(session_id=session_id)
+        await self._deliver(self.artifacts, event.TYPE, event, company, session_id)
+
+    async def pass_on(self) -> int:
+        """Deliver everything that the services have told each other so far; returns how much that was."""
+        count = await self._send_commands()
+        for name, other in (("artifacts", self.ingestion), ("ingestion", self.artifacts)):
+            count += await self._pass_events(name, other)
+        return count
+
+    async def settle(self) -> None:
+        """Let everything come to its end."""
+        while any(
+            [
+                await self.upkeep("tables.read"),
+                await self.upkeep("errands.run"),
+                await self.upkeep("deleted.remove"),
+                await self.indexing.work(),
+                await self.indexing.remove_deleted(),
+                await self.pass_on(),
+            ]
+        ):
+            pass
+
+    async def rows(self, service: str, query: str, *values: Any) -> list[dict[str, Any]]:
+        """What a statement finds; also for reaching into the past."""
+        async with await psycopg.AsyncConnection.connect(self.urls[service], autocommit=True) as connection:
+            cursor = connection.cursor(row_factory=dict_row)
+            await cursor.execute(query, values)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def told(self, artifact: dict[str, Any] | None = None) -> list[str]:
+        """Events that the artifacts service has recorded, by their public names."""
+        condition = "" if artifact is None else f"WHERE subject = '{artifact['artifact_id']}'"
+        rows = await self.rows("artifacts", f"SELECT type FROM outbox {condition} ORDER BY id")
+        return [row["type"].removeprefix("aes.artifacts.").removesuffix(".v1") for row in rows]
+
+    async def stored(self) -> list[str]:
+        """Keys of everything in the artifacts service's object store."""
+        return sorted([entry.key async for entry in self.store.entries()])
+
+    def forget_passed(self) -> None:
+        """Whatever was delivered is delivered again, as after a crash before the offsets were committed."""
+        self._passed = {"artifacts": 0, "ingestion": 0}
+        self._sent = 0
+
+    async def _send_commands(self) -> int:
+        fresh = self.producer.delivered[self._sent :]
+        self._sent = len(self.producer.delivered)
+        for topic, key, value, envelope in fresh:
+            await self.ingestion.commands.deliver(Record(topic, 0, 0, key, value, envelope.headers()))
+        return len(fresh)
+
+    async def _pass_events(self, name: str, other: Service) -> int:
+        rows = await self.rows(name, "SELECT * FROM outbox WHERE id > %s ORDER BY id", self._passed[name])
+        for row in rows:
+            self._passed[name] = row["id"]
+            await _to_routers(other, _recorded(row).envelope(f"/aes/{name}").headers(), row["payload"], row["topic"])
+        return len(rows)
+
+    async def _deliver(self, service: Service, kind: str, event: Event, company: str, subject: str) -> None:
+        recorded = {"type": kind, "company_id": company, "subject": subject, "event_id": new_id()}
+        now = (await self.rows("artifacts", "SELECT now() AS now"))[0]["now"]
+        row = {
+            **recorded, "id": 0, "topic": event.TOPIC.name, "sequence": 1, "correlation_id": "test",
+            "causation_id": None, "traceparent": None, "payload": event.encode(), "created_at": now,
+        }  # fmt: skip
+        await _to_routers(service, _recorded(row).envelope("/tests").headers(), row["payload"], row["topic"])
+
+
+async def _to_routers(service: Service, headers: list[tuple[str, bytes]], payload: bytes, topic: str) -> None:
+    routers: list[EventRouter] = [router for _, router in service._routers if topic in router.topics]
+    for router in routers:
+        await router.deliver(Record(topic, 0, 0, "test", payload, headers))
+
+
+def _recorded(row: dict[str, Any]) -> RecordedEvent:
+    names = RecordedEvent.__dataclass_fields__
+    return RecordedEvent(**{name: row[name] for name in names if name in row})
+
+
+@asynccontextmanager
+async def artifact_world(
+    databases: dict[str, str], objects_url: str, directory: Path, use_producer: Callable[[FakeProducer], None]
+) -> AsyncIterator[World]:
+    """Both services on migrated databases of their own. ``use_producer`` makes services use that one."""
+    producer = FakeProducer()
+    use_producer(producer)
+    sockets = {name: listening() for name in ("runtime", "artifacts", "ingestion")}
+    addresses = {f"{name}_url": address for name, (_, address) in sockets.items()}
+    shared: dict[str, Any] = {"signing_key": SecretStr(SIGNING_KEY), "gateway_url": "http://gateway.test", **addresses}
+    artifacts = artifacts_bootstrap.build(
+        ArtifactsSettings(
+            database_url=SecretStr(databases["artifacts"]),
+            objects_url=SecretStr(objects_url),
+            max_upload_bytes=MAX_BYTES,
+            max_image_pixels=1_000_000,
+            lease_seconds=1,
+            **shared,
+        )
+    )
+    files_url = f"file:{directory}/files"
+    ingestion = ingestion_bootstrap.build(
+        IngestionSettings(database_url=SecretStr(databases["ingestion"]), objects_url=SecretStr(files_url), **shared)
+    )
+    runtime, reader = FakeRuntime(), PlainTextReader()
+    store, files = open_store(objects_url), open_store(files_url)
+    async with AsyncExitStack() as stack:
+        for service in (artifacts, ingestion):
+            await service.database.open()
+            stack.push_async_callback(service.database.close)
+            stack.push_async_callback(service.calls.stop)
+        await store.start()
+        await files.start()
+        apps = {"runtime": runtime.app(), "artifacts": artifacts.http, "ingestion": ingestion.http}
+        for name, app in apps.items():
+            await stack.enter_async_context(served(app, sockets[name][0]))
+        embedders, engines = ConfiguredEmbedders({}), {"pgvector": PgvectorEngine(ingestion.database)}
+        indexing = ArtifactIndexing(
+            PostgresArtifactJobs(ingestion.database, ingestion.outbox),
+            HttpArtifactSource(ingestion.calls),
+            reader,
+            files,
+            embedders,
+            engines,
+            SettingsResolution(embedders, engines, "pgvector"),
+            at_once=2,
+        )
+        http = await stack.enter_async_context(httpx.AsyncClient(base_url=sockets["artifacts"][1], timeout=60))
+        yield World(artifacts, ingestion, runtime, producer, store, files, reader, indexing, http, databases)

@@ -1,0 +1,56 @@
+"""Artifacts: what becomes of a request, and what of the owner's answer."""
+
+from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
+from libs.contracts.errors import ErrorKind
+from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Scope
+from tests.support.gateway import Gateway, error_of, rejected
+
+SESSION, ARTIFACT, FILE = new_id(), new_id(), new_id()
+PLACE = f"/sessions/{SESSION}/artifacts/{ARTIFACT}"
+IDS = {"artifact_id": ARTIFACT, "session_id": SESSION}
+
+
+async def test_a_copy_and_its_removal_are_commands(public: Gateway) -> None:
+    for last, command, event in (
+        ("copy-to-platform/", CopyArtifactToPlatform, ArtifactCopied),
+        ("remove-from-platform/", RemoveArtifactFromPlatform, ArtifactRemoved),
+    ):
+        public.bus.owner = lambda _, event=event: [event(**IDS, file_id=FILE)]
+        answer = await public.client.post(f"{PLACE}/{last}")
+        assert (answer.status_code, answer.json()) == (200, {"success": True, "file_id": FILE})
+        assert public.bus.sent[-1].command == command(**IDS)
+
+    public.bus.owner = lambda _: [rejected(ErrorKind.CONFLICT, "it was uploaded")]
+    refused = await public.client.post(f"{PLACE}/copy-to-platform/")
+    assert (refused.status_code, error_of(refused)["message"]) == (409, "it was uploaded")
+
+
+async def test_a_link_needs_no_credential_and_its_owner_judges_it(public: Gateway) -> None:
+    path = f"/internal/artifact-links/{ARTIFACT}?expires=1&signature=%C3%A9&expires=2&x="
+    said = {"error": {"type": "authentication_error", "message": "The link has expired."}}
+    public.owners.answers["GET", "artifacts", path] = (401, said)
+    del public.client.headers["x-api-key"]
+
+    reply = await public.client.get(f"/artifacts/{ARTIFACT}/content/?expires=1&signature=%C3%A9&expires=2&x")
+
+    assert (reply.status_code, error_of(reply)["message"]) == (401, "The link has expired.")
+    assert public.owners.asked_as[-1].scopes == frozenset()
+    assert public.owners.asked_as[-1].company_id == ""
+
+
+async def test_a_token_that_the_owner_does_not_take_is_no_fault_of_the_callers(public: Gateway) -> None:
+    said = {"error": {"type": "authentication_error", "message": "not for you"}}
+    public.owners.answers["GET", "artifacts", f"/internal{PLACE}/download?preview="] = (401, said)
+    assert (await public.client.get(f"{PLACE}/download/")).status_code == 503
+
+
+async def test_scopes_and_methods(public: Gateway) -> None:
+    secret, _ = public.keys.issue(scopes=[Scope.ARTIFACTS_READ])
+    headers = {"x-api-key": secret}
+    assert (await public.client.get(f"{PLACE}/status/", headers=headers)).status_code == 404
+    assert (await public.client.post(f"{PLACE}/copy-to-platform/", headers=headers)).status_code == 403
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        refused = await public.client.request(method, f"/artifacts/{ARTIFACT}/")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
