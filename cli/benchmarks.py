@@ -8,7 +8,7 @@ import typer
 
 from cli.terminal import Json, failures_explained, note, print_json
 
-app = typer.Typer(help="Measure the service.", no_args_is_help=True)
+app = typer.Typer(help="Measure the service.", no_args_is_help=True, add_completion=False)
 
 Only = Annotated[
     Literal["aes", "reference"] | None, typer.Option("--only", help="Measure one side; there are no ratios then.")

@@ -26,6 +26,6 @@ def bus_address() -> BusAddress:
     if part is None or part.port is None or part.pid is None:
         raise StackError(
             "There is no Kafka to ask: the embedded stack does not run and no broker was named.",
-            "Start the stack with: aes up, or set AES_KAFKA_BOOTSTRAP_SERVERS to host:port.",
+            "Start the stack with: ./aes up, or set AES_KAFKA_BOOTSTRAP_SERVERS to host:port.",
         )
     return BusAddress(f"127.0.0.1:{part.port}", prefix)

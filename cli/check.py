@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 _CHECKS = (
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),

@@ -47,9 +47,11 @@ def connect(base_url: str | None, api_key: str | None) -> Connection:
         if not (state.is_supervised() and state.phase == "running"):
             raise StackError(
                 "No address given and the embedded stack does not run.",
-                "Start it with: aes up, or name a service with --base-url or AES_BASE_URL.",
+                "Start it with: ./aes up, or name a service with --base-url or AES_BASE_URL.",
             )
         base_url = state.base_url
+    elif not base_url.startswith(("http://", "https://")):
+        raise StackError(f"{base_url!r} is no address of a service.", "Give one such as http://127.0.0.1:8080.")
     api_key = api_key or os.environ.get("AES_API_KEY") or known_key(home)
     if api_key is None:
         raise StackError("No API key given.", "Name one with --api-key or AES_API_KEY.")

@@ -6,7 +6,7 @@ import typer
 
 from cli.terminal import Json, failures_explained, note, print_json
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

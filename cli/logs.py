@@ -9,7 +9,7 @@ import typer
 
 from cli.terminal import Json, failures_explained, print_json
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 _POLL_SECONDS = 0.3
 
 
@@ -29,7 +29,7 @@ def logs(
     with failures_explained(json_output):
         files = {path.stem: path for path in sorted(directory.glob("*.log"))}
         if not files:
-            raise StackError("There are no logs yet.", "Start the stack with: aes up")
+            raise StackError("There are no logs yet.", "Start the stack with: ./aes up")
         if service is not None:
             # A service of several processes has a log for each of them.
             files = {name: path for name, path in files.items() if name == service or name.startswith(f"{service}-")}

@@ -6,7 +6,7 @@ import typer
 
 from cli.terminal import Json, failures_explained, print_json
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 _STYLES = {
     "ready": "green",
     "failing": "red",
@@ -33,9 +33,9 @@ def status(json_output: Json = False) -> None:
 
     console = Console(highlight=False)
     remedies = {
-        "stopped": "Start the stack with: aes up",
-        "unsupervised": "The supervisor is gone, nothing restarts what dies. Recover with: aes up",
-        "failed": "The last start failed. Try again with: aes up",
+        "stopped": "Start the stack with: ./aes up",
+        "unsupervised": "The supervisor is gone, nothing restarts what dies. Recover with: ./aes up",
+        "failed": "The last start failed. Try again with: ./aes up",
     }
     console.print(f"[bold]{current.state}[/]  {current.base_url if current.state == 'running' else ''}".rstrip())
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")

@@ -7,7 +7,7 @@ import typer
 
 from cli.terminal import Json, failures_explained, note, print_json
 
-app = typer.Typer(help="Manage the topics on the bus.", no_args_is_help=True)
+app = typer.Typer(help="Manage the topics on the bus.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()

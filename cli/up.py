@@ -6,7 +6,7 @@ import typer
 
 from cli.terminal import BOLD, GREEN, Json, emphasise, failures_explained, note, print_json
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()
@@ -36,5 +36,5 @@ def up(json_output: Json = False) -> None:
   Reference  {state.base_url}/api/v1/docs/
   Key        {key}   (also in {home.development_key_file})
 """)
-    commands = [emphasise(command, BOLD) for command in ("aes status", "aes logs -f", "aes down")]
+    commands = [emphasise(command, BOLD) for command in ("./aes status", "./aes logs -f", "./aes down")]
     note("Go on with {}, {} or {}.".format(*commands))

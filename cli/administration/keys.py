@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from services.gateway.domain.accounts import ApiKey
     from services.gateway.use_cases.manage_keys import IssuedKey
 
-app = typer.Typer(help="Manage API keys.", no_args_is_help=True)
+app = typer.Typer(help="Manage API keys.", no_args_is_help=True, add_completion=False)
 KeyId = Annotated[str, typer.Argument(help="Id of the key.")]
 
 

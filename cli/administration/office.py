@@ -49,7 +49,7 @@ async def _run(work: "Callable[[Administration], Awaitable[T]]", database_url: s
     except (psycopg.OperationalError, PoolTimeout):
         raise StackError(
             "The gateway's database cannot be reached.",
-            "Start the stack with: aes up, or name a database with --database-url.",
+            "Start the stack with: ./aes up, or name a database with --database-url.",
         ) from None
 
 
@@ -62,7 +62,7 @@ def _url_of_stack() -> str:
     if not home.credentials_file.exists():
         raise StackError(
             "There is no embedded stack and no database was named.",
-            "Start the stack with: aes up, or set AES_GATEWAY_DATABASE_URL.",
+            "Start the stack with: ./aes up, or set AES_GATEWAY_DATABASE_URL.",
         )
     return postgres_of(home, Credentials.load_or_create(home.credentials_file)).url("gateway")
 

@@ -10,7 +10,7 @@ from cli.terminal import Json, print_json
 if TYPE_CHECKING:
     from services.gateway.domain.accounts import User
 
-app = typer.Typer(help="Manage the users of a company.", no_args_is_help=True)
+app = typer.Typer(help="Manage the users of a company.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()

@@ -60,7 +60,7 @@ def box_named(name: str) -> Box:
     for box in boxes():
         if box.name == name:
             return box
-    raise StackError(f"There is no dead-letter topic named {name}.", "See their names with: aes dlq list")
+    raise StackError(f"There is no dead-letter topic named {name}.", "See their names with: ./aes dlq list")
 
 
 class Reader:
@@ -85,14 +85,14 @@ class Reader:
     async def content(self, box: Box) -> Content:
         found = await self.contents([box])
         if box not in found:
-            raise StackError(f"The topic {self._address.prefix}{box.name} does not exist.", "Run: aes topics create")
+            raise StackError(f"The topic {self._address.prefix}{box.name} does not exist.", "Run: ./aes topics create")
         return found[box]
 
     async def letter(self, box: Box, offset: int) -> Letter:
         """Raises StackError when there is none."""
         record = await self.record(box.name, 0, offset)
         if record is None:
-            raise StackError(f"{box.name} has no letter {offset}.", "See what it holds with: aes dlq list")
+            raise StackError(f"{box.name} has no letter {offset}.", "See what it holds with: ./aes dlq list")
         moment = datetime.fromtimestamp(record.timestamp / 1000, UTC)
         key = (record.key or b"").decode(errors="replace")
         return Letter(offset, key, record.value or b"", tuple(record.headers), moment)
@@ -148,7 +148,7 @@ async def open_boxes(address: BusAddress) -> AsyncIterator[Reader]:
     except (KafkaError, OSError, TimeoutError) as problem:
         reason = str(problem) or type(problem).__name__
         raise StackError(
-            f"Kafka at {address.servers} does not do as asked: {reason}", "See what is wrong with: aes doctor"
+            f"Kafka at {address.servers} does not do as asked: {reason}", "See what is wrong with: ./aes doctor"
         ) from problem
     finally:
         await asyncio.gather(consumer.stop(), admin.close())

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Topic = Annotated[str, typer.Argument(help="A dead-letter topic as `aes dlq list` names it.")]
-app = typer.Typer(help="See and replay messages that could not be processed.", no_args_is_help=True)
+app = typer.Typer(
+    help="See and replay messages that could not be processed.", no_args_is_help=True, add_completion=False
+)
 
 
 @app.callback()

@@ -86,7 +86,7 @@ class Replay:
             ) from None
         except _OVERTAKEN:
             raise StackError(
-                f"Somebody else has begun to replay {self._box.name}.", "See what is left with: aes dlq list"
+                f"Somebody else has begun to replay {self._box.name}.", "See what is left with: ./aes dlq list"
             ) from None
 
 

@@ -8,7 +8,7 @@ import typer
 from cli.connection import ApiKey, BaseUrl
 from cli.terminal import Json, failures_explained, print_json
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 Model = Annotated[
     str | None,
     typer.Option(

@@ -41,13 +41,13 @@ def _topics(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
     other = [name for name in declared if name in there and len(there[name]) != declared[name]]
     findings = []
     if missing:
-        findings.append(failed("topics", f"missing: {', '.join(missing)}", "Run: aes topics create"))
+        findings.append(failed("topics", f"missing: {', '.join(missing)}", "Run: ./aes topics create"))
     for name in other:
         findings.append(
             failed(
                 f"topic {name}",
                 f"{len(there[name])} partitions, declared are {declared[name]}",
-                "Let its consumers finish, stop the services, delete the topic and run: aes topics create. "
+                "Let its consumers finish, stop the services, delete the topic and run: ./aes topics create. "
                 "Changing the number in place would break the order of what is under way.",
             )
         )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cli.doctor.findings import Check, Finding
     from cli.doctor.surroundings import Surroundings
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 _SIGNS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red"), "skipped": ("·", "dim")}
 
 

@@ -27,7 +27,7 @@ def machine_checks(signing_key: str, directories: Mapping[str, Path], home: Home
 
     checks = [Check("signing key", key, ""), Check("disk", disks, "See to the disk.")]
     if home is not None:
-        checks.append(Check("stack", lambda: _stack(home), "Read the log: aes logs supervisor"))
+        checks.append(Check("stack", lambda: _stack(home), "Read the log: ./aes logs supervisor"))
     return checks
 
 
@@ -63,17 +63,19 @@ async def _stack(home: Home) -> list[Finding]:
     if status.state in ("starting", "stopping"):
         return [failed("stack", f"it is {status.state}", "Wait until it has, and ask again.")]
     if status.state != "running":
-        return [failed("stack", f"it is {status.state}", "Start it with: aes up"), *_ports(home)]
+        return [failed("stack", f"it is {status.state}", "Start it with: ./aes up"), *_ports(home)]
     findings = [
         failed(
-            f"process {part.name}", f"it is {part.state} {part.detail}".rstrip(), f"Read its log: aes logs {part.name}"
+            f"process {part.name}",
+            f"it is {part.state} {part.detail}".rstrip(),
+            f"Read its log: ./aes logs {part.name}",
         )
         for part in status.parts
         if part.state != "ready"
     ]
     findings += [
         warning(
-            f"process {part.name}", f"it was restarted {part.restarts} times", f"Read its log: aes logs {part.name}"
+            f"process {part.name}", f"it was restarted {part.restarts} times", f"Read its log: ./aes logs {part.name}"
         )
         for part in status.parts
         if part.restarts

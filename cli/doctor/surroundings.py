@@ -48,7 +48,7 @@ def surroundings(environment: Mapping[str, str] = os.environ) -> Surroundings:
     if not home.credentials_file.exists():
         raise StackError(
             "There is nothing to examine: no embedded stack, and no address in the environment.",
-            "Start the stack with: aes up, or set AES_KAFKA_BOOTSTRAP_SERVERS, AES_<SERVICE>_DATABASE_URL, …",
+            "Start the stack with: ./aes up, or set AES_KAFKA_BOOTSTRAP_SERVERS, AES_<SERVICE>_DATABASE_URL, …",
         )
     return _stack(home, environment)
 

@@ -13,7 +13,7 @@ from cli.terminal import Json, failures_explained, note, print_json
 if TYPE_CHECKING:
     from cli.knowledge.api import KnowledgeApi
 
-app = typer.Typer(help="Manage knowledge bases.", no_args_is_help=True)
+app = typer.Typer(help="Manage knowledge bases.", no_args_is_help=True, add_completion=False)
 _WIDEST_PASSAGE = 400
 
 

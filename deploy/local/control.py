@@ -124,7 +124,7 @@ def _follow(home: Home, supervisor: subprocess.Popen[bytes] | None, show: Show) 
             if state.phase == "failed":
                 raise StackError(state.error, state.remedy)
             if state.phase == "stopped":
-                raise StackError("The stack was stopped while it started.", "Start it again with: aes up")
+                raise StackError("The stack was stopped while it started.", "Start it again with: ./aes up")
         if ended or (supervisor is None and not state.is_supervised()):
             log = home.log_of("supervisor")
             raise StackError("The supervisor ended unexpectedly:\n" + "\n".join(tail(log, 15)), f"See {log}")

@@ -47,7 +47,7 @@ def test_what_is_missing_is_found_and_then_put_right(
     assert {name for name, one in found.items() if one["state"] == "failed"} == {
         *("topics", "migrations of ingestion", "pgvector", "service registry"),
     }
-    assert found["topics"]["remedy"] == "Run: aes topics create"
+    assert found["topics"]["remedy"] == "Run: ./aes topics create"
     assert found["migrations of ingestion"]["remedy"] == "Run: python -m services.ingestion migrate"
     assert {found[name]["state"] for name in ("clock of kafka", "clock of database of ingestion")} == {"ok"}
 

@@ -109,7 +109,7 @@ def test_a_stack_that_does_not_run_is_one_failure(tmp_path: Path, monkeypatch: p
 
     found = {one["check"]: one for one in json.loads(result.stdout)["findings"]}
     assert result.exit_code == 1
-    assert (found["stack"]["detail"], found["stack"]["remedy"]) == ("it is stopped", "Start it with: aes up")
+    assert (found["stack"]["detail"], found["stack"]["remedy"]) == ("it is stopped", "Start it with: ./aes up")
     assert found["signing key"]["state"] == "ok"
     assert not [name for name in found if name.startswith(("kafka", "database"))]
 

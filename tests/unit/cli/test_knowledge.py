@@ -172,3 +172,10 @@ def test_folders_that_link_in_a_circle_are_read_once(folder: Path) -> None:
     files, skipped = find_files([folder, folder / "a.md"])
     assert [file.name for file in files] == ["a.md", "b.txt", "c.PDF"]
     assert [file.name for file in skipped] == ["program.bin"]
+
+
+def test_an_address_without_its_scheme_is_told_as_such() -> None:
+    result = CliRunner().invoke(command.app, ["list", "--base-url", "localhost:8080", "--api-key", "k"])
+
+    assert result.exit_code == 1
+    assert "'localhost:8080' is no address of a service." in result.stderr
