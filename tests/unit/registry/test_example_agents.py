@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -6,14 +7,20 @@ import yaml
 
 from libs.contracts.api.agents import ValidationReport
 from services.registry.use_cases.validate_configuration import Validation
-from tests.support.registry import FixedCatalogues, FixedKnowledgeBases, identity
+from tests.support.registry import CATALOGUE, FixedCatalogues, FixedKnowledgeBases, identity
 
 AGENTS = Path(__file__).parents[3] / "examples" / "agents"
 DOCUMENTS: dict[str, Any] = {file.stem: yaml.safe_load(file.read_text()) for file in sorted(AGENTS.glob("*.yaml"))}
 
 
+FULL = replace(
+    CATALOGUE, tools=(*CATALOGUE.tools, "artifact_read", "artifact_search", "table_query", "artifact_create")
+)
+"""Of an installation with all services."""
+
+
 async def report(name: str) -> ValidationReport:
-    return await Validation(FixedCatalogues(), FixedKnowledgeBases(None)).report(DOCUMENTS[name], identity())
+    return await Validation(FixedCatalogues(FULL), FixedKnowledgeBases(None)).report(DOCUMENTS[name], identity())
 
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTS.keys() - {"broken"}))

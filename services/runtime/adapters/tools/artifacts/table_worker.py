@@ -54,7 +54,9 @@ def carry_out(job: dict[str, Any]) -> dict[str, Any]:
 
 def _limit(memory: int, seconds: int) -> None:
     """Also holds when whoever started this process is gone."""
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    if sys.platform == "linux":
+        # Elsewhere it is refused, and the database's own limit has to do.
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
