@@ -102,8 +102,6 @@ WRONG: dict[str, Any] = {
     "an image in the request": {"content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]},
     "an image from a file": {"content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]},
     "an image without a url": {"content": [{"type": "image_url", "image_url": {}}]},
-    "an artifact, without artifacts": {"content": [{"type": "file", "source": {"artifact_id": "x"}}]},
-    "an image artifact, without artifacts": {"content": [{"type": "image", "url": "http://x/y"}]},
     "an empty correlation id": {"content": "hi", "correlation_id": ""},
     "a long correlation id": {"content": "hi", "correlation_id": "c" * 129},
     "a correlation id with a space": {"content": "hi", "correlation_id": "a b"},
@@ -132,4 +130,10 @@ WRONG_CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "too many tools": {"tools": ["calculator"] * 65},
     "a knowledge base of the wrong shape": {"knowledge_bases": [{"id": 1}]},
     "a very long prompt": {"system_prompt": "p" * 200_001},
+}
+
+UNKNOWN_ARTIFACTS: dict[str, Any] = {
+    "a malformed id": {"content": [{"type": "file", "source": {"artifact_id": "x"}}]},
+    "an unknown id": {"content": [{"type": "file", "source": {"artifact_id": "0199a0b0-0000-7000-8000-000000000000"}}]},
+    "an image elsewhere": {"content": [{"type": "image", "url": "http://x/y"}]},
 }

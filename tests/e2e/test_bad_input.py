@@ -16,6 +16,7 @@ from tests.e2e.bad_bodies import (
     JSON,
     MALFORMED_JSON,
     MALFORMED_YAML,
+    UNKNOWN_ARTIFACTS,
     WRONG,
     WRONG_CONFIGURATIONS,
     YAML,
@@ -59,6 +60,12 @@ async def test_wrong_values(api: Api, session: str, body: Any, media_type: str) 
     # JSON is YAML, too.
     reply = await post(api, session, orjson.dumps(body), media_type)
     await check_refused(api, session, reply, INVALID)
+
+
+@pytest.mark.parametrize("body", of(UNKNOWN_ARTIFACTS))
+async def test_files_that_the_session_does_not_have(api: Api, session: str, body: Any) -> None:
+    reply = await post(api, session, orjson.dumps(body), JSON)
+    await check_refused(api, session, reply, (404, "not_found_error"))
 
 
 async def test_an_unknown_field_is_named(api: Api, session: str) -> None:
