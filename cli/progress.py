@@ -56,13 +56,13 @@ class Progress:
             known, printed = self._shown.get(name, (("waiting", ""), 0.0))
             only_detail = known[0] == row[0] and now - printed < _DETAIL_SECONDS
             if known != row and not only_detail:
-                print(f"{name:<12} {row[0]:<10} {row[1]}".rstrip(), file=sys.stderr, flush=True)
+                print(f"{name:<17} {row[0]:<10} {row[1]}".rstrip(), file=sys.stderr, flush=True)
                 self._shown[name] = (row, now)
 
 
 def _table(state: StackState) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 1))
-    for width in (1, 14, 10):
+    for width in (1, 17, 10):
         table.add_column(min_width=width, no_wrap=True)
     table.add_column(overflow="fold")
     if state.detail:

@@ -73,6 +73,7 @@ def take_down(home: Home, show: Show) -> bool:
             if current.phase == "stopping":
                 show(current)
             time.sleep(_POLL_SECONDS)
+        show(StackState.read(home.state_file))
         end([supervisor], signal.SIGKILL)
     orphans = end_orphans(home.root, home.postgres)
     if orphans:
