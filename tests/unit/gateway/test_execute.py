@@ -286,3 +286,14 @@ async def test_revoking_the_key_ends_its_open_streams(public: Gateway) -> None:
     response = streaming.result()
     assert [name for name, _ in events_in(response.text)] == ["turn.started"]
     assert public.bus.waiters == {}
+
+
+async def test_a_key_revoked_before_the_first_event_gets_no_stream(public: Gateway) -> None:
+    streaming = asyncio.create_task(public.client.post(PATH, json={"content": "Hi"}, headers=STREAM))
+    sent = await public.until_sent()
+    public.api.revoked(public.key.id)
+    public.bus.publish(sent, started(sent))
+    done, _ = await asyncio.wait({streaming}, timeout=60)
+    assert done == {streaming}
+    assert streaming.result().status_code == 401
+    assert public.bus.waiters == {}

@@ -1,14 +1,16 @@
 """Server-sent events: their form, and the open streams of each key, which end when it is revoked."""
 
 import asyncio
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from libs.contracts.errors import AuthenticationFailed
 from services.gateway.entrypoints.http.measurements import OPEN_STREAMS
 
 KEEP_ALIVE: Final = b": keep-alive\n\n"
+_REMEMBERED: Final = 10_000
 
 
 def render_event(name: str, data: bytes) -> bytes:
@@ -21,10 +23,14 @@ class EventStreams:
     def __init__(self) -> None:
         self._open: defaultdict[str, set[asyncio.Task[object]]] = defaultdict(set)
         self._ended: set[asyncio.Task[object]] = set()
+        self._revoked: OrderedDict[str, None] = OrderedDict()
 
     @contextmanager
     def opened(self, key_id: str) -> Iterator[None]:
-        """While the running task sends a stream to that key's holder."""
+        """While the running task sends a stream to that key's holder. Raises AuthenticationFailed when it ended."""
+        # Between the check of a key and the first event of a turn lie seconds.
+        if key_id in self._revoked:
+            raise AuthenticationFailed("The API key has been revoked.")
         task = asyncio.current_task()
         assert task is not None
         self._open[key_id].add(task)
@@ -38,7 +44,10 @@ class EventStreams:
                 del self._open[key_id]
 
     def end(self, key_id: str) -> None:
-        """Cancel the tasks that send streams to that key's holder."""
+        """Cancel the tasks that send streams to that key's holder; those that are about to are refused."""
+        self._revoked[key_id] = None
+        if len(self._revoked) > _REMEMBERED:
+            self._revoked.popitem(last=False)
         for task in list(self._open.get(key_id, ())):
             self._ended.add(task)
             task.add_done_callback(self._ended.discard)
