@@ -1,8 +1,8 @@
 """Objects as files below one directory."""
 
 import asyncio
+import fcntl
 import os
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
@@ -26,7 +26,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _PARTIAL: Final = ".partial"
 _TRIES: Final = 20
-_LEFT_BEHIND_SECONDS: Final = 24 * 3600
 
 
 class LocalObjects:
@@ -42,8 +41,7 @@ class LocalObjects:
         partials = self._root / _PARTIAL
         partials.mkdir(parents=True, exist_ok=True)
         for path in partials.iterdir():
-            if path.stat().st_mtime < time.time() - _LEFT_BEHIND_SECONDS:
-                path.unlink(missing_ok=True)
+            _remove_unless_written(path)
 
     async def put(self, key: str, pieces: AsyncIterator[bytes], *, durable: bool = True) -> Written:
         target = self._path(key)
@@ -64,7 +62,11 @@ class LocalObjects:
 
     async def open(self, key: str, *, start: int = 0, length: int | None = None) -> Pieces:
         path = self._path(key)
-        file = await _in_thread(path.open, "rb")
+        try:
+            file = await _in_thread(path.open, "rb")
+        except ObjectMissing:
+            self._check_there()
+            raise
         return _pieces(file, start, length)
 
     def as_file(self, key: str) -> AbstractAsyncContextManager[Path]:
@@ -75,6 +77,7 @@ class LocalObjects:
         path = self._path(key)
         # A look at one entry of a directory costs less than the way to a thread and back.
         if not path.is_file():
+            self._check_there()
             raise ObjectMissing(key)
         yield path
 
@@ -83,6 +86,7 @@ class LocalObjects:
         try:
             return (await _in_thread(path.stat)).st_size
         except ObjectMissing:
+            self._check_there()
             return None
 
     async def delete(self, key: str) -> None:
@@ -101,8 +105,16 @@ class LocalObjects:
     def _path(self, key: str) -> Path:
         return self._root / checked(key)
 
+    def _check_there(self) -> None:
+        """What is missing may be there after all when the whole directory is away."""
+        if not (self._root / _PARTIAL).is_dir():
+            raise StoreUnavailable("the directory of objects is not there")
+
     def _delete(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            self._check_there()
         for parent in path.parents:
             if parent == self._root:
                 return
@@ -112,6 +124,8 @@ class LocalObjects:
                 return
 
     def _walk(self, top: Path) -> list[Entry]:
+        if not top.is_dir():
+            self._check_there()
         entries = []
         for directory, names, files in os.walk(top):
             names[:] = [name for name in names if not name.startswith(".")]
@@ -141,7 +155,7 @@ class _Partial:
 
     def write(self, piece: bytearray) -> None:
         if self._file is None:
-            self._file = self._path.open("wb")
+            self._file = _locked(self._path)
         self._digest.update(piece)
         self._size += len(piece)
         self._file.write(piece)
@@ -151,16 +165,17 @@ class _Partial:
         self._file.flush()
         if durable:
             os.fsync(self._file.fileno())
-        self._file.close()
         for left in reversed(range(_TRIES)):
-            target.parent.mkdir(parents=True, exist_ok=True)
             try:
+                target.parent.mkdir(parents=True, exist_ok=True)
                 self._path.rename(target)
                 break
-            except FileNotFoundError:
-                # A deletion nearby has just removed the directory as empty.
+            except (FileNotFoundError, FileExistsError):
+                # A deletion nearby has just removed the directory as empty, or another put made it.
                 if not left:
                     raise StoreUnavailable("the directory of the object is removed again and again") from None
+        # Not before: without its lock it would be taken for one that was left behind.
+        self._file.close()
         if durable:
             _sync_directory(target.parent)
         return Written(self._size, self._digest.hexdigest())
@@ -169,6 +184,27 @@ class _Partial:
         if self._file is not None:
             self._file.close()
         self._path.unlink(missing_ok=True)
+
+
+def _locked(path: Path) -> BinaryIO:
+    """A new file, locked for as long as it is open: the lock of a process ends with it, however it ends."""
+    while True:
+        file = path.open("wb")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+        # Another process, which starts, took it for one that was left behind.
+        file.close()
+
+
+def _remove_unless_written(path: Path) -> None:
+    """What a process left behind that was killed while it wrote."""
+    try:
+        with path.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+    except (FileNotFoundError, BlockingIOError):
+        return
 
 
 async def _pieces(file: BinaryIO, start: int, length: int | None) -> Pieces:

@@ -22,7 +22,7 @@ class Wanted:
 
 def wanted(headers: Mapping[str, str], *, size: int, etag: str) -> Wanted:
     """What a request asks for; ``etag`` with its quotes. More than one range is answered with everything."""
-    if etag in _tags(headers.get("if-none-match", "")):
+    if _tags(headers.get("if-none-match", "")) & {etag, "*"}:
         return Wanted(304, 0, 0, size, etag)
     whole = Wanted(200, 0, size, size, etag)
     matched = _RANGE.fullmatch(headers.get("range", "").replace(" ", ""))

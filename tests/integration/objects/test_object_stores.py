@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -22,6 +23,18 @@ from libs.objects import (
 )
 
 LARGE = bytes(range(256)) * 50_000  # more than two parts of a multipart upload
+_WRITER = """
+import asyncio, sys
+from pathlib import Path
+from libs.objects import LocalObjects
+
+async def pieces():
+    yield bytes(1_000_000)
+    print("writing", flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(LocalObjects(Path(sys.argv[1])).put("k", pieces()))
+"""
 
 
 async def in_pieces(content: bytes, size: int = 100_000) -> AsyncIterator[bytes]:
@@ -158,6 +171,38 @@ async def test_starting_again_changes_nothing(store: ObjectStore) -> None:
     await store.put("k", one_piece(b"x"))
     await store.start()
     assert await keys(store) == ["k"]
+
+
+async def test_what_a_killed_process_was_writing_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    root = tmp_path / "objects"
+    store = LocalObjects(root)
+    await store.start()
+    writer = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _WRITER, str(root), stdout=asyncio.subprocess.PIPE
+    )
+    assert writer.stdout is not None
+    assert await writer.stdout.readline() == b"writing\n"
+    writer.kill()
+    await writer.wait()
+    assert list((root / ".partial").iterdir())
+
+    await store.start()
+
+    assert not list((root / ".partial").iterdir())
+
+
+async def test_what_is_being_written_outlives_the_start_of_another_process(tmp_path: Path) -> None:
+    store = LocalObjects(tmp_path / "objects")
+    await store.start()
+
+    async def interrupted() -> AsyncIterator[bytes]:
+        yield LARGE
+        await LocalObjects(tmp_path / "objects").start()
+        yield b"last"
+
+    await store.put("k", interrupted())
+
+    assert await read_all(store, "k") == LARGE + b"last"
 
 
 async def test_a_directory_that_is_away_is_an_outage_until_it_is_back(tmp_path: Path) -> None:
