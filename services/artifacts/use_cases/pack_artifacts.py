@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from libs.contracts.identity import Identity
-from libs.objects import ObjectStore
+from libs.objects import ObjectMissing, ObjectStore, Pieces, StoreUnavailable
 from services.artifacts.domain.artifacts import StoredArtifact, original_key
 from services.artifacts.domain.names import distinct
 from services.artifacts.domain.ports import ArtifactReader
@@ -56,7 +56,7 @@ class ArtifactPacking:
         names = distinct(artifact.name for artifact in artifacts)
         with zipfile.ZipFile(sent, "w") as archive:
             for artifact, name in zip(artifacts, names, strict=True):
-                content = await self._store.open(original_key(artifact.id))
+                content = await self._content(artifact)
                 entry = zipfile.ZipInfo(name, _moment(artifact.created_at))
                 # Members are not compressed: most kinds of file are already, and it would cost all the CPU.
                 with archive.open(entry, "w") as member:
@@ -66,6 +66,13 @@ class ArtifactPacking:
                             yield sent.take()
                 yield sent.take()
         yield sent.take()
+
+    async def _content(self, artifact: StoredArtifact) -> Pieces:
+        try:
+            return await self._store.open(original_key(artifact.id))
+        except ObjectMissing:
+            # The session is just being deleted, or the store is not all there.
+            raise StoreUnavailable("the store of artifacts does not have what it should have", retry_after=2) from None
 
 
 async def _with_first(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

@@ -62,14 +62,34 @@ async def test_an_s3_server_that_goes_away_and_comes_back(behind_proxy: World, p
 
 
 async def test_a_directory_that_goes_away_and_comes_back(world: World, tmp_path: Path) -> None:
-    session = world.session()
+    session, ending = world.session(), world.session()
+    before = await world.artifact(session, "before.csv", b"a,b\n1,2\n")
+    await world.artifact(ending, "ending.csv", b"a,b\n1,2\n")
+    place = f"/sessions/{session}/artifacts"
     (tmp_path / "objects").rename(tmp_path / "away")
-    assert (await world.upload(session, "a.txt", b"text")).status_code == 503
 
+    up = await world.upload(session, "a.txt", b"text")
+    down = await world.call("GET", f"{place}/{before['artifact_id']}/download")
+    archive = await world.call("GET", f"{place}/download-all")
+    await world.delete_session(ending)
+    await world.upkeep("deleted.remove")
+
+    assert [response.status_code for response in (up, down, archive)] == [503, 503, 503]
     (tmp_path / "away").rename(tmp_path / "objects")
     artifact = await world.artifact(session, "a.txt", b"text")
-    listed = await world.call("GET", f"/sessions/{session}/artifacts")
-    assert [each["artifact_id"] for each in listed.json()["artifacts"]] == [artifact["artifact_id"]]
+    listed = await world.call("GET", place)
+    expected = [artifact["artifact_id"], before["artifact_id"]]
+    assert [each["artifact_id"] for each in listed.json()["artifacts"]] == expected
+    await world.upkeep("deleted.remove")
+    kept = sorted(f"artifacts/{artifact_id}/original" for artifact_id in expected)
+    assert sorted(await world.stored()) == kept, "what was deleted meanwhile is gone now"
+
+
+async def test_an_archive_of_a_session_that_is_just_deleted_is_an_outage(world: World) -> None:
+    session = world.session()
+    artifact = await world.artifact(session, "a.txt", b"text")
+    await world.store.delete(f"artifacts/{artifact['artifact_id']}/original")
+    assert (await world.call("GET", f"/sessions/{session}/artifacts/download-all")).status_code == 503
 
 
 async def test_a_session_is_asked_for_once(world: World) -> None:
