@@ -1,10 +1,15 @@
 import datetime
 import io
+import json
+import resource
+import sys
 import zipfile
 from pathlib import Path
 
+import orjson
 import pytest
 
+from services.artifacts.adapters.tables import program
 from services.artifacts.adapters.tables.columns import KEPT_ROWS, Budget, collect, column_name
 from services.artifacts.adapters.tables.formats import Refused, read_tables
 
@@ -87,6 +92,27 @@ def test_what_is_no_json_is_refused(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize("content", [b"1", b'{"a": [{}]}', b'[{"a": 1}, 2]', b"null"])
 def test_json_without_a_table(tmp_path: Path, content: bytes) -> None:
     assert read(tmp_path, content, JSON) is None
+
+
+def test_whole_numbers_that_nobody_else_reads_are_text(tmp_path: Path) -> None:
+    long = "1" * 400
+    (sheet,) = read(tmp_path, f'[{{"a": {long}, "b": {2**63}, "c": {2**63 - 1}}}]'.encode(), JSON) or []
+    assert orjson.loads(json.dumps(sheet["rows"])) == [[long, str(2**63), 2**63 - 1]]
+    assert sheet["types"] == ["text", "text", "integer"]
+
+
+def test_a_system_that_refuses_a_limit_of_memory_reads_tables_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    def set_limit(kind: int, _: tuple[int, int]) -> None:
+        if kind == resource.RLIMIT_AS:
+            raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(resource, "setrlimit", set_limit)
+    (tmp_path / "file").write_bytes(b"a,b\n1,2\n")
+    program.main(str(tmp_path / "file"), CSV, "10", str(2**30))
+    assert json.loads(capfdbinary.readouterr().out)["sheets"][0]["rows"] == [[1, 2]]
 
 
 def test_a_workbook_that_is_none_or_too_large_unpacked_is_refused(tmp_path: Path) -> None:

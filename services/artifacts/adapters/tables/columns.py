@@ -13,6 +13,8 @@ KEPT_ROWS: Final = 100
 KEPT_COLUMNS: Final = 1000
 _KEPT_CHARACTERS: Final = 500
 _TYPED_ROWS: Final = 20_000
+# Readers of JSON elsewhere take no longer whole numbers, or lose digits of them.
+_TOO_LONG: Final = 2**63
 _INTEGER: Final = re.compile(r"[+-]?(0|[1-9]\d{0,17})", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?(0|[1-9]\d*)?(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -131,7 +133,7 @@ def _type(cell: Any) -> str:
     if isinstance(cell, bool):
         return "boolean"
     if isinstance(cell, int):
-        return "integer"
+        return "integer" if abs(cell) < _TOO_LONG else "text"
     if isinstance(cell, float):
         return "integer" if cell.is_integer() and abs(cell) < 2**53 else "number"
     if isinstance(cell, datetime.datetime):
@@ -166,8 +168,10 @@ def _kept(cell: Any) -> Any:
     """A cell as JSON has it, cut when it is long."""
     if _is_empty(cell):
         return None
-    if isinstance(cell, bool | int):
+    if isinstance(cell, bool):
         return cell
+    if isinstance(cell, int):
+        return cell if abs(cell) < _TOO_LONG else str(cell)[:_KEPT_CHARACTERS]
     if isinstance(cell, float):
         if not math.isfinite(cell):
             return str(cell)

@@ -13,7 +13,9 @@ from services.artifacts.adapters.tables.formats import Refused, read_tables
 
 def main(path: str, content_type: str, seconds: str, memory: str) -> None:
     limit = int(memory)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    if sys.platform == "linux":
+        # Elsewhere it is refused, and the time has to do.
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     # Also ends it when its parent is gone.
     resource.setrlimit(resource.RLIMIT_CPU, (int(float(seconds)) + 1,) * 2)
     answer: dict[str, Any]
