@@ -100,7 +100,7 @@ class ArtifactSearchBody(StrictModel):
     """A search in the documents of a session; in all of them without ``artifact_ids``."""
 
     query: Annotated[str, Field(min_length=1, max_length=10_000)]
-    artifact_ids: Annotated[list[str], Field(max_length=200)] | None = None
+    artifact_ids: Annotated[list[str], Field(max_length=10_000)] | None = None
     mode: SearchMode = "hybrid"
     top_k: Annotated[int, Field(ge=1, le=100)] = 5
 

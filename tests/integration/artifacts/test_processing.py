@@ -135,6 +135,23 @@ async def test_a_document_is_indexed_read_and_searched(world: World) -> None:
     assert {each["artifact_id"] for each in found} <= {cabin["artifact_id"]}
 
 
+async def test_a_session_of_very_many_documents_is_searched_as_a_whole(world: World) -> None:
+    session = world.session()
+    ferry = await world.artifact(session, "ferry.md", b"The ferry to Lerwick leaves at seven.")
+    await world.settle()
+    await world.rows(
+        "artifacts",
+        """INSERT INTO artifacts (id, session_id, name, content_type, origin, strategy, created_by, correlation_id,
+                                  state, status, size, sha256)
+           SELECT 'other-' || n, session_id, name, content_type, origin, strategy, created_by, correlation_id,
+                  state, status, size, sha256
+           FROM artifacts, generate_series(1, 250) AS n WHERE id = %s""",
+        ferry["artifact_id"],
+    )
+    found = await world.call("POST", f"/sessions/{session}/artifacts/search", json={"query": "ferry"})
+    assert [each["artifact_id"] for each in found.json()["results"]] == [ferry["artifact_id"]]
+
+
 async def test_a_document_that_cannot_be_read_fails_with_the_reason(world: World) -> None:
     session = world.session()
     broken = await world.artifact(session, "broken.txt", b"x")
