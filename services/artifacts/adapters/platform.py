@@ -16,8 +16,9 @@ from services.artifacts.domain.platform import Errand, ErrandState, PlatformPlac
 _PLACE = f"""
     SELECT {COLUMNS}, a.platform_state AS place, a.platform_file_id AS file_id
     FROM artifacts a JOIN sessions s ON s.id = a.session_id
-    WHERE a.state = 'stored'
 """
+# What is on its way comes to its end, also when the session is deleted meanwhile.
+_FOLLOWED = "(a.state = 'stored' OR a.state = 'deleted' AND a.platform_state IN ('copying', 'removing'))"
 
 
 class PostgresPlatformWriter:
@@ -25,13 +26,13 @@ class PostgresPlatformWriter:
         self._connection = connection
 
     async def lock(self, artifact_id: str) -> PlatformPlace | None:
-        return await self._place("a.id = %s", artifact_id)
+        return await self._place("a.state = 'stored' AND a.id = %s", artifact_id)
 
     async def lock_file(self, file_id: str) -> PlatformPlace | None:
-        return await self._place("a.platform_file_id = %s", file_id)
+        return await self._place(f"{_FOLLOWED} AND a.platform_file_id = %s", file_id)
 
     async def lock_errand(self, command_id: str) -> PlatformPlace | None:
-        return await self._place("a.platform_command_id = %s", command_id)
+        return await self._place(f"{_FOLLOWED} AND a.platform_command_id = %s", command_id)
 
     async def begin(
         self, artifact_id: str, state: ErrandState, file_id: str, caller: Identity, correlation_id: str
@@ -68,9 +69,15 @@ class PostgresPlatformWriter:
         )
         return [(row[0], Origin(*row[1:])) for row in await found.fetchall()]
 
+    async def not_sent(self, artifact_ids: Sequence[str]) -> list[str]:
+        found = await self._connection.execute(
+            "SELECT id FROM artifacts WHERE id = ANY (%s) AND platform_sent_at IS NULL", (list(artifact_ids),)
+        )
+        return [artifact_id for (artifact_id,) in await found.fetchall()]
+
     async def _place(self, condition: str, value: str) -> PlatformPlace | None:
         async with self._connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(f"{_PLACE} AND {condition} FOR UPDATE OF a".encode(), (value,))
+            await cursor.execute(f"{_PLACE} WHERE {condition} FOR UPDATE OF a".encode(), (value,))
             row: dict[str, Any] | None = await cursor.fetchone()
         if row is None:
             return None

@@ -79,6 +79,10 @@ class PlatformWriter(Protocol):
         """The commands that waited for errands of these artifacts; they wait no longer."""
         ...
 
+    async def not_sent(self, artifact_ids: Sequence[str]) -> list[str]:
+        """Those of them for which no command was sent."""
+        ...
+
 
 class Errands(Protocol):
     """Each method is a transaction of its own."""

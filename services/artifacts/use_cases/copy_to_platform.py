@@ -93,8 +93,9 @@ class PlatformCopying:
             _reject(transaction, state, origin, error)
 
     async def session_deleted(self, transaction: Transaction, artifact_ids: list[str]) -> None:
-        """Nobody is left waiting for artifacts that are gone."""
-        for state, origin in await self._writer(transaction).waiting(artifact_ids):
+        """Nobody is left waiting for what will not be done. What was sent is done or refused, and told then."""
+        writer = self._writer(transaction)
+        for state, origin in await writer.waiting(await writer.not_sent(artifact_ids)):
             _reject(transaction, state, origin, ArtifactNotFound().info())
 
     async def _begin(

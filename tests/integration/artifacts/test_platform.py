@@ -169,3 +169,22 @@ async def test_a_session_that_ends_leaves_nobody_waiting_and_keeps_the_files(wor
     assert await ended(world, copying) == "copy_to_platform.rejected"
     assert await ended(world, removing) == "remove_from_platform.rejected"
     assert [file["name"] for file in await files(world)] == ["kept.md"]
+
+
+async def test_a_session_that_ends_during_a_copy_leaves_no_file_that_nobody_was_told_of(world: World) -> None:
+    session = world.session()
+    artifact = await world.generated(session, "report.md", REPORT)
+    kept = await world.generated(session, "kept.md", REPORT)
+    await world.carry_out(copy_of(kept))
+    await world.settle()
+    copying, removing = await world.carry_out(copy_of(artifact)), await world.carry_out(removal_of(kept))
+    assert await world.upkeep("errands.run") == 2
+    # Carried out there, and not yet heard of here.
+    await world._send_commands()
+
+    await world.delete_session(session)
+    await world.settle()
+
+    assert await ended(world, copying) == "artifact.copied"
+    assert await ended(world, removing) == "artifact.removed"
+    assert [file["name"] for file in await files(world)] == ["report.md"]
