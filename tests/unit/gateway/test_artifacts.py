@@ -1,11 +1,14 @@
 """Artifacts: what becomes of a request, and what of the owner's answer."""
 
+import pytest
+
 from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from libs.contracts.errors import ErrorKind
 from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Scope
 from tests.support.gateway import Gateway, error_of, rejected
+from tests.support.public_agents import SHOP, connect
 
 SESSION, ARTIFACT, FILE = new_id(), new_id(), new_id()
 PLACE = f"/sessions/{SESSION}/artifacts/{ARTIFACT}"
@@ -54,3 +57,25 @@ async def test_scopes_and_methods(public: Gateway) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         refused = await public.client.request(method, f"/artifacts/{ARTIFACT}/")
         assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_every_artifact_endpoint_takes_tokens_and_all_that_visitors_need_take_public_keys(
+    public: Gateway, method: str
+) -> None:
+    token = (await public.client.post("/auth/token/")).json()["access_token"]
+    connection = await connect(public)
+    public.client.headers.pop("x-api-key")
+    one = "/sessions/none/artifacts/none/"
+    reads = ["/sessions/none/artifacts/", "/sessions/none/artifacts/download-all/", "/artifacts/none/"]
+    reads += [f"{one}{last}/" for last in ("status", "url", "download", "preview")]
+    copies = [f"{one}copy-to-platform/", f"{one}remove-from-platform/"]
+    shared = reads if method == "GET" else ["/sessions/none/artifacts/"]
+    for path in [*shared, *(copies if method == "POST" else [])]:
+        found = await public.client.request(method, path, headers={"Authorization": f"Bearer {token}"})
+        assert found.status_code in (404, 415), f"{path}: the caller is known, the artifact is not"
+        assert (await public.client.request(method, path)).status_code == 401
+    for path in shared:
+        place, page = f"{path}?connection_key={connection.key}", {"Origin": SHOP}
+        found = await public.client.request(method, place, headers=page)
+        assert found.status_code in (404, 415), f"{path}: the caller is known, the artifact is not"

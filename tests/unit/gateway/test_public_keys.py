@@ -82,6 +82,8 @@ async def test_no_other_agent_can_be_had(public: Gateway, body: dict[str, str]) 
         ("GET", f"/agent/{AGENT_ID}/"), ("POST", "/agent/"), ("GET", "/files/"), ("POST", "/files/"),
         ("GET", "/knowledge-bases/"), ("GET", "/models/"), ("GET", "/api-keys/"), ("POST", "/api-keys/"),
         ("POST", "/auth/token/"), ("GET", "/connections/"), ("POST", "/connections/"),
+        ("POST", f"/sessions/{AGENT_ID}/artifacts/{AGENT_ID}/copy-to-platform/"),
+        ("POST", f"/sessions/{AGENT_ID}/artifacts/{AGENT_ID}/remove-from-platform/"),
     ],
 )  # fmt: skip
 async def test_everything_else_is_refused(public: Gateway, method: str, path: str) -> None:
