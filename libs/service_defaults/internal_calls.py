@@ -24,6 +24,7 @@ _TOKEN_SECONDS: Final = 120.0
 # Signing costs more than the call itself; half of a token's life is left for the call to arrive.
 _TOKEN_REUSED_SECONDS: Final = 60.0
 _BEARER: Final = "Bearer "
+_CONNECTIONS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,13 @@ class OwnerClient:
         self._addresses = addresses
         self._signer = signer
         self._session: aiohttp.ClientSession | None = None
+        self._streaming: aiohttp.ClientSession | None = None
         self._tokens: dict[Identity, tuple[float, str]] = {}
 
     async def stop(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for session in (self._session, self._streaming):
+            if session is not None:
+                await session.close()
 
     def installed(self, owner: str) -> bool:
         """Whether this installation has that service."""
@@ -107,7 +110,7 @@ class OwnerClient:
         async with AsyncExitStack() as stack:
             try:
                 response = await stack.enter_async_context(
-                    self._open().request(
+                    self._open_for_streams().request(
                         method,
                         address + path,
                         params=params,
@@ -178,8 +181,18 @@ class OwnerClient:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             # Not in the constructor: aiohttp ties a session to the running loop.
-            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=200), auto_decompress=False)
+            self._session = _session()
         return self._session
+
+    def _open_for_streams(self) -> aiohttp.ClientSession:
+        """Connections of their own: uploads that stall may take them all, and short calls still get through."""
+        if self._streaming is None:
+            self._streaming = _session()
+        return self._streaming
+
+
+def _session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=_CONNECTIONS), auto_decompress=False)
 
 
 async def _pieces(response: aiohttp.ClientResponse, owner: str) -> AsyncIterator[bytes]:

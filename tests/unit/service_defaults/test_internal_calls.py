@@ -88,6 +88,25 @@ async def test_an_owner_that_does_not_answer_is_unavailable(calls: OwnerClient, 
     assert not calls.installed("absent")
 
 
+async def test_streams_that_stall_do_not_keep_short_calls_out(calls: OwnerClient, neighbour: Neighbour) -> None:
+    async def stalled() -> None:
+        async with calls.exchange("GET", "notes", "/internal/bytes", ALICE):
+            pass
+
+    neighbour.silent = True
+    streams = [asyncio.create_task(stalled()) for _ in range(250)]
+    async with asyncio.timeout(60):
+        while len(neighbour.requests) < 200:
+            await asyncio.sleep(0.01)
+    neighbour.silent = False
+
+    assert (await calls.get("notes", "/internal/notes/1", ALICE)).status == 200
+
+    for stream in streams:
+        stream.cancel()
+    await asyncio.gather(*streams, return_exceptions=True)
+
+
 async def test_the_state_of_a_command(calls: OwnerClient, neighbour: Neighbour) -> None:
     neighbour.status = 404
     assert not (await calls.command_state("notes", "c", ALICE)).known
