@@ -35,7 +35,8 @@ class ConsumerLoop:
     """One group member that runs until it is stopped.
 
     ``high_water`` messages in work pause the fetching, half of it resumes it. ``joined`` tells readiness: the
-    group has given this member its, possibly empty, assignment.
+    group has given this member its, possibly empty, assignment. ``gather`` is for messages that nobody waits for:
+    each may wait half a second, and waking up for every single one costs more than dealing with it.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class ConsumerLoop:
         group: str,
         topics: Sequence[str],
         high_water: int = 1000,
+        gather: bool = False,
         retry: RetryPolicy | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -57,6 +59,7 @@ class ConsumerLoop:
         self._dead_letters = dead_letters
         self._topics = topics
         self._high_water = high_water
+        self._gather = gather
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
         self._trackers: dict[Partition, OffsetTracker] = {}
@@ -69,7 +72,7 @@ class ConsumerLoop:
     async def run(self) -> None:
         """Consume until ``stop``; an unreachable broker is waited for."""
         while not self._stopping.is_set():
-            consumer = self._consumer = self._bus.consumer(self.group, self._topics, self)
+            consumer = self._consumer = self._bus.consumer(self.group, self._topics, self, gather=self._gather)
             try:
                 await consumer.start()
                 await self._consume(consumer)

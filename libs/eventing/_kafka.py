@@ -15,6 +15,7 @@ from libs.eventing._kafka_producer import KafkaProducer
 
 _log = structlog.get_logger("eventing.kafka")
 _FETCH_WAIT_MS: Final = 500
+_GATHERED_BYTES: Final = 256 * 1024
 _ANSWER_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 3.0
 
@@ -33,7 +34,9 @@ class KafkaBus:
     def producer(self) -> KafkaProducer:
         return KafkaProducer(self._servers, prefix=self._prefix, client_id=self._client_id)
 
-    def consumer(self, group: str, topics: Sequence[str], assignment: Assignment) -> "KafkaConsumer":
+    def consumer(
+        self, group: str, topics: Sequence[str], assignment: Assignment, *, gather: bool = False
+    ) -> "KafkaConsumer":
         return KafkaConsumer(
             self._servers,
             prefix=self._prefix,
@@ -41,6 +44,7 @@ class KafkaBus:
             group=group,
             topics=topics,
             assignment=assignment,
+            gather=gather,
         )
 
     def tail(self, topics: Sequence[str]) -> "KafkaTail":
@@ -114,6 +118,7 @@ class KafkaConsumer(_Reader):
         group: str,
         topics: Sequence[str],
         assignment: Assignment,
+        gather: bool,
     ) -> None:
         super().__init__(prefix)
         self._topics = [prefix + topic for topic in topics]
@@ -126,6 +131,7 @@ class KafkaConsumer(_Reader):
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             fetch_max_wait_ms=_FETCH_WAIT_MS,
+            fetch_min_bytes=_GATHERED_BYTES if gather else 1,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
             # How long a dead member's partitions stand still, against how long a busy process may be silent.
             session_timeout_ms=10_000,

@@ -24,7 +24,14 @@ class MemoryBus:
     def producer(self) -> "MemoryProducer":
         return MemoryProducer(self)
 
-    def consumer(self, group: str, topics: Sequence[str], assignment: Assignment) -> "MemoryConsumer":
+    def consumer(
+        self,
+        group: str,
+        topics: Sequence[str],
+        assignment: Assignment,
+        *,
+        gather: bool = False,  # noqa: ARG002 - a fetch costs nothing here
+    ) -> "MemoryConsumer":
         return MemoryConsumer(self, group, topics, assignment)
 
     def tail(self, topics: Sequence[str]) -> "MemoryTail":

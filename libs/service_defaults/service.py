@@ -68,7 +68,7 @@ class Service:
         self.payloads = PayloadReader(self.calls.payload)
         self.readiness = Readiness()
         self.http = FastAPI(title=name, docs_url=None, redoc_url=None, openapi_url=None)
-        self._routers: list[tuple[str, EventRouter]] = []
+        self._routers: list[tuple[str, EventRouter, bool]] = []
         self._dead_letters: list[DeadLetters] = []
         self._on_start: list[Hook] = []
         self._on_stop: list[Hook] = []
@@ -95,10 +95,13 @@ class Service:
         await self.database.ping()
         return True
 
-    def follow(self, purpose: str) -> EventRouter:
-        """A router for other services' events, in a group of its own named ``<service>-<purpose>``."""
+    def follow(self, purpose: str, *, gather: bool = False) -> EventRouter:
+        """A router for other services' events, in a group of its own named ``<service>-<purpose>``.
+
+        ``gather``: events may come up to half a second later. For busy topics of which little is of interest.
+        """
         router = EventRouter(self.outbox, self.payloads, consumer=purpose)
-        self._routers.append((purpose, router))
+        self._routers.append((purpose, router, gather))
         return router
 
     def on_start(self, hook: Hook) -> None:
@@ -227,11 +230,13 @@ class Service:
         consumers = []
         if self.commands.topics:
             consumers.append(self._consumer("commands", self.commands, self.commands.topics))
-        for purpose, router in self._routers:
-            consumers.append(self._consumer(purpose, router, router.topics))
+        for purpose, router, gather in self._routers:
+            consumers.append(self._consumer(purpose, router, router.topics, gather=gather))
         return consumers
 
-    def _consumer(self, purpose: str, handler: CommandRouter | EventRouter, topics: list[str]) -> ConsumerLoop:
+    def _consumer(
+        self, purpose: str, handler: CommandRouter | EventRouter, topics: list[str], *, gather: bool = False
+    ) -> ConsumerLoop:
         dead_letters = DeadLetters(self.producer, consumer=self.name)
         self._dead_letters.append(dead_letters)
         consumer = ConsumerLoop(
@@ -240,6 +245,7 @@ class Service:
             dead_letters,
             group=f"{self.name}-{purpose}",
             topics=topics,
+            gather=gather,
         )
 
         async def joined() -> bool:

@@ -41,8 +41,8 @@ async def members() -> AsyncIterator[list[Member]]:
 
 @pytest.fixture
 def join(bus: Bus, members: list[Member]):
-    async def join(group: str = "readers", *, limit: int = 500) -> Member:
-        member = Member(bus, group, [THINGS.name], limit=limit)
+    async def join(group: str = "readers", *, limit: int = 500, gather: bool = False) -> Member:
+        member = Member(bus, group, [THINGS.name], limit=limit, gather=gather)
         members.append(member)
         return await member.start()
 
@@ -70,6 +70,15 @@ async def test_records_of_a_key_arrive_in_the_order_sent(producer: Producer, joi
         assert numbers == sorted(numbers)
     assert {record.topic for record in member.records} == {THINGS.name}
     assert all(list(record.headers) == [("n", record.value)] for record in member.records)
+
+
+async def test_a_reader_that_gathers_gets_everything_too(producer: Producer, join) -> None:
+    member = await join(gather=True)
+    values = await send(producer, 1)
+    await eventually(lambda: member.values == values)
+    values += await send(producer, 300, first=1)
+    await eventually(lambda: len(member.values) >= 301)
+    assert sorted(member.values) == sorted(values)
 
 
 async def test_a_new_group_starts_at_the_earliest_record(producer: Producer, join) -> None:
