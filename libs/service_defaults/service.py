@@ -68,7 +68,8 @@ class Service:
         self.payloads = PayloadReader(self.calls.payload)
         self.readiness = Readiness()
         self.http = FastAPI(title=name, docs_url=None, redoc_url=None, openapi_url=None)
-        self._routers: list[tuple[str, EventRouter, bool]] = []
+        self._routers: list[tuple[str, EventRouter]] = []
+        self._gathering: set[str] = set()
         self._dead_letters: list[DeadLetters] = []
         self._on_start: list[Hook] = []
         self._on_stop: list[Hook] = []
@@ -101,7 +102,9 @@ class Service:
         ``gather``: events may come up to half a second later. For busy topics of which little is of interest.
         """
         router = EventRouter(self.outbox, self.payloads, consumer=purpose)
-        self._routers.append((purpose, router, gather))
+        self._routers.append((purpose, router))
+        if gather:
+            self._gathering.add(purpose)
         return router
 
     def on_start(self, hook: Hook) -> None:
@@ -230,13 +233,11 @@ class Service:
         consumers = []
         if self.commands.topics:
             consumers.append(self._consumer("commands", self.commands, self.commands.topics))
-        for purpose, router, gather in self._routers:
-            consumers.append(self._consumer(purpose, router, router.topics, gather=gather))
+        for purpose, router in self._routers:
+            consumers.append(self._consumer(purpose, router, router.topics))
         return consumers
 
-    def _consumer(
-        self, purpose: str, handler: CommandRouter | EventRouter, topics: list[str], *, gather: bool = False
-    ) -> ConsumerLoop:
+    def _consumer(self, purpose: str, handler: CommandRouter | EventRouter, topics: list[str]) -> ConsumerLoop:
         dead_letters = DeadLetters(self.producer, consumer=self.name)
         self._dead_letters.append(dead_letters)
         consumer = ConsumerLoop(
@@ -245,7 +246,7 @@ class Service:
             dead_letters,
             group=f"{self.name}-{purpose}",
             topics=topics,
-            gather=gather,
+            gather=purpose in self._gathering,
         )
 
         async def joined() -> bool:

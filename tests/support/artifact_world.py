@@ -234,7 +234,7 @@ class World:
 
 
 async def _to_routers(service: Service, headers: list[tuple[str, bytes]], payload: bytes, topic: str) -> None:
-    routers: list[EventRouter] = [router for _, router, _ in service._routers if topic in router.topics]
+    routers: list[EventRouter] = [router for _, router in service._routers if topic in router.topics]
     for router in routers:
         await router.deliver(Record(topic, 0, 0, "test", payload, headers))
 
