@@ -95,7 +95,7 @@ def search(
     from benchmarks.search import report
     from benchmarks.search.run import SHIPPED, Plan, run
     from deploy.local.errors import StackError
-    from deploy.local.weaviate import NoWeaviate
+    from deploy.local.go_programs import NotBuilt
 
     plan = Plan(
         engines=[each.value for each in engine or (Engine.PGVECTOR,)],
@@ -106,7 +106,7 @@ def search(
     with failures_explained(json_output):
         try:
             findings = asyncio.run(run(plan, note))
-        except (ValueError, NoWeaviate) as error:
+        except (ValueError, NotBuilt) as error:
             raise StackError(str(error)) from error
     if json_output:
         print_json(report.as_json(findings))

@@ -4,19 +4,17 @@ No part of the stack, which does without; tests and benchmarks of the engine sta
 """
 
 import asyncio
-import os
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.local.go_programs import built
 from deploy.local.part import Report
 from deploy.local.ports import choose_free
 from deploy.local.probes import answers_ok
 from deploy.local.processes import Command
 
 VERSION = "1.35.2"
-_MODULE = f"github.com/weaviate/weaviate/cmd/weaviate-server@v{VERSION}"
+_MODULE = "github.com/weaviate/weaviate/cmd/weaviate-server"
 _PORTS = (
     "GRPC_PORT",
     "CLUSTER_GOSSIP_BIND_PORT",
@@ -26,24 +24,9 @@ _PORTS = (
 )
 
 
-class NoWeaviate(Exception):
-    """Why there is none here."""
-
-
 def binary() -> Path:
-    """The server; built first where it is missing, which takes some minutes."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aes" / f"weaviate-{VERSION}"
-    if (built := cache / "weaviate-server").exists():
-        return built
-    go = shutil.which("go")
-    if go is None:
-        raise NoWeaviate("Weaviate has to be built, and Go is not installed")
-    cache.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "GOBIN": str(cache)}
-    outcome = subprocess.run([go, "install", _MODULE], env=environment, capture_output=True, text=True, check=False)
-    if outcome.returncode != 0:
-        raise NoWeaviate(f"Weaviate could not be built: {outcome.stderr.strip()[-500:]}")
-    return built
+    """The server; built first where it is missing, which takes some minutes. Raises NotBuilt."""
+    return built("weaviate-server", _MODULE, VERSION, directory="weaviate", called="Weaviate")
 
 
 @dataclass

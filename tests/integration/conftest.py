@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from deploy.local.foreground import start
+from deploy.local.go_programs import NotBuilt
 from tests.support.infrastructure import Infrastructure, shared
-from tests.support.s3_server import NoS3Server, S3Server, binary
+from tests.support.s3_server import S3Server, binary
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +50,7 @@ def topic_prefix() -> str:
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     try:
         binary()
-    except NoS3Server as reason:
+    except NotBuilt as reason:
         pytest.skip(str(reason))
     server = S3Server(tmp_path_factory.mktemp("s3"), dict(os.environ))
     # In a thread: the loop of the test that asks for it is running here.

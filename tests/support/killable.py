@@ -91,7 +91,7 @@ def postgres_of(directory: Path) -> tuple[Postgres, Killable]:
 
 
 def weaviate_of(directory: Path) -> tuple[WeaviateServer, Killable]:
-    """Raises ``NoWeaviate`` when it is started where none can be built."""
+    """Raises ``NotBuilt`` when it is started where none can be built."""
     server = WeaviateServer(directory / "weaviate", _environment(directory))
     return server, Killable(server, server.directory / "data")
 

@@ -1,7 +1,5 @@
 """Renders the manifests as `kubectl apply -k` would; the program is built once, kept in the user's cache directory."""
 
-import os
-import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -9,31 +7,18 @@ from typing import Any
 
 import yaml
 
+from deploy.local.go_programs import built
+
 VERSION = "5.7.1"
 ROOT = Path(__file__).parents[2] / "deploy" / "k8s"
-_MODULE = f"sigs.k8s.io/kustomize/kustomize/v5@v{VERSION}"
+_MODULE = "sigs.k8s.io/kustomize/kustomize/v5"
 
 Manifest = dict[str, Any]
 
 
-class NoKustomize(Exception):
-    """Why there is none here."""
-
-
 def binary() -> Path:
-    """The program; built first where it is missing, which takes half a minute."""
-    directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aes" / f"kustomize-{VERSION}"
-    if (built := directory / "kustomize").exists():
-        return built
-    go = shutil.which("go")
-    if go is None:
-        raise NoKustomize("kustomize has to be built, and Go is not installed")
-    directory.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "GOBIN": str(directory)}
-    outcome = subprocess.run([go, "install", _MODULE], env=environment, capture_output=True, text=True, check=False)
-    if outcome.returncode != 0:
-        raise NoKustomize(f"kustomize could not be built: {outcome.stderr.strip()[-500:]}")
-    return built
+    """The program; built first where it is missing, which takes half a minute. Raises NotBuilt."""
+    return built("kustomize", _MODULE, VERSION, directory="kustomize", called="kustomize")
 
 
 @cache

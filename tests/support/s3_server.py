@@ -1,42 +1,25 @@
 """A real S3 server for tests, without Docker: built once by `go install`, kept in the user's cache directory."""
 
 import asyncio
-import os
 import secrets
-import shutil
-import subprocess
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deploy.local.go_programs import built
 from deploy.local.part import Report
 from deploy.local.ports import choose_free
 from deploy.local.processes import Command
 from libs.objects import S3Settings
 
 VERSION = "1.8.0"
-_MODULE = f"github.com/versity/versitygw/cmd/versitygw@v{VERSION}"
-
-
-class NoS3Server(Exception):
-    """Why there is none here."""
+_MODULE = "github.com/versity/versitygw/cmd/versitygw"
 
 
 def binary() -> Path:
-    """The server; built first where it is missing, which takes some minutes."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aes" / f"versitygw-{VERSION}"
-    if (built := cache / "versitygw").exists():
-        return built
-    go = shutil.which("go")
-    if go is None:
-        raise NoS3Server("an S3 server has to be built, and Go is not installed")
-    cache.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "GOBIN": str(cache)}
-    outcome = subprocess.run([go, "install", _MODULE], env=environment, capture_output=True, text=True, check=False)
-    if outcome.returncode != 0:
-        raise NoS3Server(f"the S3 server could not be built: {outcome.stderr.strip()[-500:]}")
-    return built
+    """The server; built first where it is missing, which takes some minutes. Raises NotBuilt."""
+    return built("versitygw", _MODULE, VERSION, directory="versitygw", called="an S3 server")
 
 
 @dataclass

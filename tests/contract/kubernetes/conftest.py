@@ -1,6 +1,7 @@
 import pytest
 
-from tests.support.kustomize import Manifest, NoKustomize, binary, rendered
+from deploy.local.go_programs import NotBuilt
+from tests.support.kustomize import Manifest, binary, rendered
 
 
 @pytest.fixture(params=["dev", "production", "keda"])
@@ -22,6 +23,6 @@ def keda() -> tuple[Manifest, ...]:
 def manifests(name: str) -> tuple[Manifest, ...]:
     try:
         binary()
-    except NoKustomize as reason:
+    except NotBuilt as reason:
         pytest.skip(str(reason))
     return rendered(name)

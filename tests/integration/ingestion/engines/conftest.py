@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from deploy.local.foreground import RunningPart, start
+from deploy.local.go_programs import NotBuilt
 from deploy.local.processes import MARKER
-from deploy.local.weaviate import NoWeaviate, WeaviateServer, binary
+from deploy.local.weaviate import WeaviateServer, binary
 from libs.contracts.identifiers import new_id
 from libs.persistence import Database, migrate
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
@@ -34,7 +35,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 def weaviate_part(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPart]:
     try:
         binary()
-    except NoWeaviate as reason:
+    except NotBuilt as reason:
         pytest.skip(str(reason))
     directory: Path = tmp_path_factory.mktemp("weaviate")
     server = WeaviateServer(directory, {**os.environ, MARKER: str(directory)})

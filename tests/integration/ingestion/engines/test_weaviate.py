@@ -10,8 +10,9 @@ from typing import TypeVar
 import pytest
 
 from deploy.local.foreground import start
+from deploy.local.go_programs import NotBuilt
 from deploy.local.processes import MARKER
-from deploy.local.weaviate import NoWeaviate, WeaviateServer, binary
+from deploy.local.weaviate import WeaviateServer, binary
 from libs.contracts.identifiers import new_id
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
@@ -29,7 +30,7 @@ def quiet(_: str) -> None:
 async def test_a_killed_server_is_an_outage_and_loses_nothing(tmp_path: Path) -> None:
     try:
         await asyncio.to_thread(binary)
-    except NoWeaviate as reason:
+    except NotBuilt as reason:
         pytest.skip(str(reason))
     server = WeaviateServer(tmp_path, {**os.environ, MARKER: str(tmp_path)})
     engine = WeaviateEngine(Address(server.url, server.grpc_port, query_timeout=3, write_timeout=3))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.weaviate import NoWeaviate, WeaviateServer
+from deploy.local.go_programs import NotBuilt
+from deploy.local.weaviate import WeaviateServer
 from libs.contracts.commands.ingestion import UpdateKnowledgeBase
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
@@ -28,7 +29,7 @@ async def weaviate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     server, killable = weaviate_of(tmp_path)
     try:
         await killable.start()
-    except NoWeaviate as reason:
+    except NotBuilt as reason:
         pytest.skip(str(reason))
     monkeypatch.setenv("AES_INGESTION_WEAVIATE_URL", server.url)
     monkeypatch.setenv("AES_INGESTION_WEAVIATE_GRPC_PORT", str(server.grpc_port))

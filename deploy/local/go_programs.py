@@ -1,0 +1,31 @@
+"""Programs that are built from Go modules: once, kept in the user's cache directory."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+
+class NotBuilt(Exception):
+    """Why there is none here."""
+
+
+def built(program: str, module: str, version: str, *, directory: str, called: str) -> Path:
+    """The program of `module` at `version`; built first where it is missing, which may take minutes.
+
+    `directory` in the cache is followed by the version; `called` is how a message names the program. Raises
+    NotBuilt.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aes" / f"{directory}-{version}"
+    if (binary := cache / program).exists():
+        return binary
+    go = shutil.which("go")
+    if go is None:
+        raise NotBuilt(f"{called} has to be built, and Go is not installed")
+    cache.mkdir(parents=True, exist_ok=True)
+    command = [go, "install", f"{module}@v{version}"]
+    environment = {**os.environ, "GOBIN": str(cache)}
+    outcome = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if outcome.returncode != 0:
+        raise NotBuilt(f"{called} could not be built: {outcome.stderr.strip()[-500:]}")
+    return binary
