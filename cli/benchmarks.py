@@ -93,7 +93,8 @@ def search(
     from rich.console import Console
 
     from benchmarks.search import report
-    from benchmarks.search.run import SHIPPED, Plan, run
+    from benchmarks.search.collection import SHIPPED
+    from benchmarks.search.run import Plan, run
     from deploy.local.errors import StackError
     from deploy.local.go_programs import NotBuilt
 

@@ -10,7 +10,7 @@ from cli.terminal import Json, failures_explained, note, print_json
 
 if TYPE_CHECKING:
     from cli.bus_address import BusAddress
-    from cli.dead_letters.box import Box, Reader
+    from cli.dead_letters.box import Box, Content, Reader
     from cli.dead_letters.replay import Outcome
 
 T = TypeVar("T")
@@ -154,7 +154,7 @@ async def _waiting(reader: "Reader", topic: str) -> list[int]:
     return (await _content(reader, topic))[1].waiting
 
 
-async def _content(reader: "Reader", topic: str) -> "tuple[Box, Any]":
+async def _content(reader: "Reader", topic: str) -> "tuple[Box, Content]":
     from cli.dead_letters.box import box_named
 
     box = box_named(topic)
