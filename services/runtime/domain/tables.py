@@ -18,7 +18,7 @@ def described(tables: Sequence[Table]) -> str:
     blocks = [
         "\n".join(
             (
-                f'table {query_name} (sheet "{table.name}"), {table.row_count} rows',
+                f'table {query_name} (sheet "{table.name}"), {counted(table.row_count)}',
                 "columns: " + ", ".join(f"{h} ({t})" for h, t in zip(table.headers, table.types, strict=False)),
                 *(("first rows:", rendered(table.rows)) if table.rows else ()),
             )
@@ -28,6 +28,10 @@ def described(tables: Sequence[Table]) -> str:
     if len(tables) > _MOST_SHEETS:
         blocks.append(f"and {len(tables) - _MOST_SHEETS} more sheets")
     return "\n\n".join(blocks)
+
+
+def counted(rows: int) -> str:
+    return "1 row" if rows == 1 else f"{rows} rows"
 
 
 def query_names(sheets: Iterable[str]) -> list[str]:

@@ -90,7 +90,7 @@ async def test_a_csv_file_is_queried(sales: Asked) -> None:
     assert "sold | BIGINT" in await sales.ask("DESCRIBE sheet1")
     assert "sheet1" in await sales.ask("show tables")
     by_name = await sales.tool.call({"artifact": "sales 2025.CSV", "sql": "SELECT 1 AS one"}, CONTEXT)
-    assert by_name.text == "one\n1\n(1 rows)"
+    assert by_name.text == "one\n1\n(1 row)"
 
 
 async def test_a_workbook_is_queried_sheet_by_sheet() -> None:
@@ -108,14 +108,14 @@ async def test_a_workbook_is_queried_sheet_by_sheet() -> None:
         "Day | No. | Sold | D\n2025-03-01 | 007 | 3.0 | \n2025-03-02 | 008 | 4.5 | 0\n(2 rows)"
     )
     assert "a | A (2)\n1 | 2" in await book.ask("FROM other")
-    assert await book.ask("SELECT sum(B) AS total FROM bare") == "total\n6\n(1 rows)"
+    assert await book.ask("SELECT sum(B) AS total FROM bare") == "total\n6\n(1 row)"
 
 
 async def test_json_is_queried() -> None:
     people = '[{"name": "Ada", "age": 36}, {"name": "Bob", "tags": ["x"]}]'
     asked = Asked("p.json", people, sheet(columns="name text, age integer, tags json"))
     assert 'Bob |  | ["x"]' in await asked.ask("SELECT * FROM sheet1")
-    assert await asked.ask("SELECT avg(age) AS mean FROM sheet1") == "mean\n36.0\n(1 rows)"
+    assert await asked.ask("SELECT avg(age) AS mean FROM sheet1") == "mean\n36.0\n(1 row)"
 
 
 @pytest.mark.parametrize(
@@ -259,6 +259,19 @@ async def test_a_cancelled_query_leaves_no_process_and_no_file(tmp_path: Path, m
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
     assert (_children(tmp_path), _files(tmp_path)) == ([], [])
+
+
+async def test_long_queries_of_one_company_leave_room_for_another() -> None:
+    file = Asked("s.csv", SALES, limits=QueryLimits(seconds=60))
+    slow = [asyncio.create_task(file.ask("SELECT count(*) FROM range(100000000000) a, range(1000) b")) for _ in "12"]
+    await asyncio.sleep(0)
+    other = ToolContext("call", "turn", "session", CALLER.model_copy(update={"company_id": "another"}))
+    answer = await file.tool.call({"artifact": file.file.id, "sql": "SELECT 1 AS one"}, other)
+    assert answer.text == "one\n1\n(1 row)"
+    assert not any(each.done() for each in slow)
+    for each in slow:
+        each.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
 
 
 def _children(place: Path) -> list[str]:

@@ -14,7 +14,7 @@ from services.runtime.domain.conversation import JsonObject, ToolResult
 _NAME: Final = re.compile(r"(?<![\w/.-])([\w-]{1,80}\.(?:md|txt|html|csv|json|xlsx))\b", re.IGNORECASE)
 _MAKE: Final = re.compile(r"\b(?:make|create|write|save|export|put|produce|generate)\b", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
-_COUNT: Final = re.compile(r"\((?:the first )?\d+ rows.*\)$")
+_COUNT: Final = re.compile(r"\((?:the first )?\d+ rows?\b.*\)$")
 
 
 def wanted_file(question: str) -> str | None:

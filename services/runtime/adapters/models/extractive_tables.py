@@ -10,7 +10,7 @@ from typing import Final
 from services.runtime.adapters.models.extractive_text import content_words
 from services.runtime.domain.conversation import ArtifactPart, JsonObject
 
-_TABLE: Final = re.compile(r'^table (\w+) \(sheet "(?:.*)"\), \d+ rows\ncolumns: (.+)$', re.MULTILINE)
+_TABLE: Final = re.compile(r'^table (\w+) \(sheet "(?:.*)"\), \d+ rows?\ncolumns: (.+)$', re.MULTILINE)
 _COLUMN: Final = re.compile(r"(.+?) \((\w+)\)(?:, |$)")
 _NUMBERS: Final = frozenset({"integer", "number"})
 _AVERAGE: Final = re.compile(r"\b(?:average|mean|on average)\b", re.IGNORECASE)

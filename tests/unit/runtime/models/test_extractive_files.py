@@ -85,7 +85,7 @@ async def test_a_question_about_a_table_is_a_query_and_its_answer_is_told() -> N
     question = asked("How many passengers were there in July?", TextPart(DESCRIBED, SHEET))
     [call] = (await answer(question)).tool_calls
     assert (call.name, call.arguments["artifact"]) == ("table_query", SHEET.artifact_id)
-    result = ToolMessage(ToolResult(call.id, "table_query", "total passengers\n31204\n(1 rows)"))
+    result = ToolMessage(ToolResult(call.id, "table_query", "total passengers\n31204\n(1 row)"))
     final = await answer(question, AssistantMessage("", (call,)), result)
     assert final.text.startswith("total passengers: 31204")
     assert final.tool_calls == ()

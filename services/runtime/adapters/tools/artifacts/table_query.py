@@ -14,15 +14,17 @@ from typing import Any, Final
 import orjson
 
 from services.runtime.adapters.tools.artifacts import table_worker
+from services.runtime.adapters.tools.artifacts.fair_places import FairPlaces
 from services.runtime.adapters.tools.artifacts.finding import ARTIFACT, told
 from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tables import query_names, rendered
+from services.runtime.domain.tables import counted, query_names, rendered
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
 
 _LONGEST_CELL: Final = 500
 _MOST_SHEETS: Final = 200
 _AT_ONCE: Final = 2
+_WAITING: Final = 8
 _GONE: Final = "the query needed too much memory or time: select fewer rows or columns, or aggregate"
 
 
@@ -59,14 +61,15 @@ class TableQuery:
     def __init__(self, artifacts: SessionArtifacts, limits: QueryLimits | None = None) -> None:
         self._artifacts = artifacts
         self._limits = limits or QueryLimits()
-        self._free = asyncio.Semaphore(_AT_ONCE)
+        self._places = FairPlaces(_AT_ONCE, _WAITING)
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        async with told(self._artifacts, context) as find, self._free:
+        async with told(self._artifacts, context) as find:
             facts = await find(arguments["artifact"])
             if facts.strategy != "structural_parsing":
                 raise ToolFailed(f"{facts.name} is no table: only spreadsheets, CSV and JSON arrays can be queried")
-            return ToolOutput(_answer(await self._query(facts, arguments["sql"], context)))
+            async with self._places.of(context.caller.company_id):
+                return ToolOutput(_answer(await self._query(facts, arguments["sql"], context)))
 
     async def _query(self, facts: ArtifactFacts, sql: str, context: ToolContext) -> JsonObject:
         where = (context.session_id, facts.id, context.caller)
@@ -126,5 +129,5 @@ class TableQuery:
 def _answer(outcome: JsonObject) -> str:
     rows: list[list[Any]] = outcome["rows"]
     table = rendered([outcome["columns"], *rows], longest=_LONGEST_CELL)
-    counted = f"the first {len(rows)} rows; there are more" if outcome["more"] else f"{len(rows)} rows"
-    return f"{table}\n({counted})"
+    count = f"the first {counted(len(rows))}; there are more" if outcome["more"] else counted(len(rows))
+    return f"{table}\n({count})"
