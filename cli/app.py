@@ -21,6 +21,7 @@ COMMANDS = {
     "up": Entry("cli.up", "Start the embedded stack, or say that it runs."),
     "down": Entry("cli.down", "Stop the embedded stack."),
     "status": Entry("cli.status", "Show what runs, where, and whether it is ready."),
+    "restart": Entry("cli.restart", "Restart services, one process after the other."),
     "logs": Entry("cli.logs", "Show the logs of the embedded stack."),
     "doctor": Entry("cli.doctor.command", "Examine the installation and say what to do."),
     "check": Entry("cli.check", "Run the linters, the type check and the import rules."),

@@ -1,6 +1,7 @@
 """`aes up`."""
 
 import time
+from typing import Annotated
 
 import typer
 
@@ -9,12 +10,21 @@ from cli.terminal import BOLD, GREEN, Json, emphasise, failures_explained, note,
 app = typer.Typer(add_completion=False)
 
 
+Replicas = Annotated[
+    str | None,
+    typer.Option(
+        "--replicas", envvar="AES_REPLICAS", help="How many of which service: runtime=2,gateway=2, or 2 of each."
+    ),
+]
+
+
 @app.command()
-def up(json_output: Json = False) -> None:
+def up(json_output: Json = False, replicas: Replicas = None) -> None:
     """Start the embedded stack, or say that it runs.
 
     The first start downloads Apache Kafka and creates the databases. State is kept in `.aes/`, or where
-    AES_HOME says. Ends with the address and the API key of the development company.
+    AES_HOME says. Ends with the address and the API key of the development company; further gateways are reached
+    at the ports that `aes status` shows.
     """
     from cli.progress import Progress
     from deploy.local.control import bring_up, development_key
@@ -24,7 +34,7 @@ def up(json_output: Json = False) -> None:
     began = time.monotonic()
     with failures_explained(json_output):
         with Progress() as progress:
-            state, started = bring_up(home, progress.show)
+            state, started = bring_up(home, progress.show, replicas)
         key = development_key(home)
     seconds = time.monotonic() - began
     if json_output:

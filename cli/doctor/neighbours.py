@@ -31,7 +31,12 @@ def _service_check(name: str, url: str) -> Check:
     return Check(f"service {name}", lambda: _service(name, url), remedy)
 
 
-async def _service(name: str, url: str) -> list[Finding]:
+async def _service(name: str, urls: str) -> list[Finding]:
+    found = await asyncio.gather(*(_process(name, url.strip()) for url in urls.split(",")))
+    return [finding for findings in found for finding in findings]
+
+
+async def _process(name: str, url: str) -> list[Finding]:
     check = f"service {name}"
     async with httpx.AsyncClient(timeout=_SECONDS) as client:
         answer = await client.get(f"{url.rstrip('/')}/health/ready")

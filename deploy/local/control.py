@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from deploy.local.credentials import Credentials
+from deploy.local.declaration import SERVICES
 from deploy.local.development_key import ensure_key
 from deploy.local.errors import StackError
 from deploy.local.files import tail
@@ -19,6 +20,7 @@ from deploy.local.home import PROJECT_ROOT, Home
 from deploy.local.kafka_jars import check_disk
 from deploy.local.orphans import end_orphans, find_orphans
 from deploy.local.processes import end
+from deploy.local.replicas import VARIABLE, parse_replicas
 from deploy.local.stack import postgres_of
 from deploy.local.state import StackState
 
@@ -29,11 +31,14 @@ _STOP_SECONDS = 60
 _NEEDED_BYTES = 400 * 1024 * 1024
 
 
-def bring_up(home: Home, show: Show) -> tuple[StackState, bool]:
+def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[StackState, bool]:
     """Start the stack, or find it running already; returns its state and whether it was started by this call.
 
-    Raises StackError when it cannot be started; nothing of it runs then.
+    `replicas` as `parse_replicas` reads it; a stack that runs already must have as many. Raises StackError when
+    it cannot be started; nothing of it runs then.
     """
+    names = [service.name for service in SERVICES]
+    wanted = parse_replicas(replicas, names) if replicas is not None else None
     home.create()
     with _one_at_a_time(home, show):
         state = StackState.read(home.state_file)
@@ -42,11 +47,12 @@ def bring_up(home: Home, show: Show) -> tuple[StackState, bool]:
             time.sleep(_POLL_SECONDS)
             state = StackState.read(home.state_file)
         if state.is_supervised() and state.phase == "running":
+            _check_replicas(state, wanted)
             return state, False
         if state.is_supervised():
             return _follow(home, None, show), True
         check_disk(home.root, _NEEDED_BYTES)
-        supervisor = _start_supervisor(home)
+        supervisor = _start_supervisor(home, replicas or "")
         try:
             return _follow(home, supervisor, show), True
         except KeyboardInterrupt:
@@ -99,12 +105,22 @@ def purge(home: Home) -> None:
         file.unlink(missing_ok=True)
 
 
-def _start_supervisor(home: Home) -> subprocess.Popen[bytes]:
+def _check_replicas(state: StackState, wanted: Mapping[str, int] | None) -> None:
+    for service in SERVICES if wanted is not None else ():
+        parts = sum(part.service == service.name for part in state.parts.values())
+        if wanted is not None and (count := parts // len(service.processes)) != wanted[service.name]:
+            raise StackError(
+                f"The stack runs already, with {count} of {service.name} instead of {wanted[service.name]}.",
+                "Stop it with ./aes down and start it again as you want it.",
+            )
+
+
+def _start_supervisor(home: Home, replicas: str) -> subprocess.Popen[bytes]:
     with home.log_of("supervisor").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "deploy.local.supervisor"],
             cwd=PROJECT_ROOT,
-            env={**os.environ, "AES_HOME": str(home.root)},
+            env={**os.environ, "AES_HOME": str(home.root), VARIABLE: replicas},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

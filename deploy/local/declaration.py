@@ -12,6 +12,8 @@ class ServiceProcess:
     """Arguments of `python -m services.<name>`."""
     serves_http: bool = True
     """Whether it answers `/health/ready` on its port; otherwise running counts as ready."""
+    port_setting: str = ""
+    """The variable with its port where that is not the service's own."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ SERVICES: tuple[Service, ...] = (
     Service("runtime"),
     Service(
         "ingestion",
-        processes=(ServiceProcess("all"), ServiceProcess("streams", serves_http=False)),
+        processes=(ServiceProcess("all"), ServiceProcess("streams", port_setting="AES_INGESTION_STREAMS_PORT")),
         environment={"AES_INGESTION_OBJECTS_URL": "file:{home}/objects/ingestion"},
     ),
     Service("artifacts", environment={"AES_ARTIFACTS_OBJECTS_URL": "file:{home}/objects/artifacts"}),

@@ -80,6 +80,7 @@ class Kafka:
             [
                 *[*self._launch, "kafka.tools.StorageTool", "format"],
                 *[f"--cluster-id={cluster}", "--ignore-formatted", "-c", str(self._properties)],
+                *self._format_arguments(),
             ],
             capture_output=True,
             text=True,
@@ -89,6 +90,10 @@ class Kafka:
         )
         if outcome.returncode != 0:
             raise PartFailed(f"Kafka's log directory could not be formatted:\n{outcome.stderr or outcome.stdout}")
+
+    def _format_arguments(self) -> list[str]:
+        """What else its log directory is to have from the beginning."""
+        return []
 
     def _configuration(self) -> str:
         settings = {

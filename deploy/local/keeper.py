@@ -69,7 +69,8 @@ class Keeper:
         while True:
             assert self._process is not None
             code = await self._process.wait()
-            if time.monotonic() - ready_since > _STEADY_SECONDS:
+            # One that was asked to end, as for a restart, ends with 0.
+            if time.monotonic() - ready_since > _STEADY_SECONDS or code == 0:
                 delay = _FIRST_DELAY
             problem = _ended_with(code)
             while True:

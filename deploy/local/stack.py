@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from deploy.local.credentials import Credentials
-from deploy.local.declaration import DATABASES, PREFERRED_PORTS, SERVICES, Service
+from deploy.local.declaration import DATABASES, PREFERRED_PORTS, SERVICES, Service, ServiceProcess
 from deploy.local.errors import StackError
 from deploy.local.files import read_json
 from deploy.local.home import Home
@@ -12,6 +13,7 @@ from deploy.local.kafka import Kafka
 from deploy.local.ports import allocate
 from deploy.local.postgres import Postgres
 from deploy.local.processes import MARKER
+from deploy.local.replicas import VARIABLE, parse_replicas
 from deploy.local.service_part import ServicePart
 
 
@@ -30,7 +32,9 @@ class Stack:
 def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> Stack:
     """Chooses ports and makes secrets where there are none yet. Nothing of the stack may run meanwhile."""
     declared = list(services)
-    names = ["postgres", "kafka", "kafka-controller", *(part for part, *_ in _processes(declared))]
+    replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])
+    processes = list(_processes(declared, replicas))
+    names = ["postgres", "kafka", "kafka-controller", *(each.part for each in processes)]
     ports = allocate(home.ports_file, names, _asked_ports(names, caller), PREFERRED_PORTS)
     credentials = Credentials.load_or_create(home.credentials_file)
     # PG… variables would steer the clients of the services to some other server.
@@ -48,18 +52,18 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
     environment = {
         **_defaults(credentials),
         **inherited,
-        **_contract(declared, ports, postgres, kafka),
+        **_contract(processes, ports, postgres, kafka),
     }
     parts = []
-    for part, service, role, serves_http in _processes(declared):
+    for part, service, process in processes:
         own = {name: value.format(home=home.root) for name, value in service.environment.items()}
-        address = {f"AES_{service.name.upper()}_PORT": str(ports[part])}
+        address = {process.port_setting or _own_port(service): str(ports[part])}
         parts.append(
             ServicePart(
                 service=service.name,
                 name=part,
-                role=role,
-                port=ports[part] if serves_http else None,
+                role=process.role,
+                port=ports[part] if process.serves_http else None,
                 log=home.log_of(part),
                 environment={**own, **environment, **address},
             )
@@ -79,13 +83,32 @@ def postgres_of(home: Home, credentials: Credentials, environment: Mapping[str, 
     )
 
 
-def _processes(services: Iterable[Service]) -> Iterable[tuple[str, Service, str, bool]]:
-    """Name of the part, its service, its role and whether it serves HTTP."""
+# What a caller's variables say of another broker does not hold for the stack's own.
+_PLAIN_KAFKA = {
+    "AES_KAFKA_SECURITY_PROTOCOL": "plaintext",
+    **{f"AES_KAFKA_{name}": "" for name in ("USERNAME", "PASSWORD", "CA_FILE", "CERTIFICATE_FILE", "KEY_FILE")},
+}
+
+
+class _Process(NamedTuple):
+    part: str
+    """Its name among the parts of the stack."""
+    service: Service
+    process: ServiceProcess
+
+
+def _processes(services: Iterable[Service], replicas: Mapping[str, int]) -> Iterable[_Process]:
     for service in services:
         for process in service.processes:
             several = len(service.processes) > 1
             name = f"{service.name}-{process.role.replace(' ', '-')}" if several else service.name
-            yield name, service, process.role, process.serves_http
+            # The first keeps the name that it has when it is alone, and with it its port and its log.
+            for replica in range(1, replicas[service.name] + 1):
+                yield _Process(name if replica == 1 else f"{name}-{replica}", service, process)
+
+
+def _own_port(service: Service) -> str:
+    return f"AES_{service.name.upper()}_PORT"
 
 
 def _defaults(credentials: Credentials) -> dict[str, str]:
@@ -100,14 +123,15 @@ def _defaults(credentials: Credentials) -> dict[str, str]:
     }
 
 
-def _contract(services: list[Service], ports: Mapping[str, int], postgres: Postgres, kafka: Kafka) -> dict[str, str]:
+def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Postgres, kafka: Kafka) -> dict[str, str]:
     """Settings that describe the parts that the stack runs itself."""
-    settings = {"AES_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, "AES_AUTO_MIGRATE": "1"}
+    settings = {"AES_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, **_PLAIN_KAFKA, "AES_AUTO_MIGRATE": "1"}
     for name in DATABASES:
         settings[f"AES_{name.upper()}_DATABASE_URL"] = postgres.url(name)
-    for part, service, _, serves_http in _processes(services):
-        if serves_http:
-            settings.setdefault(f"AES_{service.name.upper()}_URL", f"http://127.0.0.1:{ports[part]}")
+    for part, service, process in processes:
+        if process.serves_http and not process.port_setting:
+            variable, address = f"AES_{service.name.upper()}_URL", f"http://127.0.0.1:{ports[part]}"
+            settings[variable] = f"{settings[variable]},{address}" if variable in settings else address
     return settings
 
 

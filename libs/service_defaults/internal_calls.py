@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,6 +25,8 @@ _TOKEN_SECONDS: Final = 120.0
 _TOKEN_REUSED_SECONDS: Final = 60.0
 _BEARER: Final = "Bearer "
 _CONNECTIONS: Final = 200
+# The process at the other end has ended or is not there; another one may answer.
+_GONE: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,12 @@ class OwnerStream:
 
 
 class OwnerClient:
-    """Reads from the internal APIs of other services, with a token minted on behalf of the caller."""
+    """Reads from the internal APIs of other services, with a token minted on behalf of the caller.
+
+    An address may be several, separated by commas, of the service's processes: calls go to them in turn. A process
+    that cannot be reached, or that ends before it has answered, is passed over; with a single address, behind which
+    there may be several processes as well, it is tried once more.
+    """
 
     def __init__(self, addresses: dict[str, str], signer: IdentitySigner) -> None:
         self._addresses = addresses
@@ -52,6 +59,7 @@ class OwnerClient:
         self._session: aiohttp.ClientSession | None = None
         self._streaming: aiohttp.ClientSession | None = None
         self._tokens: dict[Identity, tuple[float, str]] = {}
+        self._calls = 0
 
     async def stop(self) -> None:
         for session in (self._session, self._streaming):
@@ -73,19 +81,27 @@ class OwnerClient:
         body: bytes | None = None,
         deadline: float = DEADLINE_SECONDS,
     ) -> OwnerResponse:
-        """One call, answered as the owner answered it. Raises ``ServiceUnavailable`` when it does not."""
-        address = self._address(owner)
+        """One call, answered as the owner answered it. Raises ``ServiceUnavailable`` when it does not.
+
+        It must be safe to repeat, as all reads are.
+        """
+        places = self._places(owner)
         headers = self._headers(identity)
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:
-            async with (
-                asyncio.timeout(deadline),
-                self._open().request(
-                    method, address + path, params=params, data=body, headers=headers, allow_redirects=False
-                ) as response,
-            ):
-                return OwnerResponse(response.status, await response.read(), response.headers.get("Content-Type", ""))
+            async with asyncio.timeout(deadline):
+                while True:
+                    address = places.pop(0)
+                    try:
+                        async with self._open().request(
+                            method, address + path, params=params, data=body, headers=headers, allow_redirects=False
+                        ) as response:
+                            content_type = response.headers.get("Content-Type", "")
+                            return OwnerResponse(response.status, await response.read(), content_type)
+                    except _GONE:
+                        if not places:
+                            raise
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise _unreachable(owner) from problem
 
@@ -106,20 +122,23 @@ class OwnerClient:
         The answer may be there before the body is sent to its end. Raises ``ServiceUnavailable``, the pieces of
         the answer as well.
         """
-        address = self._address(owner)
+        places = self._places(owner)
         async with AsyncExitStack() as stack:
-            try:
-                response = await stack.enter_async_context(
-                    self._open_for_streams().request(
-                        method,
-                        address + path,
-                        params=params,
-                        data=body,
-                        headers={**(headers or {}), **self._headers(identity)},
-                        allow_redirects=False,
-                        timeout=_STREAMS,
-                    )
+
+            async def begin(address: str) -> aiohttp.ClientResponse:
+                request = self._open_for_streams().request(
+                    method,
+                    address + path,
+                    params=params,
+                    data=body,
+                    headers={**(headers or {}), **self._headers(identity)},
+                    allow_redirects=False,
+                    timeout=_STREAMS,
                 )
+                return await stack.enter_async_context(request)
+
+            try:
+                response = await _first_reached(places, begin)
             except (aiohttp.ClientError, TimeoutError, OSError) as problem:
                 raise _unreachable(owner) from problem
             yield OwnerStream(response.status, response.headers, _pieces(response, owner))
@@ -154,11 +173,17 @@ class OwnerClient:
             raise ServiceUnavailable(f"the {owner} service answered {response.status} for a payload")
         return response.body
 
-    def _address(self, owner: str) -> str:
-        address = self._addresses.get(owner)
-        if not address:
+    def _places(self, owner: str) -> list[str]:
+        """Where to try, the one whose turn it is first."""
+        addresses = self._addresses.get(owner)
+        if not addresses:
             raise ServiceUnavailable(f"this installation has no {owner} service")
-        return address
+        if "," not in addresses:
+            return [addresses, addresses]
+        places = [address.strip() for address in addresses.split(",")]
+        self._calls += 1
+        first = self._calls % len(places)
+        return places[first:] + places[:first]
 
     def _headers(self, identity: Identity) -> dict[str, str]:
         headers = {"Authorization": _BEARER + self._token(identity)}
@@ -193,6 +218,18 @@ class OwnerClient:
 
 def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=_CONNECTIONS), auto_decompress=False)
+
+
+async def _first_reached(
+    places: list[str], begin: Callable[[str], Awaitable[aiohttp.ClientResponse]]
+) -> aiohttp.ClientResponse:
+    for address in places[:-1]:
+        try:
+            return await begin(address)
+        except aiohttp.ClientConnectorError:
+            # Nothing of the body has been taken yet.
+            continue
+    return await begin(places[-1])
 
 
 async def _pieces(response: aiohttp.ClientResponse, owner: str) -> AsyncIterator[bytes]:

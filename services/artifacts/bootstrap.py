@@ -101,9 +101,9 @@ def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore,
     reader = PostgresArtifactReader(service.database)
     access = SessionAccess(PostgresSessions(service.database), RuntimeSessions(service.calls))
     signer = LinkSigner(settings.signing_key.get_secret_value())
-    links = Links(
-        store, signer, _now, public_url=settings.public_url or settings.gateway_url, seconds=settings.link_seconds
-    )
+    # Any gateway serves a link.
+    public_url = settings.public_url or settings.gateway_url.split(",")[0]
+    links = Links(store, signer, _now, public_url=public_url, seconds=settings.link_seconds)
     uploading = ArtifactUpload(
         access,
         PostgresUploads(service.database),

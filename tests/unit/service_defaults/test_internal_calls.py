@@ -88,6 +88,53 @@ async def test_an_owner_that_does_not_answer_is_unavailable(calls: OwnerClient, 
     assert not calls.installed("absent")
 
 
+async def _drops(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Takes a request and ends, as a process does that is killed at its work."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+
+
+@pytest.fixture
+async def dropping() -> AsyncIterator[str]:
+    server = await asyncio.start_server(_drops, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server.close()
+
+
+async def test_calls_go_to_the_processes_of_a_service_in_turn(neighbour: Neighbour, calls: OwnerClient) -> None:
+    first = calls._addresses["notes"]
+    second = first.replace("127.0.0.1", "localhost")
+    calls._addresses["notes"] = f"{first}, {second}"
+    for _ in range(4):
+        assert (await calls.get("notes", "/", ALICE)).status == 200
+    assert sorted(request.host.split(":")[0] for request in neighbour.requests) == ["127.0.0.1"] * 2 + ["localhost"] * 2
+
+
+async def test_a_process_that_is_gone_or_goes_is_passed_over(
+    neighbour: Neighbour, calls: OwnerClient, dropping: str
+) -> None:
+    calls._addresses["notes"] = f"http://127.0.0.1:9,{dropping},{calls._addresses['notes']}"
+    for _ in range(6):
+        assert (await calls.request("POST", "notes", "/", ALICE, body=b"{}")).status == 200
+    assert len(neighbour.requests) == 6
+    calls._addresses["notes"] = f"http://127.0.0.1:9,{dropping}"
+    with pytest.raises(ServiceUnavailable):
+        await calls.get("notes", "/", ALICE)
+
+
+async def test_a_stream_begins_at_a_process_that_is_there(neighbour: Neighbour, calls: OwnerClient) -> None:
+    calls._addresses["notes"] = f"http://127.0.0.1:9,{calls._addresses['notes']}"
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"some "
+        yield b"bytes"
+
+    for _ in range(2):
+        async with calls.exchange("POST", "notes", "/", ALICE, body=body()) as answer:
+            assert answer.status == 200
+    assert len(neighbour.requests) == 2
+
+
 async def test_streams_that_stall_do_not_keep_short_calls_out(calls: OwnerClient, neighbour: Neighbour) -> None:
     async def stalled() -> None:
         async with calls.exchange("GET", "notes", "/internal/bytes", ALICE):

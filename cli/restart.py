@@ -1,0 +1,39 @@
+"""`aes restart`."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from cli.terminal import GREEN, Json, emphasise, failures_explained, note, print_json
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def restart(
+    services: Annotated[
+        list[str] | None, typer.Argument(help="Such as runtime, or runtime-2 for one process; all when none is named.")
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Restart services of the embedded stack, one process after the other.
+
+    Each is asked to end, finishes or hands back what it has in work, and is ready again before the next one is
+    asked. A service of several replicas works all the while.
+    """
+    from deploy.local.home import Home
+    from deploy.local.restarting import parts_of
+    from deploy.local.restarting import restart as restart_part
+
+    home = Home.from_environment()
+    done = []
+    with failures_explained(json_output):
+        for part in parts_of(home, services or []):
+            began = time.monotonic()
+            restart_part(home, part)
+            seconds = round(time.monotonic() - began, 1)
+            done.append({"name": part, "seconds": seconds})
+            note(f"{part:<19} {emphasise('ready', GREEN)} after {seconds:.1f} s")
+    if json_output:
+        print_json({"restarted": done})
