@@ -10,8 +10,8 @@ from libs.contracts.events.runtime import CancelTurnAccepted, SessionCreated
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
+from libs.service_defaults.owner_answers import checked
 from services.gateway.domain.ports import Owners
-from services.gateway.use_cases.ask_owner import checked
 from services.gateway.use_cases.carry_out import CarryOut, Write
 
 

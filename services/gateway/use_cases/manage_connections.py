@@ -9,11 +9,11 @@ from libs.contracts.api.agents import Agent
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity, Scope
+from libs.service_defaults.owner_answers import checked
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.connections import PUBLIC_SCOPES, Connection, new_connection_key
 from services.gateway.domain.idempotency import IdempotentRequest, KeyReused, OtherBody
 from services.gateway.domain.ports import ConnectionStore, Owners
-from services.gateway.use_cases.ask_owner import checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from libs.contracts.api.agents import Agent
 from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identity import Identity
 from libs.contracts.origins import canonical_origin
+from libs.service_defaults.owner_answers import checked
 from services.gateway.domain.accounts import DEFAULT_RATE_LIMIT, Principal
 from services.gateway.domain.connections import (
     PUBLIC_SCOPES,
@@ -17,7 +18,6 @@ from services.gateway.domain.connections import (
     has_connection_form,
 )
 from services.gateway.domain.ports import ConnectionStore, Owners
-from services.gateway.use_cases.ask_owner import checked
 from services.gateway.use_cases.recent import Recent
 
 _GATEWAY: Final = Identity(company_id="", user_id="gateway", key_id="gateway", scopes=frozenset())

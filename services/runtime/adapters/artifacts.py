@@ -3,74 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 from urllib.parse import quote
 
 import orjson
-from pydantic import ValidationError
 
 from libs.contracts.api.artifacts import Artifact, ArtifactPage, ArtifactPassages, ArtifactPreview, ArtifactText
-from libs.contracts.errors import ErrorInfo, ServiceError, ServiceUnavailable, error_from
 from libs.contracts.identity import Identity
+from libs.service_defaults import OwnerClient, OwnerResponse, OwnerStream
+from libs.service_defaults.owner_answers import checked
+from services.runtime.adapters.patience import Patience
 from services.runtime.domain.artifacts import ArtifactFacts, Table, TextPortion
 from services.runtime.domain.conversation import Citation
 
 _DEADLINE_SECONDS: Final = 10.0
 _BYTES_SECONDS: Final = 60.0
 _MOST: Final = 200
+_PATIENCE_SECONDS: Final = 10.0
+_BYTES: Final = {"Content-Type": "application/octet-stream"}
 _OWNER: Final = "artifacts"
 
 
-class Answer(Protocol):
-    @property
-    def status(self) -> int: ...
-    @property
-    def body(self) -> bytes: ...
-
-
-class StreamedAnswer(Protocol):
-    @property
-    def status(self) -> int: ...
-    @property
-    def pieces(self) -> AsyncIterator[bytes]: ...
-
-
-class Calls(Protocol):
-    """Calls of internal APIs. Raises ServiceUnavailable."""
-
-    async def request(
-        self,
-        method: str,
-        owner: str,
-        path: str,
-        identity: Identity,
-        *,
-        params: dict[str, Any] | None = None,
-        body: bytes | None = None,
-        deadline: float = ...,
-    ) -> Answer: ...
-
-    def exchange(
-        self,
-        method: str,
-        owner: str,
-        path: str,
-        identity: Identity,
-        *,
-        params: dict[str, Any] | None = None,
-        body: AsyncIterator[bytes] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> AbstractAsyncContextManager[StreamedAnswer]: ...
-
-
 class HttpArtifacts:
-    """A SessionArtifacts."""
+    """A SessionArtifacts. Every call is safe to repeat, and is repeated for a while when nobody answers."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: OwnerClient, patience: Patience | None = None) -> None:
         self._calls = calls
+        self._patience = patience or Patience(_PATIENCE_SECONDS)
 
     async def get(self, session_id: str, artifact_id: str, caller: Identity) -> ArtifactFacts:
         return _facts(await self._ask("GET", _place(session_id, artifact_id), caller))
@@ -122,37 +84,40 @@ class HttpArtifacts:
         )
 
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes:
-        async with asyncio.timeout(_BYTES_SECONDS), self._download(session_id, artifact_id, caller) as answer:
-            return _checked(answer.status, b"".join([piece async for piece in answer.pieces]))
+        async def fetch() -> OwnerResponse:
+            async with self._download(session_id, artifact_id, caller) as answer:
+                return await _whole(answer)
+
+        async with asyncio.timeout(_BYTES_SECONDS):
+            return checked(await self._patience.call(fetch))
 
     async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
-        async with asyncio.timeout(_BYTES_SECONDS), self._download(session_id, artifact_id, caller) as answer:
-            if answer.status >= 400:
-                _checked(answer.status, b"".join([piece async for piece in answer.pieces]))
-            file: BinaryIO = await asyncio.to_thread(place.open, "wb")
-            try:
-                async for piece in answer.pieces:
-                    await asyncio.to_thread(file.write, piece)
-            finally:
-                file.close()
+        async def fetch() -> OwnerResponse:
+            async with self._download(session_id, artifact_id, caller) as answer:
+                if answer.status >= 400:
+                    return await _whole(answer)
+                await _write(answer.pieces, place)
+                return OwnerResponse(answer.status, b"", "")
+
+        async with asyncio.timeout(_BYTES_SECONDS):
+            checked(await self._patience.call(fetch))
 
     async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> ArtifactFacts:
         async def pieces() -> AsyncIterator[bytes]:
             yield content
 
+        async def make() -> OwnerResponse:
+            sent: dict[str, Any] = {"params": {"name": name, "key": key}, "body": pieces(), "headers": _BYTES}
+            async with self._calls.exchange("POST", _OWNER, place, caller, **sent) as answer:
+                return await _whole(answer)
+
         place = f"/internal/sessions/{quote(session_id, safe='')}/generated-artifacts"
-        params, headers = {"name": name, "key": key}, {"Content-Type": "application/octet-stream"}
-        async with (
-            asyncio.timeout(_BYTES_SECONDS),
-            self._calls.exchange(
-                "POST", _OWNER, place, caller, params=params, body=pieces(), headers=headers
-            ) as answer,
-        ):
-            return _facts(_checked(answer.status, b"".join([piece async for piece in answer.pieces])))
+        async with asyncio.timeout(_BYTES_SECONDS):
+            return _facts(checked(await self._patience.call(make)))
 
     def _download(
         self, session_id: str, artifact_id: str, caller: Identity
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
+    ) -> AbstractAsyncContextManager[OwnerStream]:
         return self._calls.exchange("GET", _OWNER, f"{_place(session_id, artifact_id)}/download", caller)
 
     async def _ask(
@@ -165,28 +130,31 @@ class HttpArtifacts:
         body: dict[str, Any] | None = None,
     ) -> bytes:
         sent = None if body is None else orjson.dumps(body)
-        answer = await self._calls.request(
-            method, _OWNER, place, caller, params=params, body=sent, deadline=_DEADLINE_SECONDS
-        )
-        return _checked(answer.status, answer.body)
+
+        def ask() -> Awaitable[OwnerResponse]:
+            return self._calls.request(
+                method, _OWNER, place, caller, params=params, body=sent, deadline=_DEADLINE_SECONDS
+            )
+
+        return checked(await self._patience.call(ask))
 
 
 def _place(session_id: str, *more: str) -> str:
     return "/".join(["/internal/sessions", quote(session_id, safe=""), "artifacts", *(quote(m, safe="") for m in more)])
 
 
-def _checked(status: int, body: bytes) -> bytes:
-    """The body of a good answer; raises what a bad one says."""
-    if status < 400:
-        return body
-    raise _refusal(body)
+async def _whole(answer: OwnerStream) -> OwnerResponse:
+    body = b"".join([piece async for piece in answer.pieces])
+    return OwnerResponse(answer.status, body, answer.headers.get("Content-Type", ""))
 
 
-def _refusal(body: bytes) -> ServiceError:
+async def _write(pieces: AsyncIterator[bytes], place: Path) -> None:
+    file: BinaryIO = await asyncio.to_thread(place.open, "wb")
     try:
-        return error_from(ErrorInfo.model_validate(orjson.loads(body)["error"]))
-    except (orjson.JSONDecodeError, ValidationError, KeyError, TypeError):
-        return ServiceUnavailable("the artifacts service did not answer as expected")
+        async for piece in pieces:
+            await asyncio.to_thread(file.write, piece)
+    finally:
+        file.close()
 
 
 def _facts(body: bytes) -> ArtifactFacts:

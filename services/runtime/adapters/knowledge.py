@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import fields
-from typing import Any, Protocol
 from urllib.parse import quote
 
 import orjson
@@ -14,44 +13,24 @@ import structlog
 from libs.contracts.api.knowledge import SearchReply
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
+from libs.service_defaults import OwnerClient, OwnerResponse
+from services.runtime.adapters.patience import Patience
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.knowledge import KnowledgeBaseRef, Retrieved
 
 _log = structlog.get_logger(__name__)
 _LONGEST_QUERY = 10_000
 _DEADLINE_SECONDS = 8.0
+_PATIENCE_SECONDS = 5.0
 _FIELDS = tuple(field.name for field in fields(Citation))
-
-
-class Answer(Protocol):
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def body(self) -> bytes: ...
-
-
-class Calls(Protocol):
-    async def request(
-        self,
-        method: str,
-        owner: str,
-        path: str,
-        identity: Identity,
-        *,
-        params: dict[str, Any] | None = None,
-        body: bytes | None = None,
-        deadline: float = ...,
-    ) -> Answer:
-        """Raises ServiceUnavailable."""
-        ...
 
 
 class HttpKnowledge:
     """A KnowledgeRetriever. All knowledge bases of an agent are searched at the same time."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: OwnerClient, patience: Patience | None = None) -> None:
         self._calls = calls
+        self._patience = patience or Patience(_PATIENCE_SECONDS)
 
     async def retrieve(self, query: str, knowledge_bases: Sequence[KnowledgeBaseRef], caller: Identity) -> Retrieved:
         query = query.strip()[:_LONGEST_QUERY]
@@ -68,10 +47,14 @@ class HttpKnowledge:
         options = {"top_k": searched.top_k, "mode": searched.mode, "min_score": searched.min_score}
         body = {"query": query, **{name: value for name, value in options.items() if value is not None}}
         path = f"/internal/knowledge-bases/{quote(searched.id, safe='')}/search"
-        try:
-            answer = await self._calls.request(
+
+        def ask() -> Awaitable[OwnerResponse]:
+            return self._calls.request(
                 "POST", "ingestion", path, caller, body=orjson.dumps(body), deadline=_DEADLINE_SECONDS
             )
+
+        try:
+            answer = await self._patience.call(ask)
         except ServiceUnavailable as problem:
             return _failed(searched, str(problem))
         if answer.status == 404:

@@ -31,15 +31,17 @@ PLACE = "/internal/sessions/s%2F1/artifacts"
 
 @dataclass
 class FakeCalls:
-    """Gives one answer to everything, and keeps what was asked."""
+    """Gives one answer to everything, and keeps what was asked; ``away``: how often nobody answers first."""
 
     status: int
     answer: bytes
     asked: list[tuple[Any, ...]] = field(default_factory=list)
+    away: int = 0
 
     async def request(self, method: str, owner: str, path: str, identity: Any, **how: Any) -> OwnerResponse:
         assert (owner, identity) == ("artifacts", CALLER)
         sent = how["body"]
+        self._answer()
         self.asked.append((method, path, how["params"], None if sent is None else orjson.loads(sent)))
         return OwnerResponse(self.status, self.answer, "application/json")
 
@@ -49,6 +51,7 @@ class FakeCalls:
     ) -> AsyncIterator[OwnerStream]:
         assert (owner, identity) == ("artifacts", CALLER)
         sent = b"".join([piece async for piece in how["body"]]) if "body" in how else None
+        self._answer()
         self.asked.append((method, path, how.get("params"), sent))
 
         async def pieces() -> AsyncIterator[bytes]:
@@ -56,6 +59,11 @@ class FakeCalls:
             yield self.answer[2:]
 
         yield OwnerStream(self.status, {}, pieces())
+
+    def _answer(self) -> None:
+        if self.away:
+            self.away -= 1
+            raise ServiceUnavailable("the artifacts service cannot be reached")
 
 
 def answering(answer: Any, status: int = 200) -> tuple[HttpArtifacts, FakeCalls]:
@@ -107,6 +115,20 @@ async def test_a_file_is_made_under_its_key() -> None:
     assert await artifacts.create("s/1", CALLER, name="note.txt", key="turn/call", content=b"text") == FACTS
     params = {"name": "note.txt", "key": "turn/call"}
     assert calls.asked == [("POST", "/internal/sessions/s%2F1/generated-artifacts", params, b"text")]
+
+
+async def test_a_service_that_restarts_is_waited_for(tmp_path: Path) -> None:
+    artifacts, calls = answering(RECORD)
+    for call in (
+        lambda: artifacts.get("s/1", "a1", CALLER),
+        lambda: artifacts.content("s/1", "a1", CALLER),
+        lambda: artifacts.save("s/1", "a1", CALLER, tmp_path / "file"),
+        lambda: artifacts.create("s/1", CALLER, name="a.md", key="k", content=b"x"),
+    ):
+        calls.away = 1
+        await call()
+    assert calls.asked[-1] == (*calls.asked[-1][:3], b"x")
+    assert (tmp_path / "file").read_bytes() == calls.answer
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import orjson
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from services.runtime.adapters.knowledge import HttpKnowledge
+from services.runtime.adapters.patience import Patience
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from tests.support.agent_fakes import CALLER
@@ -25,6 +26,8 @@ class FakeIngestion:
     passages: dict[str, list[dict[str, Any]] | None]
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     together: int = 0
+    away: int = 0
+    """How often nobody answers before somebody does."""
     _running: int = 0
 
     async def request(
@@ -33,6 +36,9 @@ class FakeIngestion:
         assert (method, owner, identity) == ("POST", "ingestion", CALLER)
         name = path.removeprefix("/internal/knowledge-bases/").removesuffix("/search")
         self.asked.append((name, orjson.loads(body or b"")))
+        if self.away:
+            self.away -= 1
+            raise ServiceUnavailable("restarting")
         self._running += 1
         self.together = max(self.together, self._running)
         await asyncio.sleep(0)
@@ -69,13 +75,19 @@ async def test_a_deleted_or_unreachable_knowledge_base_is_a_warning() -> None:
     ingestion = FakeIngestion({"a": [passage("one", 0.9)], "down": None})
     searched = tuple(KnowledgeBaseRef(name) for name in ("gone", "a", "down"))
 
-    found = await HttpKnowledge(ingestion).retrieve("which?", searched, CALLER)
+    found = await HttpKnowledge(ingestion, Patience(0.0)).retrieve("which?", searched, CALLER)
 
     assert [found.passage for found in found.passages] == ["one"]
     assert found.warnings == (
         "knowledge base gone no longer exists; answered without it",
         "knowledge base down could not be searched; answered without it",
     )
+
+
+async def test_a_service_that_restarts_is_waited_for() -> None:
+    ingestion = FakeIngestion({"a": [passage("one", 0.9)]}, away=2)
+    found = await HttpKnowledge(ingestion).retrieve("which?", (KnowledgeBaseRef("a"),), CALLER)
+    assert ([found.passage for found in found.passages], found.warnings) == (["one"], ())
 
 
 async def test_a_message_without_text_searches_nothing_and_a_long_one_is_cut() -> None:

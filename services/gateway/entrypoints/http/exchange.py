@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from libs.contracts.errors import ServiceError, ServiceUnavailable
+from libs.service_defaults.owner_answers import refusal
 from services.gateway.entrypoints.http.errors import error_reply
 from services.gateway.entrypoints.http.event_streams import EventStreams, render_event
 from services.gateway.entrypoints.http.messages import Headers, Passage, Reply, Request, Stream
-from services.gateway.use_cases.ask_owner import refusal
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _STREAM_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]

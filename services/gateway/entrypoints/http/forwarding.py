@@ -5,11 +5,11 @@ from typing import Any
 
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
+from libs.service_defaults.owner_answers import checked
 from services.gateway.domain.ports import Owners
 from services.gateway.entrypoints.http.messages import Reply, Request
 from services.gateway.entrypoints.http.operations import QueryParameter
 from services.gateway.entrypoints.http.validation import page_of, query_values
-from services.gateway.use_cases.ask_owner import checked
 
 
 class Forwarding:

@@ -1,11 +1,11 @@
 """Uploads and downloads, passed between callers and owners without being held."""
 
 from libs.contracts.errors import ServiceError
+from libs.service_defaults.owner_answers import refusal
 from libs.service_defaults.uploads import boundary_of
 from services.gateway.domain.ports import Owners
 from services.gateway.entrypoints.http.bodies import ClientGone
 from services.gateway.entrypoints.http.messages import Passage, Reply, Request
-from services.gateway.use_cases.ask_owner import refusal
 
 _CONDITIONS = (b"range", b"if-range", b"if-none-match")
 
