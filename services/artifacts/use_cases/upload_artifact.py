@@ -2,18 +2,20 @@
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 
 from libs.contracts.api.artifacts import Artifact, ArtifactOrigin
 from libs.contracts.api.file_types import HEAD_BYTES, FileType, check_signature, type_of
-from libs.contracts.errors import ErrorDetail, TooLarge, UnsupportedMediaType, ValidationFailed
+from libs.contracts.errors import UnsupportedMediaType
 from libs.contracts.events.artifacts import ArtifactReady, ArtifactUploaded
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.eventing import Origin, Outbox, Transaction
 from libs.objects import ObjectStore
+from libs.service_defaults.file_checks import checked_pieces, invalid_file
+from libs.service_defaults.uploads import FilePart
 from services.artifacts.domain import images
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, strategy_of
 from services.artifacts.domain.names import safe_name
@@ -22,15 +24,6 @@ from services.artifacts.use_cases.find_session import SessionAccess
 from services.artifacts.use_cases.make_links import Links
 
 _log: Final = structlog.get_logger(__name__)
-
-
-class Part(Protocol):
-    """A file as it comes in."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def pieces(self) -> AsyncIterator[bytes]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +74,7 @@ class ArtifactUpload:
         self._limits = limits
         self._on_stored = on_stored
 
-    async def upload(self, parts: AsyncIterator[Part], what: Upload) -> Artifact:
+    async def upload(self, parts: AsyncIterator[FilePart], what: Upload) -> Artifact:
         """The one file of a body.
 
         Raises ``SessionNotFound``, ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``,
@@ -90,7 +83,7 @@ class ArtifactUpload:
         await self._access.writable(what.session_id, what.caller)
         part = await anext(parts, None)
         if part is None:
-            raise _invalid("The body has no file.", "missing", "add a field named 'file'")
+            raise invalid_file("The body has no file.", "missing", "add a field named 'file'")
         name = safe_name(part.name)
         kind = type_of(name)
         artifact = NewArtifact(
@@ -115,43 +108,26 @@ class ArtifactUpload:
         self._on_stored()
         return self._links.public(stored)
 
-    async def _take(self, artifact: NewArtifact, kind: FileType, part: Part, parts: AsyncIterator[Part]) -> Content:
+    async def _take(
+        self, artifact: NewArtifact, kind: FileType, part: FilePart, parts: AsyncIterator[FilePart]
+    ) -> Content:
         looked = _Looked()
-        pieces = self._checked(artifact, kind, part.pieces, looked)
+        pieces = checked_pieces(
+            artifact.name,
+            part.pieces,
+            lambda head: self._look(artifact, kind, head, looked),
+            head_bytes=images.HEAD_BYTES if artifact.strategy == "vision" else HEAD_BYTES,
+            max_bytes=self._limits.max_bytes,
+        )
         written = await self._store.put(original_key(artifact.id), pieces)
         if await anext(parts, None) is not None:
-            raise _invalid("The body has more than one file.", "too_many", "upload artifacts one by one")
+            raise invalid_file("The body has more than one file.", "too_many", "upload artifacts one by one")
         return Content(
             size=written.size,
             sha256=written.sha256,
             status="ready" if artifact.strategy == "vision" else "pending",
             metadata=looked.metadata,
         )
-
-    async def _checked(
-        self, artifact: NewArtifact, kind: FileType, pieces: AsyncIterator[bytes], looked: _Looked
-    ) -> AsyncIterator[bytes]:
-        """The pieces themselves, while they are what the name says and not too many."""
-        wanted = images.HEAD_BYTES if artifact.strategy == "vision" else HEAD_BYTES
-        size, head, is_checked = 0, bytearray(), False
-        async for piece in pieces:
-            size += len(piece)
-            if size > self._limits.max_bytes:
-                raise TooLarge(f"'{artifact.name}' is larger than {self._limits.max_bytes} bytes.")
-            if is_checked:
-                yield piece
-                continue
-            head += piece
-            if len(head) >= wanted:
-                self._look(artifact, kind, bytes(head), looked)
-                is_checked = True
-                yield bytes(head)
-                head.clear()
-        if size == 0:
-            raise _invalid(f"'{artifact.name}' is empty.", "file_empty", "send a file with content")
-        if not is_checked:
-            self._look(artifact, kind, bytes(head), looked)
-            yield bytes(head)
 
     def _look(self, artifact: NewArtifact, kind: FileType, head: bytes, looked: _Looked) -> None:
         check_signature(artifact.name, kind, head[:HEAD_BYTES])
@@ -161,7 +137,7 @@ class ArtifactUpload:
         if found is None:
             raise UnsupportedMediaType(f"'{artifact.name}' is no readable image: it does not say how large it is.")
         if found.pixels > self._limits.max_pixels:
-            raise _invalid(
+            raise invalid_file(
                 f"'{artifact.name}' has {found.width} x {found.height} pixels; at most"
                 f" {self._limits.max_pixels} are taken.",
                 "image_too_large",
@@ -191,7 +167,3 @@ class ArtifactUpload:
                 await self._store.delete(original_key(artifact_id))
         except Exception as problem:
             _log.warning("upload.left_over", artifact_id=artifact_id, problem=repr(problem))
-
-
-def _invalid(message: str, kind: str, hint: str) -> ValidationFailed:
-    return ValidationFailed(message, details=[ErrorDetail(loc=["file"], type=kind, message=message, hint=hint)])

@@ -3,31 +3,23 @@
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Protocol
 
 import structlog
 
-from libs.contracts.api.file_types import HEAD_BYTES, FileType, check_signature, type_of
+from libs.contracts.api.file_types import HEAD_BYTES, check_signature, type_of
 from libs.contracts.api.files import File
-from libs.contracts.errors import ErrorDetail, TooLarge, ValidationFailed
+from libs.contracts.errors import ValidationFailed
 from libs.contracts.events.ingestion import FileUploaded
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.eventing import Origin, Outbox, Transaction
 from libs.objects import ObjectStore
+from libs.service_defaults.file_checks import checked_pieces, invalid_file
+from libs.service_defaults.uploads import FilePart
 from services.ingestion.domain.file_ports import NewFile, Uploads, UploadWriter
 from services.ingestion.domain.files import StoredFile, clean_name, original_key
 
 _log = structlog.get_logger(__name__)
-
-
-class Part(Protocol):
-    """A file as it comes in."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def pieces(self) -> AsyncIterator[bytes]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +46,7 @@ class FileUpload:
         self._limits = limits
 
     async def upload(
-        self, parts: AsyncIterator[Part], caller: Identity, correlation_id: str, key: str | None
+        self, parts: AsyncIterator[FilePart], caller: Identity, correlation_id: str, key: str | None
     ) -> list[File]:
         """All of the files or none. ``key``: of an upload that may be repeated without effect.
 
@@ -68,7 +60,7 @@ class FileUpload:
                     raise ValidationFailed(f"At most {self._limits.max_files} files can be uploaded at once.")
                 taken.append(await self._take(part, caller.company_id, begun))
             if not taken:
-                raise _invalid("The body has no file.", "missing", "add a field named 'file'")
+                raise invalid_file("The body has no file.", "missing", "add a field named 'file'")
             stored, fresh = await self._complete(taken, caller, correlation_id, key)
         except BaseException:
             await self._discard(begun)
@@ -76,12 +68,19 @@ class FileUpload:
         await self._discard([blob_id for blob_id in begun if blob_id not in fresh])
         return [file.public() for file in stored]
 
-    async def _take(self, part: Part, company_id: str, begun: list[str]) -> NewFile:
+    async def _take(self, part: FilePart, company_id: str, begun: list[str]) -> NewFile:
         name = clean_name(part.name)
         kind = type_of(name)
         blob_id = await self._uploads.begin(company_id)
         begun.append(blob_id)
-        written = await self._store.put(original_key(blob_id), self._checked(part.pieces, name, kind))
+        pieces = checked_pieces(
+            name,
+            part.pieces,
+            lambda head: check_signature(name, kind, head[:HEAD_BYTES]),
+            head_bytes=HEAD_BYTES,
+            max_bytes=self._limits.max_bytes,
+        )
+        written = await self._store.put(original_key(blob_id), pieces)
         return NewFile(
             id=new_id(),
             blob_id=blob_id,
@@ -90,27 +89,6 @@ class FileUpload:
             size=written.size,
             sha256=written.sha256,
         )
-
-    async def _checked(self, pieces: AsyncIterator[bytes], name: str, kind: FileType) -> AsyncIterator[bytes]:
-        """The pieces themselves, while they are what the name says and not too many."""
-        size, head, is_checked = 0, b"", False
-        async for piece in pieces:
-            size += len(piece)
-            if size > self._limits.max_bytes:
-                raise TooLarge(f"'{name}' is larger than {self._limits.max_bytes} bytes.")
-            if is_checked:
-                yield piece
-                continue
-            head += piece
-            if len(head) >= HEAD_BYTES:
-                check_signature(name, kind, head[:HEAD_BYTES])
-                is_checked = True
-                yield head
-        if size == 0:
-            raise _invalid(f"'{name}' is empty.", "file_empty", "send a file with content")
-        if not is_checked:
-            check_signature(name, kind, head)
-            yield head
 
     async def _complete(
         self, taken: list[NewFile], caller: Identity, correlation_id: str, key: str | None
@@ -147,7 +125,3 @@ class FileUpload:
 def _hash_of(files: list[NewFile]) -> str:
     """Equal for equal names and contents in the same order."""
     return sha256("\n".join(f"{file.sha256} {file.name}" for file in files).encode()).hexdigest()
-
-
-def _invalid(message: str, kind: str, hint: str) -> ValidationFailed:
-    return ValidationFailed(message, details=[ErrorDetail(loc=["file"], type=kind, message=message, hint=hint)])
