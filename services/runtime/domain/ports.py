@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,8 @@ from services.runtime.domain.turns import (
     Submission,
 )
 
+RunAhead = Callable[[Sequence[IntakeResult]], None]
+
 
 class StoreUnavailable(Exception):
     """The database cannot be reached, or gave up waiting: the same call may be made again.
@@ -30,8 +32,13 @@ class StoreUnavailable(Exception):
 
 
 class TurnIntake(Protocol):
-    async def take_in(self, submissions: Sequence[Submission], decide: Decide) -> list[IntakeResult]:
-        """Take a batch in as one transaction under the sessions' locks, events included."""
+    async def take_in(
+        self, submissions: Sequence[Submission], decide: Decide, run_ahead: RunAhead
+    ) -> list[IntakeResult]:
+        """Take a batch in as one transaction under the sessions' locks, events included.
+
+        ``run_ahead`` is called with what the results will be when only the commit is left to do.
+        """
         ...
 
 

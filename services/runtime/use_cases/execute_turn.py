@@ -17,6 +17,7 @@ from services.runtime.domain.conversation_json import answer_to_json
 from services.runtime.domain.ports import ConversationStore, DeltaSink
 from services.runtime.domain.reply_json import reply_to_json
 from services.runtime.domain.turns import ClaimedTurn, Ending, EndingKind, StepRecord
+from services.runtime.use_cases.claim_commit import Holds, held
 from services.runtime.use_cases.conversation_cache import ConversationCache, SessionGone, TurnContext
 from services.runtime.use_cases.delta_stream import DeltaStream
 from services.runtime.use_cases.group_commit import GroupCommit
@@ -41,11 +42,14 @@ class ExecuteTurn:
         self._steps = steps
         self._deltas = deltas
 
-    async def run(self, turn: ClaimedTurn, question: UserMessage | None) -> Ending | None:
-        """The ending to commit; None when the turn is no longer this worker's. Errors become failures."""
+    async def run(self, turn: ClaimedTurn, question: UserMessage | None, holds: Holds = held) -> Ending | None:
+        """The ending to commit; None when the turn is no longer this worker's. Errors become failures.
+
+        The ending may be ready before the claim is committed; what is recorded or streamed waits for it here.
+        """
         try:
             async with asyncio.timeout(max(turn.seconds_left, 0.0)) as deadline:
-                return await self._answer(turn, question)
+                return await self._answer(turn, question, holds)
         except (TurnLost, SessionGone):
             return None
         except ServiceError as error:
@@ -60,7 +64,9 @@ class ExecuteTurn:
             _log.exception("turn.crashed", turn_id=turn.id, attempt=turn.attempt)
         return failure(turn, InternalError("the turn failed because of an error of the service"))
 
-    async def _answer(self, turn: ClaimedTurn, question: UserMessage | None) -> Ending:
+    async def _answer(self, turn: ClaimedTurn, question: UserMessage | None, holds: Holds) -> Ending:
+        if turn.stream and not await holds():
+            raise TurnLost(turn.id)
         deltas = DeltaStream(turn, self._deltas)
         try:
             recorded: list[RecordedStep] = []
@@ -76,7 +82,7 @@ class ExecuteTurn:
                 history=context.history,
                 question=context.question,
             )
-            reply = await self._agent.run(task, DatabaseJournal(turn, recorded, self._steps, deltas))
+            reply = await self._agent.run(task, DatabaseJournal(turn, recorded, self._steps, deltas, holds))
             deltas.finish()
         finally:
             deltas.abandon_timer()

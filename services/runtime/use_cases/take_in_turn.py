@@ -18,7 +18,8 @@ from services.runtime.domain.conversation_json import part_to_json
 from services.runtime.domain.intake import IntakePolicy
 from services.runtime.domain.ports import TurnIntake
 from services.runtime.domain.sessions import existing
-from services.runtime.domain.turns import IntakeResult, Submission, TakenIn
+from services.runtime.domain.turns import ClaimedTurn, IntakeResult, Submission, TakenIn
+from services.runtime.use_cases.claim_commit import ClaimCommit
 from services.runtime.use_cases.group_commit import GroupCommit
 from services.runtime.use_cases.turn_engine import TurnEngine
 
@@ -75,11 +76,24 @@ class TakeInTurn:
     async def _take_in_batch(
         self, intake: TurnIntake, policy: IntakePolicy, submissions: Sequence[Submission]
     ) -> list[IntakeResult]:
-        """Starts what was claimed right here, so that the slots are taken before the next batch asks for them."""
-        results = await intake.take_in(submissions, policy.decide)
-        for submission, result in zip(submissions, results, strict=True):
-            if isinstance(result, TakenIn) and result.claimed is not None:
-                self._engine.start(result.claimed, submission.question)
+        """Starts what is claimed while that is being committed: the model is asked meanwhile."""
+        commit = ClaimCommit()
+        begun: list[ClaimedTurn] = []
+
+        def run_ahead(results: Sequence[IntakeResult]) -> None:
+            for submission, result in zip(submissions, results, strict=True):
+                if isinstance(result, TakenIn) and result.claimed is not None:
+                    begun.append(result.claimed)
+                    self._engine.start(result.claimed, submission.question, commit)
+
+        try:
+            results = await intake.take_in(submissions, policy.decide, run_ahead)
+        except BaseException:
+            commit.settle(succeeded=False)
+            for turn in begun:
+                self._engine.stop(turn.id)
+            raise
+        commit.settle(succeeded=True)
         return results
 
 

@@ -14,6 +14,7 @@ from libs.contracts.errors import InternalError
 from services.runtime.domain.conversation import UserMessage
 from services.runtime.domain.ports import TurnEndings
 from services.runtime.domain.turns import ClaimedTurn, Ended, Ending, EndingKind
+from services.runtime.use_cases.claim_commit import ClaimCommit
 from services.runtime.use_cases.execute_turn import ExecuteTurn, failure
 from services.runtime.use_cases.group_commit import GroupCommit
 from services.runtime.use_cases.outlast import Sleep, outlast
@@ -28,13 +29,20 @@ class TurnMetrics(Protocol):
 
 @dataclass(slots=True)
 class _Running:
-    """``stop`` says what becomes of the turn when its task is cancelled; ``ending`` once it is being committed."""
+    """``stop`` says what becomes of the turn when its task is cancelled; ``committing`` that it is too late for that.
+
+    ``claim`` is there when the turn runs ahead of it.
+    """
 
     turn: ClaimedTurn
     question: UserMessage | None
+    claim: ClaimCommit | None = None
     task: asyncio.Task[None] | None = None
     stop: EndingKind = EndingKind.RELEASED
     committing: bool = False
+
+    async def holds(self) -> bool:
+        return self.claim is None or await self.claim.succeeds()
 
 
 class TurnEngine:
@@ -65,19 +73,24 @@ class TurnEngine:
 
     @property
     def held(self) -> dict[str, int]:
-        """The fencing numbers of the turns in work here."""
-        return {turn_id: running.turn.fence for turn_id, running in self._running.items()}
+        """The fencing numbers of the turns in work here whose claim is committed."""
+        return {
+            turn_id: running.turn.fence
+            for turn_id, running in self._running.items()
+            if running.claim is None or running.claim.succeeded
+        }
 
     def free_slots(self) -> int:
         return 0 if self._draining else max(self._capacity - len(self._running), 0)
 
-    def start(self, turn: ClaimedTurn, question: UserMessage | None = None) -> None:
-        """Run a turn that this worker has claimed. Of two claims of one turn the older one is fenced off."""
+    def start(self, turn: ClaimedTurn, question: UserMessage | None = None, claim: ClaimCommit | None = None) -> None:
+        """Run a turn that this worker has claimed, or is about to. Of two claims the older one is fenced off."""
         present = self._running.get(turn.id)
-        if present is not None and present.turn.fence >= turn.fence:
+        void = present is not None and present.claim is not None and present.claim.failed
+        if present is not None and present.turn.fence >= turn.fence and not void:
             return
         self.stop(turn.id)
-        running = _Running(turn, question)
+        running = _Running(turn, question, claim)
         self._running[turn.id] = running
         running.task = asyncio.create_task(self._supervise(running))
 
@@ -128,6 +141,8 @@ class TurnEngine:
         try:
             ending = await self._executed(running)
             running.committing = True
+            if not await running.holds():
+                return
             ended = await self._committed(ending)
             following = ended.following
             if ended.won:
@@ -146,7 +161,7 @@ class TurnEngine:
 
     async def _executed(self, running: _Running) -> Ending:
         try:
-            ending = await self._execute.run(running.turn, running.question)
+            ending = await self._execute.run(running.turn, running.question, running.holds)
         except asyncio.CancelledError:
             if self._abandoned:
                 raise

@@ -10,6 +10,7 @@ from services.runtime.domain.agent_ports import RecordedStep, TurnLost
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, ToolResult
 from services.runtime.domain.conversation_json import answer_to_json, tool_result_to_json
 from services.runtime.domain.turns import ClaimedTurn, StepRecord
+from services.runtime.use_cases.claim_commit import Holds
 from services.runtime.use_cases.delta_stream import DeltaStream
 from services.runtime.use_cases.group_commit import GroupCommit
 from services.runtime.use_cases.outlast import outlast
@@ -24,11 +25,13 @@ class DatabaseJournal:
         steps: Sequence[RecordedStep],
         commit: GroupCommit[StepRecord, bool],
         deltas: DeltaStream,
+        holds: Holds,
     ) -> None:
         self._turn = turn
         self._steps = steps
         self._commit = commit
         self._deltas = deltas
+        self._holds = holds
 
     @property
     def steps(self) -> Sequence[RecordedStep]:
@@ -64,7 +67,9 @@ class DatabaseJournal:
         self._deltas.add(piece, step)
 
     async def _record(self, record: StepRecord) -> None:
-        if not await outlast(lambda: self._commit.submit(record), turn_id=self._turn.id):
+        # Before its claim is committed the turn is not there to record anything of.
+        held = await self._holds() and await outlast(lambda: self._commit.submit(record), turn_id=self._turn.id)
+        if not held:
             raise TurnLost(self._turn.id)
 
     def _result_event(self, step: int, call: ToolCall, result: ToolResult) -> Event:

@@ -131,7 +131,9 @@ async def test_one_bad_command_does_not_fail_its_batch(node: Node, model: Obedie
                                    return_exceptions=True)  # fmt: skip
     assert [isinstance(result, Exception) for result in results] == [False, False, True, False, False, False]
     await node.ended(*[result for result in results if isinstance(result, str)])
-    assert sorted(model.asked) == ["fine"] * 5
+    for session in sessions[:5]:
+        assert await node.history(session) == [("user", "fine"), ("assistant", "re: fine")]
+    assert await node.history(sessions[5]) == []
 
 
 async def test_an_outage_is_told_as_one_and_the_command_is_taken_up_after_it(node: Node) -> None:

@@ -17,6 +17,7 @@ from services.runtime.domain.conversation import ArtifactPart, TextPart
 from services.runtime.domain.conversation_json import part_from_json
 from services.runtime.domain.intake import Admission, Backlog, Decide, IntakePolicy, IntakeView, Refusal, SessionState
 from services.runtime.domain.model_errors import ModelCannotSee
+from services.runtime.domain.ports import RunAhead
 from services.runtime.domain.turns import IntakeResult, Refused, Submission, TakenIn
 from services.runtime.use_cases.take_in_turn import TakeInTurn
 from tests.support.artifact_fakes import FakeArtifacts
@@ -31,13 +32,17 @@ class MemoryIntake:
     def __init__(self) -> None:
         self.admitted: list[Submission] = []
 
-    async def take_in(self, submissions: Sequence[Submission], decide: Decide) -> list[IntakeResult]:
+    async def take_in(
+        self, submissions: Sequence[Submission], decide: Decide, run_ahead: RunAhead
+    ) -> list[IntakeResult]:
         agent = AgentSpec("llm_agent", model="blind:model")
         session = SessionState(SESSION, "company", "user", True, 0, agent)
         known = frozenset(submission.turn_id for submission in self.admitted)
         decisions = decide(submissions, IntakeView({SESSION: session}, known, {}, {}))
         self.admitted += [decision.submission for decision in decisions if isinstance(decision, Admission)]
-        return [Refused(d.error) if isinstance(d, Refusal) else TakenIn(None) for d in decisions]
+        results: list[IntakeResult] = [Refused(d.error) if isinstance(d, Refusal) else TakenIn(None) for d in decisions]
+        run_ahead(results)
+        return results
 
 
 class TakingIn:

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from libs.contracts.errors import InternalError
 from libs.contracts.events.runtime import TurnCompleted, TurnFailed
 from services.runtime.domain.agent_ports import AgentReply, AgentTask, TurnJournal
-from services.runtime.domain.conversation import ModelAnswer, TextPart, Usage, UserMessage
+from services.runtime.domain.conversation import ModelAnswer, TextPart, ToolCall, Usage, UserMessage
 from services.runtime.domain.turns import ClaimedTurn, Ending, EndingKind
+from services.runtime.use_cases.claim_commit import ClaimCommit
 from services.runtime.use_cases.conversation_cache import ConversationCache
 from services.runtime.use_cases.execute_turn import ExecuteTurn
 from services.runtime.use_cases.group_commit import GroupCommit
@@ -164,3 +165,70 @@ async def test_a_committed_end_is_not_undone_by_a_late_stop() -> None:
     running.stop(turn.id)
     await until(lambda: not running.held)
     assert [ending.kind for ending in turns.endings] == [EndingKind.COMPLETED]
+
+
+async def test_a_turn_that_runs_ahead_of_its_claim_ends_after_it() -> None:
+    turns, agent, claim = MemoryTurns(), OneLiner(), ClaimCommit()
+    running = engine(agent, turns)
+    running.start(claimed_turn(stream=False), QUESTION, claim)
+    await until(lambda: agent.tasks)
+    await _settle_down()
+    assert (turns.endings, running.held, running.free_slots()) == ([], {}, 1)
+    claim.settle(succeeded=True)
+    await until(lambda: turns.endings)
+    assert turns.endings[0].kind is EndingKind.COMPLETED
+
+
+async def test_a_turn_whose_claim_fails_leaves_nothing() -> None:
+    turns, agent, claim = MemoryTurns(), OneLiner(), ClaimCommit()
+    running = engine(agent, turns)
+    running.start(claimed_turn(stream=False), QUESTION, claim)
+    await until(lambda: agent.tasks)
+    claim.settle(succeeded=False)
+    await until(lambda: running.free_slots() == 2)
+    assert turns.endings == []
+
+
+async def test_a_claim_that_is_made_again_after_a_failure_replaces_the_failed_one() -> None:
+    turns, agent, claim = MemoryTurns(), OneLiner(_for_ever), ClaimCommit()
+    running = engine(agent, turns)
+    turn = claimed_turn(stream=False)
+    running.start(turn, QUESTION, claim)
+    await until(lambda: agent.tasks)
+    claim.settle(succeeded=False)
+    agent.before = _nothing
+    running.start(turn, QUESTION)
+    await until(lambda: turns.endings)
+    await until(lambda: not running.held)
+    assert [ending.kind for ending in turns.endings] == [EndingKind.COMPLETED]
+
+
+async def test_steps_are_recorded_after_the_claim() -> None:
+    turns, claim = MemoryTurns(), ClaimCommit()
+
+    async def call_a_tool(_task: AgentTask, journal: TurnJournal) -> None:
+        await journal.record_answer(1, ModelAnswer("", (ToolCall("call", "calculator", {}),), Usage(1, 1)))
+
+    running = engine(OneLiner(call_a_tool), turns)
+    running.start(claimed_turn(stream=False), QUESTION, claim)
+    await _settle_down()
+    assert turns.steps == []
+    claim.settle(succeeded=True)
+    await until(lambda: turns.endings)
+    assert len(turns.steps) == 1
+
+
+async def test_a_streamed_turn_begins_after_its_claim() -> None:
+    turns, agent, claim = MemoryTurns(), OneLiner(), ClaimCommit()
+    running = engine(agent, turns)
+    running.start(claimed_turn(stream=True), QUESTION, claim)
+    await _settle_down()
+    assert agent.tasks == []
+    claim.settle(succeeded=True)
+    await until(lambda: turns.endings)
+
+
+async def _settle_down() -> None:
+    """Let everything happen that waits for nothing outside."""
+    for _ in range(50):
+        await asyncio.sleep(0)

@@ -14,6 +14,7 @@ from services.runtime.adapters.postgres.turn_rows import LIVE, identity_json
 from services.runtime.domain import turn_events
 from services.runtime.domain.agent_ports import AgentSpec
 from services.runtime.domain.intake import Admission, Decide, Decision, IntakeView, Refusal, SessionState
+from services.runtime.domain.ports import RunAhead
 from services.runtime.domain.turns import (
     AlreadyKnown,
     ClaimedTurn,
@@ -70,7 +71,9 @@ class PostgresIntake:
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
 
-    async def take_in(self, submissions: Sequence[Submission], decide: Decide) -> list[IntakeResult]:
+    async def take_in(
+        self, submissions: Sequence[Submission], decide: Decide, run_ahead: RunAhead
+    ) -> list[IntakeResult]:
         async with self._transactions.begin() as transaction:
             view = await self._view(transaction.connection, submissions)
             decisions = decide(submissions, view)
@@ -81,6 +84,7 @@ class PostgresIntake:
                     _ADMIT,
                     {"turns": as_json(rows), "worker": self._worker_id, "deadline": self._turn_deadline},
                 )
+            run_ahead(results)
         return results
 
     @staticmethod
