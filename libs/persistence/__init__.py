@@ -2,5 +2,6 @@
 
 from libs.persistence._database import Connection, Database, is_contention, is_outage
 from libs.persistence._migrations import migrate
+from libs.persistence._outlasting import outlast
 
-__all__ = ["Connection", "Database", "is_contention", "is_outage", "migrate"]
+__all__ = ["Connection", "Database", "is_contention", "is_outage", "migrate", "outlast"]

@@ -1,6 +1,6 @@
 """Session artifacts as they stand on the wire."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
@@ -12,6 +12,8 @@ ProcessingStrategy = Literal["vision", "rag_indexing", "structural_parsing"]
 ProcessingStatus = Literal["pending", "ready", "failed"]
 ArtifactOrigin = Literal["uploaded", "generated"]
 SearchMode = Literal["hybrid", "semantic", "keyword"]
+BYTES_MISSING: Final = "bytes_missing"
+"""Type of the detail that tells an artifact whose bytes are lost from a store that does not answer."""
 
 
 class ArtifactRecord(BaseModel):

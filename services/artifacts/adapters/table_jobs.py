@@ -40,13 +40,13 @@ class PostgresTableJobs:
             jobs.append(TableJob(artifact_of(row), correlation_id, lease, attempt))
         return jobs
 
-    async def put_off(self, lease: str, seconds: float) -> None:
+    async def put_off(self, lease: str, seconds: float, *, counts: bool) -> None:
         async with self._database.connection() as connection:
             await connection.execute(
-                """UPDATE artifacts SET lease = NULL, attempts = attempts - 1,
+                """UPDATE artifacts SET lease = NULL, attempts = attempts - %s,
                        lease_until = now() + %s * interval '1 second'
                    WHERE lease = %s""",
-                (seconds, lease),
+                (0 if counts else 1, seconds, lease),
             )
 
     async def renew(self, leases: Sequence[str], seconds: float) -> None:

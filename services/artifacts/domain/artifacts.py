@@ -5,8 +5,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from libs.contracts.api.artifacts import ArtifactOrigin, ArtifactRecord, ProcessingStatus, ProcessingStrategy
-from libs.contracts.errors import ErrorInfo, NotFound
+from libs.contracts.api.artifacts import (
+    BYTES_MISSING,
+    ArtifactOrigin,
+    ArtifactRecord,
+    ProcessingStatus,
+    ProcessingStrategy,
+)
+from libs.contracts.errors import ErrorDetail, ErrorInfo, NotFound, ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.contracts.timestamps import format_time
 
@@ -39,6 +45,14 @@ class SessionNotFound(NotFound):
 
     def __init__(self) -> None:
         super().__init__("There is no session with this id.")
+
+
+class BytesMissing(ServiceUnavailable):
+    """A record has bytes, so it is the store that is not all there; or the session is just being deleted."""
+
+    def __init__(self) -> None:
+        message = "The object store does not have the bytes of this artifact."
+        super().__init__(message, details=[ErrorDetail(loc=[], type=BYTES_MISSING, message=message)], retry_after=2)
 
 
 @dataclass(frozen=True, slots=True)

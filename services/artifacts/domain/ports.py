@@ -131,8 +131,8 @@ class TableJobs(Protocol):
 
     async def renew(self, leases: Sequence[str], seconds: float) -> None: ...
 
-    async def put_off(self, lease: str, seconds: float) -> None:
-        """Not now, for reasons that have nothing to do with the file: the attempt does not count."""
+    async def put_off(self, lease: str, seconds: float, *, counts: bool) -> None:
+        """Try again after that time; ``counts``: as one of few attempts."""
         ...
 
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from libs.contracts.identity import Identity
-from libs.objects import ObjectMissing, ObjectStore, Pieces, StoreUnavailable
-from services.artifacts.domain.artifacts import StoredArtifact, original_key
+from libs.objects import ObjectMissing, ObjectStore, Pieces
+from services.artifacts.domain.artifacts import BytesMissing, StoredArtifact, original_key
 from services.artifacts.domain.names import distinct
 from services.artifacts.domain.ports import ArtifactReader
 from services.artifacts.use_cases.find_session import SessionAccess
@@ -71,8 +71,7 @@ class ArtifactPacking:
         try:
             return await self._store.open(original_key(artifact.id))
         except ObjectMissing:
-            # The session is just being deleted, or the store is not all there.
-            raise StoreUnavailable("the store of artifacts does not have what it should have", retry_after=2) from None
+            raise BytesMissing from None
 
 
 async def _with_first(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

@@ -16,8 +16,14 @@ from libs.contracts.api.artifacts import (
 )
 from libs.contracts.errors import Conflict, UnsupportedMediaType
 from libs.contracts.identity import Identity
-from libs.objects import ObjectMissing, ObjectStore, Pieces, StoreUnavailable, read_all
-from services.artifacts.domain.artifacts import ArtifactNotFound, StoredArtifact, original_key, tables_key
+from libs.objects import ObjectMissing, ObjectStore, Pieces, read_all
+from services.artifacts.domain.artifacts import (
+    ArtifactNotFound,
+    BytesMissing,
+    StoredArtifact,
+    original_key,
+    tables_key,
+)
 from services.artifacts.domain.links import LinkSigner, Parameters, artifact_of
 from services.artifacts.domain.ports import ArtifactReader, Documents
 from services.artifacts.use_cases.find_session import SessionAccess, visible_artifact
@@ -84,11 +90,11 @@ class ArtifactReading:
         return artifact
 
     async def content(self, artifact: StoredArtifact, *, start: int = 0, length: int | None = None) -> Pieces:
-        """Bytes of the artifact; the caller closes what is returned. Raises ``StoreUnavailable``."""
+        """Bytes of the artifact; the caller closes what is returned. Raises ``StoreUnavailable``, ``BytesMissing``."""
         try:
             return await self._store.open(original_key(artifact.id), start=start, length=length)
         except ObjectMissing:
-            raise _not_there() from None
+            raise BytesMissing from None
 
     async def preview(self, caller: Identity, artifact_id: str, session_id: str, *, rows: int) -> ArtifactPreview:
         """Raises ``UnsupportedMediaType`` for what holds no tables, and ``Conflict`` while they are not read yet."""
@@ -102,7 +108,7 @@ class ArtifactReading:
         try:
             found = ArtifactPreview.model_validate_json(await read_all(self._store, tables_key(artifact.id)))
         except ObjectMissing:
-            raise _not_there() from None
+            raise BytesMissing from None
         for sheet in found.sheets:
             del sheet.rows[rows:]
         return found
@@ -143,11 +149,6 @@ class ArtifactReading:
                 raise Conflict(f"'{artifact.name}' is still being read; try again later.")
             await asyncio.sleep(_LOOK_SECONDS)
             left -= _LOOK_SECONDS
-
-
-def _not_there() -> StoreUnavailable:
-    """A record has bytes, so it is the store that is not all there; or the session is just being deleted."""
-    return StoreUnavailable("the store of artifacts does not have what it should have", retry_after=2)
 
 
 def _reason(artifact: StoredArtifact) -> str:

@@ -1,7 +1,8 @@
 """Find out which tables data files hold, one claim at a time, so that another process can go on after a crash."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -12,12 +13,14 @@ from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, Ar
 from libs.contracts.messages import Event
 from libs.eventing import Origin, Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece
+from libs.persistence import is_contention, is_outage, outlast
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
 from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader, Unreadable
 
 _BEGUN: Final = 10
 _MOST_ATTEMPTS: Final = 3
 _PUT_OFF_SECONDS: Final = 3.0
+_MISSING_SECONDS: Final = 30.0
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -73,28 +76,45 @@ class TableReading:
             _log.warning("tables.lease_not_renewed", problem=repr(problem))
 
     async def _read(self, job: TableJob) -> None:
-        artifact = job.artifact
-        if job.attempt > _MOST_ATTEMPTS:
-            await self._fail(job, "The file could not be read: the process that reads it died each time.")
-            return
-        await self._tell_begin(job)
+        """Ends in some way: those that are read at the same time go on."""
+        ending = await self._ending(job)
         try:
-            async with self._store.as_file(original_key(artifact.id)) as path:
-                sheets = await self._reader.read(path, artifact.content_type)
-            if sheets is not None:
-                kept = ArtifactPreview(sheets=sheets).model_dump_json().encode()
-                await self._store.put(tables_key(artifact.id), one_piece(kept))
-        except Unreadable as problem:
-            await self._fail(job, problem.message)
-        except (ServiceUnavailable, ObjectMissing) as problem:
-            # An object is missing when its session was just deleted.
-            _log.warning("tables.put_off", artifact_id=artifact.id, problem=repr(problem))
-            await self._jobs.put_off(job.lease, _PUT_OFF_SECONDS)
+            await outlast(ending)
         except Exception:
-            # Those that are read at the same time go on; the lease of this one runs out, and the attempt counts.
-            _log.exception("tables.not_read", artifact_id=artifact.id)
-        else:
-            await self._end(job, sheets)
+            # The lease runs out, and the attempt counts.
+            _log.exception("tables.not_ended", artifact_id=job.artifact.id)
+
+    async def _ending(self, job: TableJob) -> Callable[[], Awaitable[None]]:
+        """Reads the file; returns what is to be recorded about that."""
+        artifact_id, is_last = job.artifact.id, job.attempt >= _MOST_ATTEMPTS
+        if job.attempt > _MOST_ATTEMPTS:
+            return partial(self._fail, job, "The file could not be read: the process that reads it died each time.")
+        try:
+            await self._tell_begin(job)
+            return partial(self._end, job, await self._sheets(job.artifact))
+        except Unreadable as problem:
+            return partial(self._fail, job, problem.message)
+        except ObjectMissing:
+            # As when its session was just deleted; else they are lost.
+            if is_last:
+                return partial(self._fail, job, "The file's bytes are missing in the object store.")
+            _log.warning("tables.bytes_missing", artifact_id=artifact_id)
+            return partial(self._jobs.put_off, job.lease, _MISSING_SECONDS, counts=True)
+        except Exception as problem:
+            counts = not _is_outage(problem)
+            if counts:
+                _log.exception("tables.not_read", artifact_id=artifact_id)
+            else:
+                _log.warning("tables.put_off", artifact_id=artifact_id, problem=repr(problem))
+            return partial(self._jobs.put_off, job.lease, _PUT_OFF_SECONDS, counts=counts)
+
+    async def _sheets(self, artifact: StoredArtifact) -> list[Sheet] | None:
+        async with self._store.as_file(original_key(artifact.id)) as path:
+            sheets = await self._reader.read(path, artifact.content_type)
+        if sheets is not None:
+            kept = ArtifactPreview(sheets=sheets).model_dump_json().encode()
+            await self._store.put(tables_key(artifact.id), one_piece(kept))
+        return sheets
 
     async def _tell_begin(self, job: TableJob) -> None:
         async with self._outbox.transaction(_origin(job)) as transaction:
@@ -116,6 +136,11 @@ class TableReading:
             if await self._writer(transaction).failed(job.artifact.id, error, lease=job.lease):
                 _emit(transaction, job.artifact, ArtifactFailed(**_ids(job.artifact), error=error))
         _log.info("artifact.failed", artifact_id=job.artifact.id)
+
+
+def _is_outage(problem: Exception) -> bool:
+    """Locks that are not to be had are none: a deadlock may be of the work's own making."""
+    return isinstance(problem, ServiceUnavailable) or (is_outage(problem) and not is_contention(problem))
 
 
 def _origin(job: TableJob) -> Origin:

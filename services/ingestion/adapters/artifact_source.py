@@ -7,9 +7,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from libs.contracts.errors import NotFound, ServiceUnavailable
+from libs.contracts.api.artifacts import BYTES_MISSING
+from libs.contracts.errors import NotFound, ServiceError, ServiceUnavailable
 from libs.contracts.identity import Identity, Scope
 from libs.service_defaults import OwnerClient
+from libs.service_defaults.owner_answers import refusal
+from services.ingestion.domain.artifacts import ArtifactBytesMissing
 
 _WRITTEN_AT_ONCE: Final = 1024 * 1024
 
@@ -29,10 +32,8 @@ class HttpArtifactSource:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         path = f"/internal/sessions/{session_id}/artifacts/{artifact_id}/download"
         async with self._calls.exchange("GET", "artifacts", path, caller) as answer:
-            if answer.status == 404:
-                raise NotFound("There is no artifact with this id.")
             if answer.status != 200:
-                raise ServiceUnavailable(f"the artifacts service answered {answer.status}", retry_after=2)
+                raise _problem(answer.status, b"".join([piece async for piece in answer.pieces]))
             yield answer.pieces
 
     def as_file(self, session_id: str, artifact_id: str, company_id: str) -> AbstractAsyncContextManager[Path]:
@@ -56,3 +57,12 @@ class HttpArtifactSource:
                             waiting.clear()
                 await asyncio.to_thread(file.write, bytes(waiting))
             yield path
+
+
+def _problem(status: int, body: bytes) -> ServiceError:
+    if status == 404:
+        return NotFound("There is no artifact with this id.")
+    told = refusal(status, body)
+    if BYTES_MISSING in {detail.type for detail in told.details or []}:
+        return ArtifactBytesMissing(told.message)
+    return ServiceUnavailable(f"the artifacts service answered {status}", retry_after=2)

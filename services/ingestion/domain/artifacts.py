@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from libs.contracts.api.artifacts import ArtifactRecord
-from libs.contracts.errors import ErrorInfo, NotFound
+from libs.contracts.errors import ErrorInfo, NotFound, ServiceUnavailable
 from libs.contracts.identity import Identity
 
 
@@ -16,6 +16,10 @@ class ArtifactNotFound(NotFound):
 
     def __init__(self) -> None:
         super().__init__("There is no text of an artifact with this id.")
+
+
+class ArtifactBytesMissing(ServiceUnavailable):
+    """The service that keeps artifacts knows it, and does not find its bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +96,7 @@ class ArtifactPlaces(Protocol):
 
 
 class ArtifactSource(Protocol):
-    """The service that keeps artifacts. Raises ``NotFound`` and ``ServiceUnavailable``."""
+    """The service that keeps artifacts. Raises ``NotFound``, ``ArtifactBytesMissing`` and ``ServiceUnavailable``."""
 
     def content(
         self, session_id: str, artifact_id: str, caller: Identity

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -11,7 +13,15 @@ import structlog
 from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound, ServiceUnavailable
 from libs.objects import ObjectStore, one_piece
-from services.ingestion.domain.artifacts import ArtifactJob, ArtifactJobs, ArtifactSource, IndexPlace, artifact_text_key
+from libs.persistence import is_contention, is_outage, outlast
+from services.ingestion.domain.artifacts import (
+    ArtifactBytesMissing,
+    ArtifactJob,
+    ArtifactJobs,
+    ArtifactSource,
+    IndexPlace,
+    artifact_text_key,
+)
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedders, EmbeddingUnavailable
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing, Passage
@@ -23,6 +33,7 @@ from services.ingestion.use_cases.load_documents import DocumentReader
 
 _LEASE_SECONDS: Final = 20.0
 _PUT_OFF_SECONDS: Final = 3.0
+_MISSING_SECONDS: Final = 30.0
 _MOST_ATTEMPTS: Final = 3
 _WRITTEN_AT_ONCE: Final = 500
 _REMOVED_AT_ONCE: Final = 200
@@ -94,28 +105,47 @@ class ArtifactIndexing:
             _log.warning("artifacts.lease_not_renewed", problem=repr(problem))
 
     async def _process(self, job: ArtifactJob) -> None:
-        if job.attempt > _MOST_ATTEMPTS:
-            await self._jobs.failed(job, _error("The document could not be read.", "crashed"))
-            return
+        """Ends in some way: those that are indexed at the same time go on."""
+        ending = await self._ending(job)
         try:
-            await self._index(job)
+            await outlast(ending)
+        except Exception:
+            # The lease runs out, and the attempt counts.
+            _log.exception("artifact.not_ended", artifact_id=job.artifact_id)
+
+    async def _ending(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
+        """Indexes the document; returns what is to be recorded about that."""
+        is_last = job.attempt >= _MOST_ATTEMPTS
+        if job.attempt > _MOST_ATTEMPTS:
+            return self._failure(job, "The document could not be read.", "crashed")
+        try:
+            return await self._index(job)
         except Unparsable as problem:
-            if problem.retryable and job.attempt < _MOST_ATTEMPTS:
-                await self._jobs.put_off(job, _PUT_OFF_SECONDS, counts=True)
-            else:
-                await self._jobs.failed(job, _error(problem.message, problem.code))
+            if problem.retryable and not is_last:
+                return self._put_off(job, counts=True)
+            return self._failure(job, problem.message, problem.code)
         except NotFound:
             # Its deletion is about to be told.
-            await self._jobs.failed(job, _error("The artifact is gone.", "gone"))
-        except _OUTAGES as problem:
-            _log.warning("artifact.put_off", artifact_id=job.artifact_id, problem=repr(problem))
-            await self._jobs.put_off(job, _PUT_OFF_SECONDS, counts=False)
-        except Exception:
-            # Those that are indexed at the same time go on.
+            return self._failure(job, "The artifact is gone.", "gone")
+        except ArtifactBytesMissing as problem:
+            # As when its session was just deleted; else they are lost.
+            return self._failure(job, problem.message, "gone") if is_last else self._put_off(job, _MISSING_SECONDS)
+        except Exception as problem:
+            if _is_outage(problem):
+                _log.warning("artifact.put_off", artifact_id=job.artifact_id, problem=repr(problem))
+                return self._put_off(job, counts=False)
             _log.exception("artifact.not_indexed", artifact_id=job.artifact_id)
-            await self._jobs.put_off(job, _PUT_OFF_SECONDS, counts=True)
+            return self._put_off(job)
 
-    async def _index(self, job: ArtifactJob) -> None:
+    def _failure(self, job: ArtifactJob, message: str, code: str) -> Callable[[], Awaitable[None]]:
+        return partial(self._jobs.failed, job, _error(message, code))
+
+    def _put_off(
+        self, job: ArtifactJob, seconds: float = _PUT_OFF_SECONDS, *, counts: bool = True
+    ) -> Callable[[], Awaitable[None]]:
+        return partial(self._jobs.put_off, job, seconds, counts=counts)
+
+    async def _index(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
         await self._jobs.advanced(job, _BEGUN)
         async with self._source.as_file(job.session_id, job.artifact_id, job.company_id) as path:
             document = await self._reader.parse(path, job.name, job.content_type)
@@ -124,16 +154,18 @@ class ArtifactIndexing:
         passages = await self._passages(job, document, settings)
         place = IndexPlace(settings.engine, f"artifacts-{job.company_id}-{settings.hash()[:12]}")
         if not await self._jobs.placing(job, place):
-            return
+            return _nothing
         await self._store.put(artifact_text_key(job.artifact_id), one_piece(document.to_bytes()))
         engine = self._engines[place.engine]
         await engine.create_index(place.index_id, settings.dimensions)
         waiting = iter(passages)
         while some := list(islice(waiting, _WRITTEN_AT_ONCE)):
             await engine.write(place.index_id, some)
-        if await self._jobs.indexed(job, characters=len(document.text), passages=len(passages)):
+        indexed = partial(self._jobs.indexed, job, characters=len(document.text), passages=len(passages))
+        if await outlast(indexed):
             _log.info("artifact.indexed", artifact_id=job.artifact_id, passages=len(passages))
         await engine.finish(place.index_id)
+        return _nothing
 
     async def _passages(self, job: ArtifactJob, document: ParsedDocument, settings: IndexSettings) -> list[Passage]:
         chunks = await self._reader.chunk(document, settings.chunking, job.artifact_id)
@@ -159,6 +191,18 @@ class ArtifactIndexing:
                 for chunk, vector in zip(some, vectors, strict=True)
             ]
         return passages
+
+
+async def _nothing() -> None:
+    """It is recorded, or the document is not wanted any more."""
+
+
+def _is_outage(problem: Exception) -> bool:
+    """Locks that are not to be had are none: a deadlock may be of the work's own making."""
+    # Engines say that they are unavailable, and why.
+    if is_contention(problem.__cause__ or problem):
+        return False
+    return isinstance(problem, _OUTAGES) or is_outage(problem)
 
 
 def _error(message: str, code: str) -> ErrorInfo:

@@ -156,6 +156,7 @@ class ItemIngestion:
 
 
 def _is_outage(problem: Exception) -> bool:
+    """Also locks that are not to be had. None of it counts as an attempt; all of it together is bounded in time."""
     return isinstance(problem, _OUTAGES) or is_outage(problem)
 
 

@@ -3,13 +3,30 @@
 import json
 from typing import Any
 
+import psycopg
 import pytest
 
+from services.artifacts.adapters.artifact_writer import PostgresArtifactWriter
+from services.ingestion.adapters.artifact_documents import PostgresArtifactJobs
+from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
+from services.ingestion.domain.engines import EngineUnavailable
 from tests.support.artifact_world import World
 from tests.support.office_files import xls, xlsx
 
 FARES = [["port", "price", "day"], ["Aberdeen", 12.5, "2026-05-04"], ["Kirkwall", 30, "2026-05-05"]]
 CSV = "port;price;code\nAberdeen;12.5;007\nKirkwall;30;\nÅlesund;7;x\n"
+
+
+def failing_first(monkeypatch: pytest.MonkeyPatch, owner: type, method: str, problems: list[Exception]) -> None:
+    """The method raises those problems before it does its work."""
+    real = getattr(owner, method)
+
+    async def flaky(*arguments: Any, **named: Any) -> Any:
+        if problems:
+            raise problems.pop()
+        return await real(*arguments, **named)
+
+    monkeypatch.setattr(owner, method, flaky)
 
 
 async def preview(world: World, artifact: dict[str, Any], **parameters: Any) -> Any:
@@ -188,7 +205,7 @@ async def test_indexing_ends_once_however_often_it_is_told_or_begun(world: World
 async def test_an_outage_costs_no_attempt(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     document = await world.artifact(world.session(), "a.txt", b"The ferry leaves at seven.")
     table = await world.artifact(world.session(), "a.csv", b"a,b\n1,2\n")
-    content = world.store._root / "artifacts"  # type: ignore[attr-defined]
+    content = world.store._root  # type: ignore[attr-defined]
     content.rename(content.with_name("away"))
     await world.pass_on()
     for _ in range(5):
@@ -202,6 +219,56 @@ async def test_an_outage_costs_no_attempt(world: World, monkeypatch: pytest.Monk
     await world.settle()
 
     assert [(await world.record(each))["processing_status"] for each in (document, table)] == ["ready", "ready"]
+
+
+async def test_an_outage_at_the_very_end_costs_no_attempt_and_no_work(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = await world.artifact(world.session(), "a.csv", b"a,b\n1,2\n")
+    document = await world.artifact(world.session(), "a.txt", b"The ferry leaves at seven.")
+    away: list[list[Exception]] = [[psycopg.OperationalError("the connection is lost")] for _ in range(2)]
+    failing_first(monkeypatch, PostgresArtifactWriter, "ready", away[0])
+    failing_first(monkeypatch, PostgresArtifactJobs, "indexed", away[1])
+
+    await world.settle()
+
+    assert away == [[], []]
+    assert [(await world.record(each))["processing_status"] for each in (document, table)] == ["ready", "ready"]
+    where = f"WHERE id = '{table['artifact_id']}'"
+    assert await world.rows("artifacts", f"SELECT attempts FROM artifacts {where}") == [{"attempts": 1}]
+    assert await world.rows("ingestion", "SELECT attempts FROM artifact_documents") == [{"attempts": 1}]
+
+
+async def test_deadlocks_count(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = await world.artifact(world.session(), "a.txt", b"The ferry leaves at seven.")
+    await world.pass_on()
+
+    async def write(*_: Any) -> None:
+        raise EngineUnavailable("no answer") from psycopg.errors.DeadlockDetected()
+
+    monkeypatch.setattr(PgvectorEngine, "write", write)
+    for _ in range(4):
+        await world.indexing.work()
+        await world.rows("ingestion", "UPDATE artifact_documents SET lease_until = NULL")
+    await world.pass_on()
+    assert (await world.record(document))["processing_status"] == "failed"
+
+
+async def test_lost_bytes_end_as_a_failure(world: World) -> None:
+    session = world.session()
+    table = await world.artifact(session, "a.csv", b"a,b\n1,2\n")
+    document = await world.artifact(session, "a.txt", b"The ferry leaves at seven.")
+    for artifact in (table, document):
+        await world.store.delete(f"artifacts/{artifact['artifact_id']}/original")
+    for _ in range(3):
+        await world.settle()
+        await world.rows("artifacts", "UPDATE artifacts SET lease_until = NULL")
+        await world.rows("ingestion", "UPDATE artifact_documents SET lease_until = NULL")
+    await world.settle()
+
+    for artifact in (table, document):
+        record = await world.record(artifact)
+        assert (record["processing_status"], "bytes" in record["error"]["message"]) == ("failed", True)
 
 
 def _tables(world: World) -> Any:
