@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.administration import first_key
 from cli.administration.expiry import parse_expiry
 from cli.administration.office import Company, DatabaseUrl, run, show
 from cli.terminal import Json, note, print_json
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Manage API keys.", no_args_is_help=True, add_completion=False)
 KeyId = Annotated[str, typer.Argument(help="Id of the key.")]
+
+
+app.command()(first_key.first)
+app.command()(first_key.take)
 
 
 @app.callback()

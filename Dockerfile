@@ -1,0 +1,133 @@
+# The images of the services and of the command line; a target for each.
+#
+#     docker build --target gateway --tag agent-execution-service/gateway .
+#
+# Builds with any builder, also the classic one: nothing here needs BuildKit.
+
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+
+# ---- Packages: those of requirements.lock that an image needs, every file checked against its hash.
+
+FROM ${PYTHON_IMAGE} AS packages
+# Where packages come from, for whoever has a mirror; nothing of these stages but the packages gets into an image.
+ARG PIP_INDEX_URL
+ARG UV_DEFAULT_INDEX
+ARG UV_HTTP_TIMEOUT=180
+# All files are as old as this says, so that the same sources make the same layers.
+ARG SOURCE_DATE_EPOCH=0
+ENV PYTHONDONTWRITEBYTECODE=1 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX} \
+    UV_HTTP_TIMEOUT=${UV_HTTP_TIMEOUT} UV_PYTHON=/opt/venv/bin/python UV_LINK_MODE=copy UV_NO_CACHE=1 UV_NO_CONFIG=1 \
+    NO_COLOR=1
+WORKDIR /build
+COPY requirements.lock ./
+RUN sed -n '/^uv==/,/^[^ ]/{/^uv==/p;/^ /p}' requirements.lock > uv.txt \
+    && python3 -m pip install --no-cache-dir --require-hashes --no-deps --target /opt/uv -r uv.txt \
+    && python3 -m venv --without-pip /opt/venv
+ENV PATH=/opt/uv/bin:$PATH
+COPY pyproject.toml deploy/images/locked_subset.py ./
+COPY deploy/images/install.sh /usr/local/bin/install-packages
+RUN install-packages base /opt/venv
+
+FROM packages AS gateway-packages
+RUN install-packages gateway /opt/own
+FROM packages AS registry-packages
+RUN install-packages registry /opt/own
+FROM packages AS runtime-packages
+RUN install-packages runtime /opt/own
+FROM packages AS ingestion-packages
+RUN install-packages ingestion /opt/own
+FROM packages AS artifacts-packages
+RUN install-packages artifacts /opt/own
+FROM packages AS cli-packages
+RUN install-packages cli /opt/own
+
+# ---- Code: compiled here, because nothing can be written where it runs.
+
+FROM ${PYTHON_IMAGE} AS code
+ARG SOURCE_DATE_EPOCH=0
+COPY libs /app/libs
+COPY services /app/services
+COPY cli /app/cli
+COPY deploy /app/deploy
+COPY examples /app/examples
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash -s /app -p /app /app \
+    && find /app -exec touch --no-dereference --date=@${SOURCE_DATE_EPOCH} {} +
+
+# ---- What all images have in common.
+
+FROM ${PYTHON_IMAGE} AS common
+COPY --from=packages /opt/venv /opt/venv
+COPY --from=code /app/libs /app/libs
+COPY --from=code /app/deploy/images/healthcheck.py /app/healthcheck.py
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+WORKDIR /app
+# A number, for whoever has to see that it is not root; it owns no file.
+USER 10001:10001
+STOPSIGNAL SIGTERM
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="Agent Execution Service" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+
+FROM common AS service
+EXPOSE 8000
+HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=6 \
+    CMD ["python", "-IS", "/app/healthcheck.py"]
+CMD ["all"]
+COPY --from=code /app/services/__init__.py /app/services/
+
+# ---- The services.
+
+FROM service AS gateway
+COPY --from=gateway-packages /opt/own /opt/own
+COPY --from=code /app/services/gateway /app/services/gateway
+ENV AES_GATEWAY_HOST=0.0.0.0 AES_GATEWAY_PORT=8000
+ENTRYPOINT ["python", "-m", "services.gateway"]
+
+FROM service AS registry
+COPY --from=registry-packages /opt/own /opt/own
+COPY --from=code /app/services/registry /app/services/registry
+ENV AES_REGISTRY_HOST=0.0.0.0 AES_REGISTRY_PORT=8000
+ENTRYPOINT ["python", "-m", "services.registry"]
+
+FROM service AS runtime
+COPY --from=runtime-packages /opt/own /opt/own
+COPY --from=code /app/services/runtime /app/services/runtime
+ENV AES_RUNTIME_HOST=0.0.0.0 AES_RUNTIME_PORT=8000
+ENTRYPOINT ["python", "-m", "services.runtime"]
+
+FROM service AS ingestion
+USER root
+# Tesseract comes with a package of Python's, what it knows of a language does not.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends tesseract-ocr-eng \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log /var/cache/ldconfig/aux-cache
+USER 10001:10001
+COPY --from=ingestion-packages /opt/own /opt/own
+COPY --from=code /app/services/ingestion /app/services/ingestion
+ENV AES_INGESTION_HOST=0.0.0.0 AES_INGESTION_PORT=8000 AES_INGESTION_STREAMS_PORT=8000
+ENTRYPOINT ["python", "-m", "services.ingestion"]
+
+FROM service AS artifacts
+COPY --from=artifacts-packages /opt/own /opt/own
+COPY --from=code /app/services/artifacts /app/services/artifacts
+ENV AES_ARTIFACTS_HOST=0.0.0.0 AES_ARTIFACTS_PORT=8000
+ENTRYPOINT ["python", "-m", "services.artifacts"]
+
+# ---- The command line: topics, companies and keys, dead letters, doctor, and the demo as a client.
+
+FROM common AS cli
+COPY --from=cli-packages /opt/own /opt/own
+COPY --from=code /app/deploy/__init__.py /app/deploy/
+COPY --from=code /app/deploy/local /app/deploy/local
+COPY --from=code /app/examples /app/examples
+COPY --from=code /app/services /app/services
+COPY --from=code /app/cli /app/cli
+# A volume that is mounted here is given to the user that writes the first key.
+USER root
+RUN install -d -m 0700 -o 10001 -g 10001 /first-key
+USER 10001:10001
+ENTRYPOINT ["python", "-m", "cli"]
+CMD ["--help"]

@@ -1,0 +1,76 @@
+"""`aes keys first` and `aes keys take`: how an installation's first user comes to a key without anybody's help."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.administration.office import Company, DatabaseUrl, run
+from cli.terminal import Json, failures_explained, note, print_json
+from deploy.local.errors import StackError
+from deploy.local.files import write_atomically
+
+if TYPE_CHECKING:
+    from services.gateway.administration import Administration
+
+_TAKEN = "taken\n"
+KeyFile = Annotated[Path, typer.Argument(help="File that the key waits in.")]
+
+
+def first(
+    company: Company,
+    user: Annotated[str, typer.Option("--user", help="Name of the user.")],
+    file: KeyFile,
+    database_url: DatabaseUrl = None,
+    json_output: Json = False,
+) -> None:
+    """Make a company, a user and a key for it, each where it is missing. The key waits in a file to be taken, once."""
+
+    async def ensure(office: "Administration") -> bool:
+        if file.exists():
+            return False
+        await _ensure_holder(office, company, user)
+        issued = await office.create_key(company, user, name="first key")
+        # The key is of no use to anybody until it is in the file: a run that dies here makes another one.
+        write_atomically(file, issued.secret + "\n", mode=0o600)
+        return True
+
+    made = run(ensure, database_url, json_output)
+    if json_output:
+        print_json({"made": made})
+    else:
+        note(f"A key waits in {file}." if made else "The first key was made before.")
+
+
+def take(file: KeyFile, json_output: Json = False) -> None:
+    """Show the key that waits in the file, and remove it from there."""
+    with failures_explained(json_output):
+        secret = _taken(file)
+    if json_output:
+        print_json({"secret": secret})
+    else:
+        print(secret)
+
+
+async def _ensure_holder(office: "Administration", company: str, user: str) -> None:
+    from libs.contracts.errors import NotFound
+
+    try:
+        await office.company(company)
+    except NotFound:
+        await office.create_company(company)
+    try:
+        await office.user(company, user)
+    except NotFound:
+        await office.create_user(company, user)
+
+
+def _taken(file: Path) -> str:
+    try:
+        secret = file.read_text()
+    except FileNotFoundError:
+        raise StackError("No key waits there.", "Make one with: aes keys first, or aes keys create.") from None
+    if secret == _TAKEN:
+        raise StackError("The key was taken before.", "Make another one with: aes keys create.")
+    write_atomically(file, _TAKEN, mode=0o600)
+    return secret.strip()

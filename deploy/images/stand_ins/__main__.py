@@ -1,0 +1,38 @@
+"""``python -m deploy.images.stand_ins [NAME …] [--replace]``: images to try everything out where none can be pulled.
+
+They carry the names that the Dockerfile and docker-compose.yml use, and are stand-ins: the same programs, built from
+Debian's packages, wheels, Maven's jars and Go modules, not the images that the names stand for elsewhere. Needs
+root (debootstrap), a Docker engine, and Go for the programs written in it. Images that are there already are left
+alone.
+"""
+
+import argparse
+import sys
+
+from deploy.images.stand_ins import debian
+from deploy.images.stand_ins.docker import build, exists
+from deploy.images.stand_ins.recipes import RECIPES
+from deploy.images.stand_ins.wanted import wanted_images
+
+
+def main() -> None:
+    wanted = wanted_images()
+    parser = argparse.ArgumentParser(prog="python -m deploy.images.stand_ins", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"which of {', '.join(RECIPES)}; all when none is named")
+    parser.add_argument("--replace", action="store_true", help="make them anew")
+    arguments = parser.parse_args()
+    if unknown := {*arguments.names} - RECIPES.keys():
+        parser.error(f"there is no recipe for {', '.join(sorted(unknown))}")
+    for name in arguments.names or RECIPES:
+        image = wanted[name]
+        if exists(image) and not arguments.replace:
+            print(f"{image} is there", file=sys.stderr)
+            continue
+        debian.ensure()
+        with RECIPES[name](image.rpartition(":")[2]) as context:
+            build(image, context)
+        print(f"{image} made, a stand-in", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""A Debian of the smallest kind, which all stand-ins are made from."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from deploy.images.stand_ins.docker import exists, import_tree
+
+IMAGE = "aes-stand-in/debian:bookworm"
+_CERTIFICATES = Path("etc/ssl/certs/ca-certificates.crt")
+
+
+def ensure() -> None:
+    """Makes it when it is not there, in a minute."""
+    if exists(IMAGE):
+        return
+    with tempfile.TemporaryDirectory(prefix="aes-debian-") as temporary:
+        tree = Path(temporary, "tree")
+        subprocess.run(
+            ["debootstrap", "--variant=minbase", "--include=ca-certificates,wget", "bookworm", str(tree)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        environment = {}
+        # Who has to go through a proxy with certificates of its own has to inside as well.
+        bundle = Path(os.environ.get("SSL_CERT_FILE", f"/{_CERTIFICATES}"))
+        if bundle.exists():
+            shutil.copyfile(bundle, tree / _CERTIFICATES)
+            environment = dict.fromkeys(("PIP_CERT", "SSL_CERT_FILE"), f"/{_CERTIFICATES}")
+        for cached in (tree / "var/cache/apt/archives").glob("*.deb"):
+            cached.unlink()
+        import_tree(IMAGE, tree, environment)

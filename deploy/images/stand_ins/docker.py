@@ -1,0 +1,31 @@
+"""What the stand-ins need of the command line of Docker."""
+
+import os
+import subprocess
+from pathlib import Path
+
+LABEL = "org.opencontainers.image.description"
+DESCRIPTION = "A stand-in made from packages, not the image of this name"
+
+
+def exists(image: str) -> bool:
+    command = ["docker", "image", "inspect", "--format", "{{.Id}}", image]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def build(image: str, context: Path) -> None:
+    """Raises CalledProcessError; what went wrong has been printed."""
+    command = ["docker", "build", "--quiet", "--label", f"{LABEL}={DESCRIPTION}", "--tag", image, str(context)]
+    # The classic builder is the one that every engine and client have without a plugin.
+    subprocess.run(command, check=True, env={**os.environ, "DOCKER_BUILDKIT": "0"})
+
+
+def import_tree(image: str, tree: Path, environment: dict[str, str]) -> None:
+    """An image of one layer with all files of the tree."""
+    changes = [f"--change=ENV {name}={value}" for name, value in environment.items()]
+    with subprocess.Popen(["tar", "-C", str(tree), "-c", "."], stdout=subprocess.PIPE) as archive:
+        subprocess.run(
+            ["docker", "import", *changes, "-", image], stdin=archive.stdout, stdout=subprocess.DEVNULL, check=True
+        )
+    if archive.returncode != 0:
+        raise subprocess.CalledProcessError(archive.returncode, archive.args)

@@ -1,0 +1,77 @@
+"""What goes into each stand-in: the files of its folder here, and programs that packages bring."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from deploy.local.go_programs import built
+from deploy.local.home import Home
+from deploy.local.kafka_jars import KAFKA_VERSION, fetch_jars, installed_jars
+from deploy.local.postgres import installation
+
+_HERE = Path(__file__).parent
+Recipe = Callable[[str], AbstractContextManager[Path]]
+"""From the tag that is wanted to the directory that the image is built from."""
+
+
+@contextmanager
+def _context(name: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix=f"aes-{name}-") as temporary:
+        context = Path(temporary, name)
+        shutil.copytree(_HERE / name, context)
+        yield context
+
+
+@contextmanager
+def _plain(name: str) -> Iterator[Path]:
+    with _context(name) as context:
+        yield context
+
+
+@contextmanager
+def _kafka(tag: str) -> Iterator[Path]:
+    if tag != KAFKA_VERSION:
+        raise SystemExit(f"Kafka {tag} is wanted; the jars that are pinned are of {KAFKA_VERSION}")
+    cache = Home.from_environment().cache
+    cache.mkdir(parents=True, exist_ok=True)
+    jars = installed_jars(cache) or fetch_jars(cache, lambda _: None)
+    with _context("kafka") as context:
+        (context / "jars").mkdir()
+        for jar in jars:
+            shutil.copy(jar, context / "jars")
+        yield context
+
+
+@contextmanager
+def _postgres(_tag: str) -> Iterator[Path]:
+    binaries = installation()
+    package, site_packages = binaries.parent, binaries.parents[1]
+    with _context("postgres") as context:
+        target = context / "postgresql"
+        shutil.copytree(binaries, target / package.name / binaries.name, symlinks=True)
+        shutil.copytree(site_packages / f"{package.name}.libs", target / f"{package.name}.libs", symlinks=True)
+        yield context
+
+
+@contextmanager
+def _go_program(name: str, program: str, module: str, version: str) -> Iterator[Path]:
+    binary = built(program, module, version, directory=name, called=name)
+    with _context(name) as context:
+        shutil.copy(binary, context / program)
+        yield context
+
+
+RECIPES: dict[str, Recipe] = {
+    "python": lambda _: _plain("python"),
+    "kafka": _kafka,
+    "postgres": _postgres,
+    "weaviate": lambda tag: _go_program(
+        "weaviate", "weaviate-server", "github.com/weaviate/weaviate/cmd/weaviate-server", tag
+    ),
+    "versitygw": lambda tag: _go_program(
+        "versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", tag.removeprefix("v")
+    ),
+    "prometheus": lambda _: _plain("prometheus"),
+}
