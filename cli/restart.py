@@ -13,7 +13,8 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def restart(
     services: Annotated[
-        list[str] | None, typer.Argument(help="Such as runtime, or runtime-2 for one process; all when none is named.")
+        list[str] | None,
+        typer.Argument(help="Such as runtime, or runtime-1 for one of several processes; all when none is named."),
     ] = None,
     json_output: Json = False,
 ) -> None:

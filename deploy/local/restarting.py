@@ -27,10 +27,16 @@ def parts_of(home: Home, names: Sequence[str]) -> list[str]:
     parts = _running(home).parts
     services = [service.name for service in SERVICES]
     known = [name for service in services for name, part in parts.items() if part.service == service]
-    for name in names:
-        if name not in known and name not in services:
+    chosen: set[str] = set()
+    for name in names or services:
+        # The first of several processes bears the service's name, which here stands for all of them.
+        first = name.removesuffix("-1")
+        found = [part for part in known if part == name or parts[part].service == name]
+        found = found or [part for part in known if part == first]
+        if not found and names:
             raise StackError(f"{name!r} is no service of the stack.", f"Name some of: {', '.join(known)}.")
-    return [part for part in known if not names or part in names or parts[part].service in names]
+        chosen.update(found)
+    return [part for part in known if part in chosen]
 
 
 def restart(home: Home, part: str) -> None:

@@ -40,6 +40,16 @@ class HttpServer(uvicorn.Server):
             # In a task this would end the event loop before anything else could be stopped.
             return
 
+    def turn_away(self) -> None:
+        """Take no more connections and end those that are there with their present answer, or now when they idle.
+
+        Callers go to another process, while what is under way here comes to its end.
+        """
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield

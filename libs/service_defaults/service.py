@@ -77,6 +77,7 @@ class Service:
         self._stop = asyncio.Event()
         self._started = False
         self._stopping: Stopping | None = None
+        self._server: HttpServer | None = None
         self._prepare_http()
 
     def _prepare_http(self) -> None:
@@ -122,6 +123,11 @@ class Service:
         """How long the hooks of a stop that is under way may still take, all together."""
         return self._stopping.left(HOOKS) if self._stopping is not None else 0.0
 
+    def turn_away(self) -> None:
+        """During a stop: new requests are for other processes, those under way go on."""
+        if self._server is not None and self._server.started:
+            self._server.turn_away()
+
     def background(self, name: str, run: Hook, *, role: str = WORKER) -> None:
         """Keep a coroutine running for as long as the service lives; one that ends or fails is started again."""
         self._background.append((name, run, role))
@@ -136,7 +142,7 @@ class Service:
     async def run(self, roles: frozenset[str] = ROLES) -> None:
         """Serve until SIGTERM, SIGINT or ``stop``; what is in work is then finished or handed back."""
         self._handle_signals()
-        server = HttpServer(
+        server = self._server = HttpServer(
             self.http,
             host=self.settings.host,
             port=self.settings.port,

@@ -183,7 +183,13 @@ def build(settings: GatewaySettings) -> Service:
     _listen(sender, api)
     service.ready_check("events", _positioned(sender))
     service.http.add_middleware(_Outermost, application=api.application)
-    service.on_stop(lambda: api.application.drain(service.seconds_to_stop() * 0.8))
+
+    async def drain() -> None:
+        # What still came in would end with the process.
+        service.turn_away()
+        await api.application.drain(service.seconds_to_stop() * 0.8)
+
+    service.on_stop(drain)
     service.background("idempotency.clean", lambda: _clean(idempotency))
     return service
 

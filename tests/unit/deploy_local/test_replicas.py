@@ -72,6 +72,7 @@ def test_what_is_restarted(tmp_path: Path) -> None:
     assert json.loads(home.state_file.read_text())["phase"] == "running"
     assert parts_of(home, []) == ["gateway", "runtime", "runtime-2"]
     assert parts_of(home, ["runtime"]) == ["runtime", "runtime-2"]
+    assert parts_of(home, ["runtime-1"]) == ["runtime"]
     assert parts_of(home, ["runtime-2", "gateway"]) == ["gateway", "runtime-2"]
     with pytest.raises(StackError, match="kafka"):
         parts_of(home, ["kafka"])

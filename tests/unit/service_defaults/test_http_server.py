@@ -11,21 +11,32 @@ from libs.service_defaults._http_server import HttpServer
 BEGINNING = b"GET / HTTP/1.1\r\nHost: x\r\n"
 
 
-async def _application(_scope: object, _receive: object, send: object) -> None:
+GATE = asyncio.Event()
+
+
+async def _application(scope: dict[str, str], _receive: object, send: object) -> None:
+    if scope["path"] == "/slow":
+        await GATE.wait()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})  # type: ignore[operator]
     await send({"type": "http.response.body", "body": b"ok"})  # type: ignore[operator]
 
 
 @pytest.fixture
-async def port() -> AsyncIterator[int]:
+async def server() -> AsyncIterator[HttpServer]:
     server = HttpServer(_application, host="127.0.0.1", port=0, grace_seconds=1)  # type: ignore[arg-type]
     serving = asyncio.create_task(server.serve_until_told())
     async with asyncio.timeout(60):
         while not server.started:
             await asyncio.sleep(0.01)
-    yield server.servers[0].sockets[0].getsockname()[1]
+    yield server
     server.should_exit = True
     await serving
+
+
+@pytest.fixture
+def port(server: HttpServer) -> int:
+    found: int = server.servers[0].sockets[0].getsockname()[1]
+    return found
 
 
 async def _until_closed(port: int, *pieces: bytes) -> bytes:
@@ -64,3 +75,26 @@ async def test_who_does_not_finish_a_head_is_not_waited_for(
     monkeypatch.setattr(BoundedHeads, "head_seconds", 0.1)
     answer = await _until_closed(port, *pieces)
     assert answer.count(b"HTTP/1.1 200 OK") == len(pieces) // 2
+
+
+async def test_a_server_that_turns_away_ends_what_is_under_way_and_takes_nothing_new(
+    server: HttpServer, port: int
+) -> None:
+    GATE.clear()
+    idle, idle_writer = await asyncio.open_connection("127.0.0.1", port)
+    idle_writer.write(BEGINNING + b"\r\n")
+    assert (await idle.readuntil(b"ok")).startswith(b"HTTP/1.1 200 OK")
+    busy = asyncio.create_task(_until_closed(port, b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"))
+    async with asyncio.timeout(60):
+        while not server.server_state.tasks:
+            await asyncio.sleep(0.01)
+        server.turn_away()
+        assert await idle.read() == b""
+        idle_writer.close()
+        with pytest.raises(ConnectionError):
+            await asyncio.open_connection("127.0.0.1", port)
+        assert not busy.done()
+        GATE.set()
+        answer = await busy
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert b"connection: close" in answer

@@ -117,8 +117,9 @@ class Application:
 
     async def drain(self, seconds: float) -> None:
         """Give requests under way that long to end by themselves, then tell their callers how to go on."""
-        if self._busy:
-            await asyncio.wait(self._busy, timeout=seconds)
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self._busy and (left := deadline - asyncio.get_running_loop().time()) > 0:
+            await asyncio.wait(self._busy, timeout=left)
         for task in self._busy:
             task.cancel()
 

@@ -1,0 +1,107 @@
+"""Rolling restarts under load, against any installation of this machine.
+
+    python -m tests.rolling_restart --embedded                      a stack of its own, two replicas each
+    python -m tests.rolling_restart --embedded --kill --rounds 2    kill -9 instead of restarts
+    python -m tests.rolling_restart --compose "docker compose" --api-key KEY --base-url http://127.0.0.1:8080
+    python -m tests.rolling_restart --base-url URL --base-url URL --api-key KEY \\
+        --restart "systemctl restart aes-{process}" --process gateway --process gateway-2 --process runtime …
+
+Ends with 1 when anything was lost, done twice or answered as it must not be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.e2e.running_stack import RunningStack, environment_of, temporary_home
+from tests.rolling_restart.run import Plan, roll
+from tests.rolling_restart.targets import SERVICES, Commands, Compose, EmbeddedStack, Target
+
+REPLICAS = "gateway=2,runtime=2,ingestion=2"
+# Turns are to be under way when a process is asked to end.
+MODEL_SECONDS = "0.3"
+
+
+def main() -> int:
+    options = _options()
+    plan = Plan(
+        services=tuple(options.services.split(",")),
+        rounds=options.rounds,
+        talkers=options.talkers,
+        pause=options.pause,
+        kill=options.kill,
+    )
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - began:6.1f} s  {text}", file=sys.stderr, flush=True)
+
+    with _target(options, say) as target:
+        outcome = asyncio.run(roll(target, plan, say))
+    print(json.dumps(outcome.summary(), indent=2))
+    for problem in outcome.problems:
+        say(f"LOST  {problem}")
+    for kind, example in outcome.load.client.troubles.examples.items():
+        say(f"{kind}: {outcome.load.client.troubles.counts[kind]}, such as {example}")
+    say("nothing was lost" if not outcome.problems else f"{len(outcome.problems)} problems")
+    return 1 if outcome.problems else 0
+
+
+@contextmanager
+def _target(options: argparse.Namespace, say) -> Iterator[Target]:  # type: ignore[no-untyped-def]
+    if options.embedded:
+        with temporary_home() as home:
+            environment = environment_of(home, "http://127.0.0.1:9/v1")
+            environment |= {"AES_REPLICAS": REPLICAS, "AES_RUNTIME_BUILTIN_MODEL_DELAY_SECONDS": MODEL_SECONDS}
+            stack = RunningStack(home, environment)
+            say(f"starting a stack with {REPLICAS} in {home}")
+            stack.up()
+            try:
+                yield EmbeddedStack(stack)
+            finally:
+                if options.logs:
+                    _keep_logs(stack, options.logs)
+                stack.down()
+    elif options.compose:
+        yield Compose(shlex.split(options.compose), options.api_key, options.base_url, options.kafka)
+    else:
+        yield Commands(options.base_url, options.api_key, options.restart, options.process, options.kafka)
+
+
+def _keep_logs(stack: RunningStack, directory: str) -> None:
+    import shutil
+
+    shutil.copytree(stack.home / "logs", directory, dirs_exist_ok=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--embedded", action="store_true", help="start a stack of its own and stop it at the end")
+    parser.add_argument("--compose", help="how Compose is called for the project that runs")
+    parser.add_argument("--base-url", action="append", default=[], help="of a gateway; several may be named")
+    parser.add_argument("--api-key", default=os.environ.get("AES_API_KEY", ""))
+    parser.add_argument("--kafka", help="bootstrap servers, to look at the events themselves")
+    parser.add_argument("--restart", help="a command that restarts {process} and returns when it is ready")
+    parser.add_argument("--process", action="append", default=[], help="a process to restart, named after its service")
+    parser.add_argument("--services", default=",".join(SERVICES), help="which are restarted, in this order")
+    parser.add_argument("--rounds", type=int, default=1, choices=range(1, 21), metavar="1-20")
+    parser.add_argument("--talkers", type=int, default=8, choices=range(1, 65), metavar="1-64")
+    parser.add_argument("--pause", type=float, default=0.3, help="seconds between two turns of a talker")
+    parser.add_argument("--kill", action="store_true", help="kill -9 instead of a graceful restart")
+    parser.add_argument("--logs", help="directory in which the logs of the stack are kept")
+    options = parser.parse_args()
+    if not options.embedded and not (options.api_key and options.base_url and (options.compose or options.restart)):
+        parser.error("name --embedded, or an installation: --base-url, --api-key and --compose or --restart")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

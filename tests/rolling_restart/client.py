@@ -1,0 +1,136 @@
+"""A careful client of several gateways: repeats with the same key what was cut off or refused for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
+
+import httpx
+import orjson
+
+PATIENCE: Final = 120.0
+_LONGEST_PAUSE: Final = 2.0
+_TERMINAL: Final = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
+
+
+class Lost(Exception):
+    """Something that a client relies on did not hold."""
+
+
+@dataclass
+class Troubles:
+    """What a client met on its way to an answer, by kind; none of it is a loss."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def note(self, kind: str, example: str) -> None:
+        self.counts[kind] += 1
+        self.examples.setdefault(kind, example[:300])
+
+
+class Client:
+    """Requests go to the gateways in turn, and to the next one when one is away."""
+
+    def __init__(self, base_urls: list[str], api_key: str) -> None:
+        self.troubles = Troubles()
+        self.answered: Counter[str] = Counter()
+        """Answers by gateway."""
+        self._urls = base_urls
+        self._turns = count()
+        self._http = httpx.AsyncClient(
+            headers={"x-api-key": api_key},
+            timeout=httpx.Timeout(150, connect=30, pool=None),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def call(self, method: str, path: str, *, expect: int, key: str | None = None, **how: Any) -> httpx.Response:
+        """The answer with that status. Writes carry the same key each time. Raises Lost for any other."""
+        headers = {**how.pop("headers", {}), "idempotency-key": key or unique()}
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            url = self._next()
+            try:
+                reply = await self._http.request(method, f"{url}/api/v1{path}", headers=headers, **how)
+            except httpx.TransportError as problem:
+                await self._met(problem, method, path)
+                continue
+            if reply.status_code == expect:
+                self.answered[url] += 1
+                return reply
+            await self._refused(reply, method, path)
+        raise Lost(f"no answer to {method} {path} within {PATIENCE:g} s; last: {self.troubles.examples}")
+
+    async def stream(self, path: str, body: dict[str, Any], key: str, headers: dict[str, str]) -> dict[str, Any]:
+        """The terminal event of a streamed turn, repeated with the same key while the stream breaks off before it."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            url = self._next()
+            try:
+                end = await self._streamed(f"{url}/api/v1{path}", body, {**headers, "idempotency-key": key})
+            except httpx.TransportError as problem:
+                await self._met(problem, "POST", path)
+                continue
+            if isinstance(end, httpx.Response):
+                await self._refused(end, "POST", path)
+            elif end is not None:
+                self.answered[url] += 1
+                return end
+            else:
+                self.troubles.note("streams that ended early", path)
+        raise Lost(f"no end of a stream of {path} within {PATIENCE:g} s; last: {self.troubles.examples}")
+
+    async def _streamed(
+        self, url: str, body: dict[str, Any], headers: dict[str, str]
+    ) -> dict[str, Any] | httpx.Response | None:
+        headers = {**headers, "accept": "text/event-stream"}
+        async with self._http.stream("POST", url, json=body, headers=headers) as reply:
+            if reply.status_code != 200:
+                await reply.aread()
+                return reply
+            async for name, data in _events(reply):
+                if name in _TERMINAL:
+                    return {"event": name, **data}
+        return None
+
+    def _next(self) -> str:
+        return self._urls[next(self._turns) % len(self._urls)]
+
+    async def _met(self, problem: httpx.TransportError, method: str, path: str) -> None:
+        # One that was never connected was not cut off: every client of several addresses tries the next.
+        refused = isinstance(problem, httpx.ConnectError)
+        self.troubles.note("connections refused" if refused else "requests cut off", f"{method} {path}: {problem!r}")
+        await asyncio.sleep(0.1)
+
+    async def _refused(self, reply: httpx.Response, method: str, path: str) -> None:
+        what = f"{method} {path}: {reply.status_code} {reply.text}"
+        if reply.status_code not in (503, 504):
+            raise Lost(what)
+        if reply.status_code == 503 and "retry-after" not in reply.headers:
+            raise Lost(f"a 503 without Retry-After: {what}")
+        self.troubles.note(f"answers with {reply.status_code}", what)
+        await asyncio.sleep(min(float(reply.headers.get("retry-after", 0.5)), _LONGEST_PAUSE))
+
+
+async def _events(reply: httpx.Response) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    rest = b""
+    async for piece in reply.aiter_bytes():
+        *blocks, rest = (rest + piece).split(b"\n\n")
+        for block in blocks:
+            fields = dict(line.split(b": ", 1) for line in block.split(b"\n") if line and not line.startswith(b":"))
+            if fields:
+                yield fields[b"event"].decode(), orjson.loads(fields[b"data"])
+
+
+def unique(prefix: str = "rolling") -> str:
+    return f"{prefix}-{uuid.uuid4().hex[:12]}"

@@ -1,0 +1,194 @@
+"""Installations whose processes can be restarted one by one."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from tests.e2e.running_stack import RunningStack
+
+SERVICES: Final = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+_PATIENCE: Final = 180.0
+
+
+class Target(Protocol):
+    base_urls: list[str]
+    """Of the gateways."""
+    api_key: str
+    kafka: str | None
+    """Bootstrap servers, when the bus can be looked at."""
+
+    def processes(self) -> list[tuple[str, str]]:
+        """Service and name of every process, in the order of their restarts."""
+
+    def restart(self, process: str) -> None:
+        """End it gracefully, start it again, return when it is ready."""
+
+    def kill(self, process: str) -> None:
+        """As `restart`, without a warning."""
+
+    def metrics(self, process: str) -> str | None:
+        """What it tells Prometheus; None where it cannot be asked."""
+
+
+@dataclass
+class EmbeddedStack:
+    """A running stack of `aes up`, worked on by its command line."""
+
+    stack: RunningStack
+
+    def __post_init__(self) -> None:
+        parts = self._parts()
+        self.api_key = self.stack.api_key
+        self.base_urls = [f"http://127.0.0.1:{part['port']}" for part in parts["gateway"]]
+        self.kafka: str | None = self.stack.kafka
+
+    def processes(self) -> list[tuple[str, str]]:
+        parts = self._parts()
+        return [(service, part["name"]) for service in SERVICES for part in parts[service]]
+
+    def restart(self, process: str) -> None:
+        # A service's name alone would stand for all of its processes.
+        self.stack.aes("restart", f"{process}-1" if process in SERVICES else process, limit=_PATIENCE)
+
+    def kill(self, process: str) -> None:
+        before = self._part(process)["pid"]
+        os.kill(before, signal.SIGKILL)
+        _until(lambda: self._is_back(process, before), f"{process} is back")
+
+    def metrics(self, process: str) -> str | None:
+        return _read(f"http://127.0.0.1:{self._part(process)['port']}/metrics")
+
+    def _is_back(self, process: str, before: int) -> bool:
+        now = self._part(process)
+        return bool(now["state"] == "ready" and now["pid"] != before)
+
+    def _parts(self) -> dict[str, list[dict[str, Any]]]:
+        services = self.stack.services()
+        return {name: service.get("processes") or [{"name": name, **service}] for name, service in services.items()}
+
+    def _part(self, process: str) -> dict[str, Any]:
+        return next(part for parts in self._parts().values() for part in parts if part["name"] == process)
+
+
+@dataclass
+class Compose:
+    """The containers of a Compose project. Each is stopped and started again as the engine does it at an update."""
+
+    command: Sequence[str]
+    """Of Compose, with its options: `docker compose -f …`."""
+    api_key: str
+    base_urls: list[str]
+    kafka: str | None = None
+    grace: int = 30
+    """Seconds until a container that was asked to end is killed."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Container by name of the process."""
+
+    def processes(self) -> list[tuple[str, str]]:
+        found = []
+        for service in self._services():
+            owner = service.split("-")[0]
+            if owner in SERVICES:
+                found += [(owner, name) for name in _lines([*self.command, "ps", "-q", service])]
+        order = {service: place for place, service in enumerate(SERVICES)}
+        found = [(service, container) for service, container in found if self._runs(container)]
+        named = [(service, self._name(container)) for service, container in found]
+        self.names = {name: container for (_, name), (_, container) in zip(named, found, strict=True)}
+        return sorted(named, key=lambda each: (order[each[0]], each[1]))
+
+    def restart(self, process: str) -> None:
+        _run(["docker", "stop", "--time", str(self.grace), self.names[process]])
+        self._start(process)
+
+    def kill(self, process: str) -> None:
+        _run(["docker", "kill", self.names[process]])
+        self._start(process)
+
+    def metrics(self, process: str) -> str | None:
+        """Asked from inside: the services publish no ports."""
+        port = "int(next((v for n, v in os.environ.items() if n.endswith('_PORT') and n.startswith('AES_')), 8000))"
+        script = (
+            "import os, urllib.request as r;"
+            f"print(r.urlopen(f'http://127.0.0.1:{{{port}}}/metrics', timeout=5).read().decode())"
+        )
+        done = subprocess.run(
+            ["docker", "exec", self.names[process], "python", "-c", script], capture_output=True, text=True, check=False
+        )
+        return done.stdout if done.returncode == 0 else None
+
+    def _start(self, process: str) -> None:
+        _run(["docker", "start", self.names[process]])
+        _until(lambda: self._healthy(self.names[process]), f"{process} is healthy")
+
+    def _services(self) -> list[str]:
+        return _lines([*self.command, "config", "--services"])
+
+    def _runs(self, container: str) -> bool:
+        return _lines(["docker", "inspect", "--format", "{{.State.Running}}", container]) == ["true"]
+
+    def _name(self, container: str) -> str:
+        return _lines(["docker", "inspect", "--format", "{{.Name}}", container])[0].lstrip("/")
+
+    def _healthy(self, container: str) -> bool:
+        form = "{{if .State.Health}}{{.State.Health.Status}}{{else}}{{.State.Status}}{{end}}"
+        return _lines(["docker", "inspect", "--format", form, container])[0] in ("healthy", "running")
+
+
+@dataclass
+class Commands:
+    """Any other installation: a command restarts a process, whose name stands for ``{process}`` in it."""
+
+    base_urls: list[str]
+    api_key: str
+    restart_command: str
+    names: Sequence[str]
+    kafka: str | None = None
+
+    def processes(self) -> list[tuple[str, str]]:
+        return [(name.split("-")[0], name) for name in self.names]
+
+    def restart(self, process: str) -> None:
+        _run(shlex.split(self.restart_command.replace("{process}", process)))
+        _until(lambda: any(_read(f"{url}/health/ready") for url in self.base_urls), "a gateway is ready")
+
+    def kill(self, process: str) -> None:
+        raise SystemExit(f"{process} can only be restarted: the target is a command")
+
+    def metrics(self, process: str) -> str | None:
+        return None
+
+
+def _until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"waited {_PATIENCE:g} s in vain until {what}")
+        time.sleep(0.2)
+
+
+def _read(url: str) -> str | None:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return str(answer.read().decode())
+    except (OSError, urllib.error.HTTPError):
+        return None
+
+
+def _run(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{shlex.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def _lines(command: Sequence[str]) -> list[str]:
+    return _run(command).split()
