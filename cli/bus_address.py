@@ -1,17 +1,26 @@
 """Where operators' commands find the bus."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from deploy.local.errors import StackError
+
+if TYPE_CHECKING:
+    from libs.eventing import KafkaConnection
 
 
 @dataclass(frozen=True)
 class BusAddress:
-    servers: str
-    """host:port of brokers, separated by commas."""
+    kafka: "KafkaConnection"
     prefix: str
     """Goes before every topic and group."""
+
+    @property
+    def servers(self) -> str:
+        """host:port of brokers, separated by commas."""
+        return self.kafka.servers
 
 
 def bus_address() -> BusAddress:
@@ -20,12 +29,35 @@ def bus_address() -> BusAddress:
     from deploy.local.state import StackState
 
     prefix = os.environ.get("AES_TOPIC_PREFIX", "")
-    if servers := os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS"):
-        return BusAddress(servers, prefix)
+    if os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS"):
+        return BusAddress(named_kafka(), prefix)
     part = StackState.read(Home.from_environment().state_file).parts.get("kafka")
     if part is None or part.port is None or part.pid is None:
         raise StackError(
             "There is no Kafka to ask: the embedded stack does not run and no broker was named.",
             "Start the stack with: ./aes up, or set AES_KAFKA_BOOTSTRAP_SERVERS to host:port.",
         )
-    return BusAddress(f"127.0.0.1:{part.port}", prefix)
+    return embedded_bus(part.port, prefix)
+
+
+def embedded_bus(port: int, prefix: str) -> BusAddress:
+    """The embedded stack's, which asks for nothing."""
+    from libs.eventing import KafkaConnection
+
+    return BusAddress(KafkaConnection(servers=f"127.0.0.1:{port}"), prefix)
+
+
+def named_kafka(environment: Mapping[str, str] = os.environ) -> "KafkaConnection":
+    """As the variables of the services say, AES_KAFKA_BOOTSTRAP_SERVERS and the like; raises StackError."""
+    from pydantic import ValidationError
+
+    from libs.eventing import KafkaSettings
+
+    try:
+        given = {name: value for name, value in environment.items() if name.startswith("AES_KAFKA_")}
+        return KafkaSettings.model_validate(given).kafka()
+    except ValidationError as problem:
+        # Never with what was given: a password may be among it.
+        found = problem.errors(include_input=False, include_url=False)
+        told = "; ".join(": ".join([*map(str, error["loc"]), error["msg"]]) for error in found)
+        raise StackError(f"Kafka's settings do not fit: {told}", "See docs/configuration.md.") from None

@@ -2,12 +2,32 @@
 
 import asyncio
 import os
+from typing import Annotated
 
 import typer
 
+from cli.bus_address import named_kafka
 from cli.terminal import Json, failures_explained, note, print_json
 
 app = typer.Typer(help="Manage the topics on the bus.", no_args_is_help=True, add_completion=False)
+Replicas = Annotated[
+    int,
+    typer.Option(
+        "--replication-factor",
+        envvar="AES_KAFKA_REPLICATION_FACTOR",
+        min=1,
+        help="Brokers that keep each message.",
+    ),
+]
+InSync = Annotated[
+    int | None,
+    typer.Option(
+        "--min-insync-replicas",
+        envvar="AES_KAFKA_MIN_INSYNC_REPLICAS",
+        min=1,
+        help="Brokers that must have a message before it counts as sent; without it one less than all, at least one.",
+    ),
+]
 
 
 @app.callback()
@@ -16,17 +36,27 @@ def topics() -> None:
 
 
 @app.command()
-def create(json_output: Json = False) -> None:
-    """Create missing topics in AES_KAFKA_BOOTSTRAP_SERVERS, their names prefixed with AES_TOPIC_PREFIX."""
+def create(replication_factor: Replicas = 1, min_insync_replicas: InSync = None, json_output: Json = False) -> None:
+    """Create missing topics in AES_KAFKA_BOOTSTRAP_SERVERS, their names prefixed with AES_TOPIC_PREFIX.
+
+    Topics that are there are left as they are.
+    """
     from deploy.local.errors import StackError
-    from deploy.local.topics import create_topics
+    from libs.eventing import BusUnavailable, Replication, create_topics
 
     with failures_explained(json_output):
-        servers = os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS")
-        if not servers:
+        if not os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS"):
             raise StackError("AES_KAFKA_BOOTSTRAP_SERVERS is not set.", "Set it to host:port of a Kafka broker.")
-        asyncio.run(create_topics(servers, os.environ.get("AES_TOPIC_PREFIX", "")))
+        try:
+            replication = Replication.of(replication_factor, min_insync_replicas)
+        except ValueError as problem:
+            raise StackError(f"{problem}.", "See: ./aes topics create --help") from None
+        prefix = os.environ.get("AES_TOPIC_PREFIX", "")
+        try:
+            asyncio.run(create_topics(named_kafka(), prefix, replication=replication))
+        except BusUnavailable as problem:
+            raise StackError(f"{problem}.", "See what is wrong with: ./aes doctor") from None
     if json_output:
-        print_json({"created": True})
+        print_json({"created": True, "replicas": replication.factor, "min_insync_replicas": replication.in_sync})
     else:
         note("All declared topics exist.")

@@ -3,11 +3,16 @@
 Reads the event topics with a consumer group of its own; needs nothing but aiokafka:
 
     python examples/consume_events.py --bootstrap-servers 127.0.0.1:9092 --correlation-id my-request-1 --from-beginning
+
+Where Kafka asks for a name and a password, `--username` and the variable KAFKA_PASSWORD, which no list of processes
+shows; `--ca-file` where it is reached by TLS.
 """
 
 import argparse
 import asyncio
 import json
+import os
+import ssl
 import sys
 import uuid
 from collections.abc import Iterable
@@ -32,10 +37,31 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--correlation-id", required=True, help="what to follow")
     parser.add_argument("--prefix", default="", help="the installation's AES_TOPIC_PREFIX")
     parser.add_argument("--from-beginning", action="store_true", help="also what has happened already")
+    parser.add_argument("--username", default="", help="where Kafka asks who one is (SCRAM-SHA-512)")
+    parser.add_argument("--ca-file", default="", help="PEM of who signed the brokers' certificates; with it by TLS")
+    parser.add_argument("--group", default="example-", help="how its consumer group begins (%(default)s)")
     parser.add_argument(
         "--timeout", type=float, help="end after so many seconds without an event (default: go on until Ctrl-C)"
     )
     return parser.parse_args()
+
+
+def security(username: str, ca_file: str) -> dict[str, Any]:
+    """What the client is told of a broker that is not open to everybody. Raises ``CannotFollow``."""
+    given: dict[str, Any] = {}
+    if ca_file:
+        try:
+            given |= {"security_protocol": "SSL", "ssl_context": ssl.create_default_context(cafile=ca_file)}
+        except OSError as problem:
+            raise CannotFollow(f"{ca_file} cannot be read: {problem}") from problem
+    if username:
+        given |= {
+            "security_protocol": "SASL_SSL" if ca_file else "SASL_PLAINTEXT",
+            "sasl_mechanism": "SCRAM-SHA-512",
+            "sasl_plain_username": username,
+            "sasl_plain_password": os.environ.get("KAFKA_PASSWORD", ""),
+        }
+    return given
 
 
 async def connect(consumer: AIOKafkaConsumer, servers: str, prefix: str) -> None:
@@ -126,8 +152,9 @@ async def main() -> int:
     options = arguments()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=options.bootstrap_servers,
+        **security(options.username, options.ca_file),
         # A group of one's own: nobody else's reading is disturbed, and nobody disturbs it.
-        group_id=f"{options.prefix}example-{uuid.uuid4()}",
+        group_id=f"{options.prefix}{options.group}{uuid.uuid4()}",
         auto_offset_reset="earliest" if options.from_beginning else "latest",
         enable_auto_commit=False,
     )
@@ -135,9 +162,6 @@ async def main() -> int:
         await connect(consumer, options.bootstrap_servers, options.prefix)
         print(f"following {options.correlation_id} …", file=sys.stderr, flush=True)
         found = await follow(consumer, options.correlation_id, timeout=options.timeout)
-    except CannotFollow as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 1
     except KafkaError as problem:
         print(f"error: the connection to Kafka failed: {problem!r}", file=sys.stderr)
         return 1
@@ -153,5 +177,7 @@ async def main() -> int:
 if __name__ == "__main__":
     try:
         sys.exit(asyncio.run(main()))
+    except CannotFollow as problem:
+        sys.exit(f"error: {problem}")
     except KeyboardInterrupt:
         sys.exit(130)

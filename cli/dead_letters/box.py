@@ -16,6 +16,7 @@ from cli.dead_letters.letter import Letter
 from cli.dead_letters.replayed import Replayed
 from deploy.local.errors import StackError
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind, dead_letter_name, with_dead_letters
+from libs.eventing import refusal
 
 GROUP: Final = "dead-letter-replay"
 _SECONDS: Final = 30.0
@@ -133,20 +134,20 @@ class Reader:
 async def open_boxes(address: BusAddress) -> AsyncIterator[Reader]:
     """Raises StackError when the broker cannot be reached, or fails meanwhile."""
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=address.servers,
+        **address.kafka.options(),
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
         client_id="aes-cli",
     )
-    admin = AIOKafkaAdminClient(bootstrap_servers=address.servers, client_id="aes-cli")
+    admin = AIOKafkaAdminClient(**address.kafka.options(), client_id="aes-cli")
     try:
         async with asyncio.timeout(_SECONDS):
             await consumer.start()
             await admin.start()
         yield Reader(consumer, admin, address)
     except (KafkaError, OSError, TimeoutError) as problem:
-        reason = str(problem) or type(problem).__name__
+        reason = await refusal(address.kafka) or str(problem) or type(problem).__name__
         raise StackError(
             f"Kafka at {address.servers} does not do as asked: {reason}", "See what is wrong with: ./aes doctor"
         ) from problem

@@ -93,7 +93,7 @@ class Replay:
 @asynccontextmanager
 async def open_replay(reader: Reader, box: Box, address: BusAddress) -> AsyncIterator[Replay]:
     producer = AIOKafkaProducer(
-        bootstrap_servers=address.servers,
+        **address.kafka.options(),
         client_id="aes-cli",
         transactional_id=f"{address.prefix}{GROUP}-{box.name}",
         max_batch_size=MAX_MESSAGE_BYTES,

@@ -10,6 +10,7 @@ from aiokafka.structs import ConsumerRecord
 
 from libs.contracts.messages import public_name
 from libs.contracts.topics import EVENT_TOPICS
+from libs.eventing import KafkaConnection
 
 _PATIENCE_SECONDS = 15.0
 _SLACK_SECONDS = 5.0
@@ -36,14 +37,14 @@ class RecordedEvent:
 
 
 async def read_events(
-    servers: str, prefix: str, correlation_id: str, since: float, turns: set[str]
+    kafka: KafkaConnection, prefix: str, correlation_id: str, since: float, turns: set[str]
 ) -> list[RecordedEvent]:
     """The events of a correlation id since that Unix time, in their order, until those turns have ended.
 
     Raises OSError or TimeoutError when Kafka does not answer.
     """
     consumer = AIOKafkaConsumer(
-        *(prefix + topic.name for topic in EVENT_TOPICS), bootstrap_servers=servers, enable_auto_commit=False
+        *(prefix + topic.name for topic in EVENT_TOPICS), **kafka.options(), enable_auto_commit=False
     )
     # Delivery is at least once: an event that comes twice has the same id.
     found: dict[str, RecordedEvent] = {}

@@ -3,9 +3,14 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from cli.bus_address import embedded_bus, named_kafka
 from cli.connection import Connection, connect
 from cli.demo.screen import Screen
+
+if TYPE_CHECKING:
+    from libs.eventing import KafkaConnection
 
 
 @dataclass(frozen=True)
@@ -13,7 +18,7 @@ class Running:
     """`kafka` is None for a service elsewhere whose broker was not named."""
 
     connection: Connection
-    kafka: str | None
+    kafka: "KafkaConnection | None"
     topic_prefix: str
     key_file: Path | None
     """Where the key can be read from, None when it was given by the caller."""
@@ -40,7 +45,8 @@ def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running
     if base_url is not None:
         connection = connect(base_url, api_key)
         _welcome(screen, connection)
-        return Running(connection, os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS"), prefix, None)
+        kafka = named_kafka() if os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS") else None
+        return Running(connection, kafka, prefix, None)
 
     from cli.progress import Progress
     from deploy.local.control import bring_up, development_key
@@ -55,8 +61,8 @@ def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running
     own = api_key is None
     connection = Connection(state.base_url, api_key or development_key(home))
     _welcome(screen, connection)
-    kafka = f"127.0.0.1:{state.parts['kafka'].port}"
-    return Running(connection, kafka, prefix, home.development_key_file if own else None)
+    bus = embedded_bus(state.parts["kafka"].port or 0, prefix)
+    return Running(connection, bus.kafka, prefix, home.development_key_file if own else None)
 
 
 def _welcome(screen: Screen, connection: Connection) -> None:

@@ -26,7 +26,7 @@ def show(
         events = asyncio.run(read_events(stack.kafka, stack.topic_prefix, correlation_id, since, turns))
     except (OSError, TimeoutError) as problem:
         raise StackError(
-            f"The events could not be read from Kafka at {stack.kafka}: {problem or 'no answer in time'}",
+            f"The events could not be read from Kafka at {stack.kafka.servers}: {problem or 'no answer in time'}",
             "See: ./aes logs kafka",
         ) from problem
     names = _names(base, talks)

@@ -9,14 +9,20 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
 
 from cli.bus_address import BusAddress
 from cli.doctor.clocks import compare
 from cli.doctor.findings import Check, Finding, failed, ok, skipped, warning
+from cli.doctor.replication import expected_replication, replication_findings
 from libs.contracts.topics import with_dead_letters
+from libs.eventing import refusal
 
-_REACH = "Start the broker, or set AES_KAFKA_BOOTSTRAP_SERVERS to where it is. Check the network in between."
+_REACH = (
+    "Start the broker, or set AES_KAFKA_BOOTSTRAP_SERVERS to where it is, and the other AES_KAFKA_… variables to how it "
+    "lets one in. Check the network in between."
+)
 
 
 def bus_checks(address: BusAddress) -> list[Check]:
@@ -30,9 +36,27 @@ async def _brokers_and_topics(address: BusAddress) -> list[Finding]:
     async with _admin(address) as admin:
         cluster = await admin.describe_cluster()
         there = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics()}
+        declared = [address.prefix + topic.name for topic in with_dead_letters()]
+        least = await _least_in_sync(admin, [name for name in declared if name in there])
     brokers = len(cluster["brokers"])
-    answering = ok("kafka", f"{brokers} broker{'s' if brokers != 1 else ''} at {address.servers}")
-    return [answering, *_topics(there, address.prefix), *_replicas(there, address.prefix)]
+    how = "" if address.kafka.security_protocol == "plaintext" else f", {address.kafka.security_protocol}"
+    answering = ok("kafka", f"{brokers} broker{'s' if brokers != 1 else ''} at {address.servers}{how}")
+    expected = expected_replication(brokers)
+    return [
+        answering,
+        *_topics(there, address.prefix),
+        *_replicas(there, address.prefix),
+        *replication_findings({name: len(there[name][0]["replicas"]) for name in least}, least, expected),
+    ]
+
+
+async def _least_in_sync(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, int]:
+    """How many replicas must have a message, by topic."""
+    if not topics:
+        return {}
+    asked = [ConfigResource(ConfigResourceType.TOPIC, topic, {"min.insync.replicas": None}) for topic in topics]
+    found = [entry for response in await admin.describe_configs(asked) for entry in response.resources]
+    return {name: int(settings[0][1]) for _, _, _, name, settings in found if settings}
 
 
 def _topics(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
@@ -84,7 +108,7 @@ async def _clock(address: BusAddress) -> list[Finding]:
 
 
 async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float, float]:
-    producer = AIOKafkaProducer(bootstrap_servers=address.servers)
+    producer = AIOKafkaProducer(**address.kafka.options())
     await producer.start()
     try:
         # A new topic takes a moment; the second message is not held up by anything.
@@ -98,12 +122,12 @@ async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float,
 
 @asynccontextmanager
 async def _admin(address: BusAddress) -> AsyncIterator[AIOKafkaAdminClient]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=address.servers, client_id="aes-cli")
+    admin = AIOKafkaAdminClient(**address.kafka.options(), client_id="aes-cli")
     try:
         async with asyncio.timeout(20):
             await admin.start()
         yield admin
     except KafkaError as problem:
-        raise OSError(f"{address.servers}: {problem}") from problem
+        raise OSError(await refusal(address.kafka) or f"{address.servers}: {problem}") from problem
     finally:
         await admin.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from cli.bus_address import BusAddress
+from cli.bus_address import BusAddress, embedded_bus, named_kafka
 from deploy.local.credentials import Credentials
 from deploy.local.declaration import DATABASES, SERVICES
 from deploy.local.errors import StackError
@@ -59,10 +59,10 @@ def _names_addresses(environment: Mapping[str, str]) -> bool:
 
 
 def _installation(environment: Mapping[str, str]) -> Surroundings:
-    servers = environment.get("AES_KAFKA_BOOTSTRAP_SERVERS")
+    named = environment.get("AES_KAFKA_BOOTSTRAP_SERVERS")
     return Surroundings(
         title="the installation that the AES_… variables name",
-        bus=BusAddress(servers, environment.get("AES_TOPIC_PREFIX", "")) if servers else None,
+        bus=BusAddress(named_kafka(environment), environment.get("AES_TOPIC_PREFIX", "")) if named else None,
         databases=_of_services(environment, "DATABASE_URL"),
         services=_of_services(environment, "URL"),
         objects=_of_services(environment, "OBJECTS_URL"),
@@ -82,7 +82,7 @@ def _stack(home: Home, environment: Mapping[str, str]) -> Surroundings:
     }
     return Surroundings(
         title=f"the embedded stack in {home.root}",
-        bus=BusAddress(f"127.0.0.1:{ports.get('kafka', 0)}", environment.get("AES_TOPIC_PREFIX", "")),
+        bus=embedded_bus(ports.get("kafka", 0), environment.get("AES_TOPIC_PREFIX", "")),
         databases={name: postgres.url(name) for name in DATABASES},
         objects={**objects, **_of_services(environment, "OBJECTS_URL")},
         weaviate=_weaviate(environment),

@@ -107,8 +107,8 @@ def _operations(messages: dict[str, tuple[type[Message], Topic]]) -> dict[str, A
     operations: dict[str, Any] = {}
     for topic in TOPICS:
         names = [name for name, (_, home) in messages.items() if home == topic]
-        sender = "gateway" if topic.kind is TopicKind.COMMANDS else topic.owner
-        operations[f"{sender}-sends-{topic.name}"] = _operation("send", sender, topic, names)
+        for sender in topic.senders:
+            operations[f"{sender}-sends-{topic.name}"] = _operation("send", sender, topic, names)
         for consumer in topic.consumers:
             operations[f"{consumer}-receives-{topic.name}"] = _operation("receive", consumer, topic, names)
     for name, (model, topic) in messages.items():

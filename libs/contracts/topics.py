@@ -19,7 +19,7 @@ class TopicKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic: who owns it, who reads it, how it is spread and how long it is kept (milliseconds).
+    """A topic: who owns it, who sends and who reads it, how it is spread and how long it is kept (milliseconds).
 
     ``tailed_by`` are those consumers that read it from its end on, without a group: what they cannot make sense of
     they pass over, so they have no dead letters.
@@ -29,6 +29,7 @@ class Topic:
     name: str
     kind: TopicKind
     owner: str
+    senders: tuple[str, ...]
     consumers: tuple[str, ...]
     description: str
     partitions: int
@@ -37,12 +38,13 @@ class Topic:
     tailed_by: tuple[str, ...] = ()
 
 
-def commands_topic(owner: str, partitions: int) -> Topic:
+def commands_topic(owner: str, partitions: int, senders: tuple[str, ...] = ("gateway",)) -> Topic:
     """The topic of an owner's commands, with the retention that all of them have."""
     return Topic(
         name=f"{owner}-commands",
         kind=TopicKind.COMMANDS,
         owner=owner,
+        senders=senders,
         consumers=(owner,),
         description=f"What the {owner} service is asked to do.",
         partitions=partitions,
@@ -56,6 +58,7 @@ def events_topic(owner: str, partitions: int, consumers: tuple[str, ...]) -> Top
         name=f"{owner}-events",
         kind=TopicKind.EVENTS,
         owner=owner,
+        senders=(owner,),
         consumers=consumers,
         description=f"What happened in the {owner} service; a public contract.",
         partitions=partitions,
@@ -68,7 +71,7 @@ RUNTIME_COMMANDS: Final = commands_topic("runtime", 12)
 RUNTIME_EVENTS: Final = events_topic("runtime", 12, ("gateway", "artifacts"))
 REGISTRY_COMMANDS: Final = commands_topic("registry", 6)
 REGISTRY_EVENTS: Final = events_topic("registry", 6, ("gateway",))
-INGESTION_COMMANDS: Final = commands_topic("ingestion", 6)
+INGESTION_COMMANDS: Final = commands_topic("ingestion", 6, ("gateway", "artifacts"))
 INGESTION_EVENTS: Final = events_topic("ingestion", 6, ("gateway", "artifacts", "ingestion"))
 ARTIFACTS_COMMANDS: Final = commands_topic("artifacts", 6)
 ARTIFACTS_EVENTS: Final = events_topic("artifacts", 6, ("gateway", "ingestion"))
@@ -77,6 +80,7 @@ INGESTION_WORK: Final = Topic(
     name="ingestion-work",
     kind=TopicKind.WORK,
     owner="ingestion",
+    senders=("ingestion",),
     consumers=("ingestion",),
     description="Work items of ingestions, spread over the workers; internal.",
     partitions=12,
@@ -86,6 +90,7 @@ RUNTIME_DELTAS: Final = Topic(
     name="runtime-deltas",
     kind=TopicKind.DELTAS,
     owner="runtime",
+    senders=("runtime",),
     consumers=("gateway",),
     description="Pieces of replies while they are made. May be lost: the terminal event holds the whole text.",
     partitions=6,
@@ -120,6 +125,7 @@ def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
         name=dead_letter_name(topic.name, consumer),
         kind=TopicKind.DEAD_LETTERS,
         owner=consumer,
+        senders=(consumer,),
         consumers=(),
         description=f"What the {consumer} service could not process of {topic.name}, with the reason.",
         partitions=1,

@@ -2,21 +2,24 @@
 
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
 from libs.eventing._commands import CommandContext, CommandRouter
+from libs.eventing._connection import KafkaConnection
 from libs.eventing._consumer import ConsumerLoop
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._errors import PoisonMessage
 from libs.eventing._events import EventRouter
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._kafka import KafkaBus
+from libs.eventing._kafka_settings import KafkaSettings
 from libs.eventing._memory import MemoryBus
 from libs.eventing._origin import EventDraft, Origin
 from libs.eventing._outbox import Appended, Outbox, Transaction
 from libs.eventing._outbox_table import RecordedEvent
 from libs.eventing._payloads import PayloadReader
 from libs.eventing._publisher import Publisher
+from libs.eventing._refusal import refusal
 from libs.eventing._request_reply import CommandSender, CommandState, Received, Replies
 from libs.eventing._retry import RetryPolicy
-from libs.eventing._topics import create_topics
+from libs.eventing._topics import Replication, create_topics
 
 __all__ = [
     "Appended",
@@ -32,6 +35,8 @@ __all__ = [
     "EventRouter",
     "IdentitySigner",
     "KafkaBus",
+    "KafkaConnection",
+    "KafkaSettings",
     "MemoryBus",
     "MessageRefused",
     "Origin",
@@ -43,8 +48,10 @@ __all__ = [
     "Received",
     "Record",
     "RecordedEvent",
+    "Replication",
     "Replies",
     "RetryPolicy",
     "Transaction",
     "create_topics",
+    "refusal",
 ]

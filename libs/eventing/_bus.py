@@ -13,7 +13,7 @@ class BusUnavailable(Exception):
 
 
 class MessageRefused(Exception):
-    """The broker answered, but will never take this message (too large, unknown topic, not allowed)."""
+    """The broker answered, but will never take this message (too large, unknown topic)."""
 
 
 class Partition(NamedTuple):

@@ -11,6 +11,7 @@ from aiokafka.structs import ConsumerRecord
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, Record
+from libs.eventing._connection import KafkaConnection
 from libs.eventing._kafka_producer import KafkaProducer
 
 _log = structlog.get_logger("eventing.kafka")
@@ -26,19 +27,19 @@ class KafkaBus:
     ``prefix`` goes before every topic and group, so that several installations share a cluster.
     """
 
-    def __init__(self, bootstrap_servers: str, *, prefix: str = "", client_id: str = "aes") -> None:
-        self._servers = bootstrap_servers
+    def __init__(self, connection: KafkaConnection | str, *, prefix: str = "", client_id: str = "aes") -> None:
+        self._connection = KafkaConnection.of(connection)
         self._prefix = prefix
         self._client_id = client_id
 
     def producer(self) -> KafkaProducer:
-        return KafkaProducer(self._servers, prefix=self._prefix, client_id=self._client_id)
+        return KafkaProducer(self._connection, prefix=self._prefix, client_id=self._client_id)
 
     def consumer(
         self, group: str, topics: Sequence[str], assignment: Assignment, *, gather: bool = False
     ) -> "KafkaConsumer":
         return KafkaConsumer(
-            self._servers,
+            self._connection,
             prefix=self._prefix,
             client_id=self._client_id,
             group=group,
@@ -48,7 +49,7 @@ class KafkaBus:
         )
 
     def tail(self, topics: Sequence[str]) -> "KafkaTail":
-        return KafkaTail(self._servers, prefix=self._prefix, client_id=self._client_id, topics=topics)
+        return KafkaTail(self._connection, prefix=self._prefix, client_id=self._client_id, topics=topics)
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -111,7 +112,7 @@ class KafkaConsumer(_Reader):
 
     def __init__(
         self,
-        servers: str,
+        connection: KafkaConnection,
         *,
         prefix: str,
         client_id: str,
@@ -125,7 +126,7 @@ class KafkaConsumer(_Reader):
         self._assignment = assignment
         self._paused = False
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=servers,
+            **connection.options(),
             client_id=client_id,
             group_id=prefix + group,
             enable_auto_commit=False,
@@ -186,11 +187,11 @@ class KafkaConsumer(_Reader):
 class KafkaTail(_Reader):
     """A reader of all partitions from the end; positions survive broker restarts."""
 
-    def __init__(self, servers: str, *, prefix: str, client_id: str, topics: Sequence[str]) -> None:
+    def __init__(self, connection: KafkaConnection, *, prefix: str, client_id: str, topics: Sequence[str]) -> None:
         super().__init__(prefix)
         self._consumer = AIOKafkaConsumer(
             *(prefix + topic for topic in topics),
-            bootstrap_servers=servers,
+            **connection.options(),
             client_id=client_id,
             # Every replica reads everything; in a group they would share the partitions.
             group_id=None,

@@ -9,6 +9,7 @@ from typing import Any, Final
 import structlog
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
     KafkaError,
@@ -16,11 +17,14 @@ from aiokafka.errors import (
     OutOfOrderSequenceNumber,
     ProducerClosed,
     ProducerFenced,
+    TopicAuthorizationFailedError,
     UnknownProducerId,
 )
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._bus import BusUnavailable, Headers, MessageRefused
+from libs.eventing._connection import KafkaConnection
+from libs.eventing._refusal import refusal
 
 _log = structlog.get_logger("eventing.kafka")
 _RECONNECT_SECONDS: Final = 1.0
@@ -36,6 +40,9 @@ _PRODUCER_SPENT: Final = (
     UnknownProducerId,
 )
 
+# Of the installation, not of the message: it can be sent as soon as somebody grants what is missing.
+_NOT_ALLOWED: Final = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError)
+
 
 class KafkaProducer:
     """An idempotent producer. It retries for as long as the process lives, so order survives an outage.
@@ -44,10 +51,11 @@ class KafkaProducer:
     would be taken: the client is then replaced by a new one.
     """
 
-    def __init__(self, servers: str, *, prefix: str, client_id: str) -> None:
+    def __init__(self, connection: KafkaConnection, *, prefix: str, client_id: str) -> None:
         self._prefix = prefix
+        self._connection = connection
         self._settings: dict[str, Any] = {
-            "bootstrap_servers": servers,
+            **connection.options(),
             "client_id": client_id,
             "acks": "all",
             "enable_idempotence": True,
@@ -72,13 +80,18 @@ class KafkaProducer:
                 await producer.start()
             except Exception as problem:
                 await self._end(producer)
-                _log.warning("producer.unreachable", problem=repr(problem))
+                _log.warning("producer.unreachable", problem=await self._told(problem))
                 await asyncio.sleep(_RECONNECT_SECONDS)
             except BaseException:
                 await self._end(producer)
                 raise
             else:
                 self._producer = producer
+
+    async def _told(self, problem: Exception) -> str:
+        # Of a password or a certificate the client itself says only that it could not connect.
+        secured = self._connection.security_protocol != "plaintext"
+        return (await refusal(self._connection) if secured else None) or repr(problem)
 
     async def stop(self) -> None:
         if self._connecting is not None:
@@ -153,6 +166,6 @@ def _as_port_error(problem: BaseException) -> Exception:
     # Plain KafkaError is what aiokafka's sender makes of its own failures.
     if type(problem) is KafkaError or not isinstance(problem, KafkaError):
         return BusUnavailable(repr(problem))
-    if problem.retriable or isinstance(problem, _PRODUCER_SPENT):
+    if problem.retriable or isinstance(problem, (*_PRODUCER_SPENT, *_NOT_ALLOWED)):
         return BusUnavailable(repr(problem))
     return MessageRefused(repr(problem))

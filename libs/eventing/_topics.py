@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -9,16 +10,42 @@ from aiokafka.errors import KafkaError, for_code
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, with_dead_letters
 from libs.eventing._bus import BusUnavailable
+from libs.eventing._connection import KafkaConnection
+from libs.eventing._refusal import refusal
 
 _TIMEOUT_MS: Final = 30_000
 _ALREADY_EXISTS: Final = 36
 
 
+@dataclass(frozen=True)
+class Replication:
+    """``factor`` brokers keep each message; ``in_sync`` of them must have it before it counts as sent."""
+
+    factor: int
+    in_sync: int
+
+    @classmethod
+    def of(cls, factor: int, in_sync: int | None = None) -> "Replication":
+        """By default one broker may be away. Raises ValueError."""
+        least = in_sync if in_sync is not None else max(1, factor - 1)
+        if not 1 <= least <= factor:
+            raise ValueError(f"of {factor} replicas {least} can never be in sync")
+        return cls(factor, least)
+
+
+_ALONE: Final = Replication(1, 1)
+
+
 async def create_topics(
-    bootstrap_servers: str, prefix: str = "", *, topics: Sequence[Topic] = TOPICS, replication: int = 1
+    connection: KafkaConnection | str,
+    prefix: str = "",
+    *,
+    topics: Sequence[Topic] = TOPICS,
+    replication: Replication = _ALONE,
 ) -> None:
     """Create missing topics and their dead letters. Raises ``BusUnavailable`` with what the broker said."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=_TIMEOUT_MS)
+    broker = KafkaConnection.of(connection)
+    admin = AIOKafkaAdminClient(**broker.options(), request_timeout_ms=_TIMEOUT_MS)
     try:
         async with asyncio.timeout(_TIMEOUT_MS / 1000):
             await admin.start()
@@ -30,17 +57,19 @@ async def create_topics(
                 )
                 _check(response.topic_errors)
     except (KafkaError, OSError, TimeoutError) as problem:
-        raise BusUnavailable(f"the topics could not be created: {problem!r}") from problem
+        reason = await refusal(broker) or repr(problem)
+        raise BusUnavailable(f"the topics could not be created: {reason}") from problem
     finally:
         await admin.close()
 
 
-def _declaration(topic: Topic, prefix: str, replication: int) -> NewTopic:
+def _declaration(topic: Topic, prefix: str, replication: Replication) -> NewTopic:
     return NewTopic(
         name=prefix + topic.name,
         num_partitions=topic.partitions,
-        replication_factor=replication,
+        replication_factor=replication.factor,
         topic_configs={
+            "min.insync.replicas": str(replication.in_sync),
             "retention.ms": str(topic.retention_ms),
             "segment.ms": str(topic.segment_ms),
             "max.message.bytes": str(MAX_MESSAGE_BYTES + 64 * 1024),

@@ -51,6 +51,10 @@ def _read(settings_type: type[S]) -> S:
     except ValidationError as problem:
         prefix = settings_type.model_config.get("env_prefix", "")
         for error in problem.errors(include_input=False, include_url=False):
+            if not error["loc"]:
+                # About several variables, which the message names.
+                print(error["msg"], file=sys.stderr)
+                continue
             variable = str(error["loc"][0])
             name = variable if variable.startswith("AES_") else f"{prefix}{variable}".upper()
             print(f"{name}: {error['msg']}", file=sys.stderr)

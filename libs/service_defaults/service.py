@@ -53,7 +53,7 @@ class Service:
         self.migrations = migrations
         self.source = f"/aes/{name}"
         self.signer = IdentitySigner(settings.signing_key.get_secret_value())
-        self.bus = KafkaBus(settings.kafka_bootstrap_servers, prefix=settings.topic_prefix, client_id=f"aes-{name}")
+        self.bus = KafkaBus(settings.kafka(), prefix=settings.topic_prefix, client_id=f"aes-{name}")
         self.producer = self.bus.producer()
         self.database = Database(
             settings.database_url.get_secret_value(),

@@ -3,10 +3,12 @@
 from typing import Literal
 
 from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from libs.eventing import KafkaSettings
 
 
-class ServiceSettings(BaseSettings):
+class ServiceSettings(KafkaSettings):
     """What a service needs to run.
 
     What is the same for the whole installation is read from ``AES_…``. What is a service's own is read from
@@ -15,7 +17,6 @@ class ServiceSettings(BaseSettings):
 
     model_config = SettingsConfigDict(extra="ignore", populate_by_name=True)
 
-    kafka_bootstrap_servers: str = Field("127.0.0.1:9092", validation_alias="AES_KAFKA_BOOTSTRAP_SERVERS")
     topic_prefix: str = Field("", validation_alias="AES_TOPIC_PREFIX")
     signing_key: SecretStr = Field(validation_alias="AES_SIGNING_KEY", min_length=32)
     log_level: str = Field("INFO", validation_alias="AES_LOG_LEVEL")

@@ -89,7 +89,7 @@ def build_streams(settings: IngestionSettings) -> Service:
     service.on_start(store.start)
     work = _ingestion_work(service, settings, store)
     streams = IngestionStreams(
-        servers=settings.kafka_bootstrap_servers,
+        kafka=settings.kafka(),
         prefix=settings.topic_prefix,
         items=work.items.process,
         run=work.runs.process,

@@ -17,8 +17,10 @@ from typing import Any, Final
 import faust
 import structlog
 from faust.types import StreamT
+from faust.types.auth import CredentialsT
 
 from libs.contracts.topics import INGESTION_WORK
+from libs.eventing import KafkaConnection
 from libs.persistence import is_outage
 from services.ingestion.domain.runs import ItemKey, RunKey, decode_work
 from services.ingestion.entrypoints.watchdog import end_process
@@ -32,7 +34,7 @@ class IngestionStreams:
     def __init__(
         self,
         *,
-        servers: str,
+        kafka: KafkaConnection,
         prefix: str,
         items: Callable[[Sequence[ItemKey]], Awaitable[None]],
         run: Callable[[RunKey], Awaitable[None]],
@@ -50,7 +52,7 @@ class IngestionStreams:
         self._end = end
         self._stopping = False
         self.joined = False
-        self.app = _application(servers, prefix)
+        self.app = _application(kafka, prefix)
         self.app.on_partitions_assigned.connect(self._assigned)
         topic = self.app.topic(prefix + INGESTION_WORK.name, value_serializer="raw", key_serializer="raw")
         self.app.agent(topic, name=f"{prefix}ingestion.work")(self._take)
@@ -112,13 +114,22 @@ class IngestionStreams:
             self._places.release()
 
 
-def _application(servers: str, prefix: str) -> faust.App:
+def _credentials(kafka: KafkaConnection) -> CredentialsT | None:
+    if kafka.authenticated:
+        return faust.SASLCredentials(
+            username=kafka.username, password=kafka.password, ssl_context=kafka.tls, mechanism=kafka.sasl_mechanism
+        )
+    return faust.SSLCredentials(kafka.tls) if kafka.encrypted else None
+
+
+def _application(kafka: KafkaConnection, prefix: str) -> faust.App:
     # They tell of every part that starts.
     for library in ("faust", "mode"):
         logging.getLogger(library).setLevel(logging.WARNING)
     return faust.App(
         f"{prefix}ingestion-worker",
-        broker=[f"aiokafka://{server.strip()}" for server in servers.split(",")],
+        broker=[f"aiokafka://{server.strip()}" for server in kafka.servers.split(",")],
+        broker_credentials=_credentials(kafka),
         store="memory://",
         datadir=tempfile.mkdtemp(prefix="aes-faust-"),
         autodiscover=False,

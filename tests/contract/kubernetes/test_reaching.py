@@ -3,6 +3,7 @@
 from typing import Any
 
 from libs.contracts.topics import TOPICS
+from libs.eventing import KafkaConnection
 from services.ingestion.entrypoints.streams import _application
 from tests.support.kustomize import Manifest, of_kind
 
@@ -105,7 +106,8 @@ def test_keda_looks_at_groups_and_topics_that_are_there(keda: tuple[Manifest, ..
         lags = [trigger["metadata"] for trigger in scaler["spec"]["triggers"] if trigger["type"] == "kafka"]
         assert {lag["topic"]: lag["consumerGroup"] for lag in lags} == GROUPS[name]
         assert {lag["topic"] for lag in lags} <= TOPICS_BY_NAME.keys()
-    assert _application("kafka:9092", "").conf.id == GROUPS["ingestion-streams"]["ingestion-work"]
+    streams = _application(KafkaConnection(servers="kafka:9092"), "")
+    assert streams.conf.id == GROUPS["ingestion-streams"]["ingestion-work"]
 
 
 def test_only_streams_go_down_to_none(keda: tuple[Manifest, ...]) -> None:

@@ -17,7 +17,7 @@ from cli.dead_letters.replay import open_replay
 from deploy.local.errors import StackError
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_EVENTS
-from libs.eventing import DeadLetters, KafkaBus, Record, create_topics
+from libs.eventing import DeadLetters, KafkaBus, KafkaConnection, Record, create_topics
 
 DLQ = "runtime-events-artifacts-dlq"
 BIG = b'"' + b"x" * (2 * 1024 * 1024 - 600) + b'"'
@@ -28,7 +28,7 @@ def address(kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> B
     monkeypatch.setenv("AES_KAFKA_BOOTSTRAP_SERVERS", kafka)
     monkeypatch.setenv("AES_TOPIC_PREFIX", topic_prefix)
     asyncio.run(create_topics(kafka, topic_prefix, topics=(RUNTIME_EVENTS,)))
-    return BusAddress(kafka, topic_prefix)
+    return BusAddress(KafkaConnection(servers=kafka), topic_prefix)
 
 
 def headers(identifier: str, days: float = 0) -> list[tuple[str, bytes]]:

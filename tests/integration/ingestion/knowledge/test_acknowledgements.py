@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from libs.contracts.topics import INGESTION_WORK
-from libs.eventing import KafkaBus, create_topics
+from libs.eventing import KafkaBus, KafkaConnection, create_topics
 from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
 from services.ingestion.entrypoints.streams import IngestionStreams
 from tests.support.ingestion_workers import until
@@ -20,7 +20,13 @@ async def working(kafka: str, prefix: str, items: Items) -> AsyncIterator[Ingest
         raise AssertionError("there is no run in this test")
 
     streams = IngestionStreams(
-        servers=kafka, prefix=prefix, items=items, run=no_run, batch=1, batches=1, end=lambda: None
+        kafka=KafkaConnection(servers=kafka),
+        prefix=prefix,
+        items=items,
+        run=no_run,
+        batch=1,
+        batches=1,
+        end=lambda: None,
     )
     serving = asyncio.create_task(streams.serve())
     yield streams

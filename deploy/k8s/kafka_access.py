@@ -1,0 +1,86 @@
+"""Who may do what in Kafka, after what libs/contracts/topics.py says of senders and readers; nobody may do more."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from libs.contracts.topics import EVENT_TOPICS, TOPICS, Topic, TopicKind, with_dead_letters
+
+SERVICES: Final = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+ResourceType = Literal["topic", "group", "cluster", "transactionalId"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Operations, as Kafka names them, on one resource or on all whose names begin like that."""
+
+    type: ResourceType
+    name: str
+    operations: tuple[str, ...]
+    prefix: bool = False
+
+
+def rules_by_user() -> dict[str, list[Rule]]:
+    """Every user of the bus with its rules."""
+    return {
+        **{f"{service}-kafka": service_rules(service) for service in SERVICES},
+        "operator-kafka": operator_rules(),
+        "keda-kafka": scaler_rules(),
+        "outside-consumer": outside_rules("outside-consumer-"),
+    }
+
+
+def service_rules(service: str) -> list[Rule]:
+    topics = with_dead_letters()
+    sent = [topic for topic in topics if service in topic.senders]
+    read = [topic for topic in topics if service in (*topic.consumers, *topic.tailed_by)]
+    rules = [Rule("topic", topic.name, _operations(topic, sent, read)) for topic in topics if topic in (*sent, *read)]
+    if _in_groups(service):
+        rules.append(Rule("group", f"{service}-", ("Read",), prefix=True))
+    return rules
+
+
+def outside_rules(group: str) -> list[Rule]:
+    """A program of somebody else: reads events, in groups that begin like that."""
+    return [
+        *(Rule("topic", topic.name, ("Read", "Describe")) for topic in EVENT_TOPICS),
+        Rule("group", group, ("Read",), prefix=True),
+    ]
+
+
+def scaler_rules() -> list[Rule]:
+    """KEDA sees how far groups are behind, and no message."""
+    read = [topic for topic in TOPICS if set(topic.consumers) - set(topic.tailed_by)]
+    return [
+        *(Rule("topic", topic.name, ("Describe",)) for topic in read),
+        *(Rule("group", f"{service}-", ("Describe",), prefix=True) for service in SERVICES if _in_groups(service)),
+    ]
+
+
+def operator_rules() -> list[Rule]:
+    """What `aes topics`, `aes doctor` and `aes dlq` do."""
+    topics = with_dead_letters()
+    return [
+        Rule("cluster", "kafka-cluster", ("Describe",)),
+        *(Rule("topic", topic.name, _operated(topic)) for topic in topics),
+        # The doctor reads the broker's clock from a message.
+        Rule("topic", "doctor-", ("Create", "Delete", "Describe", "Write"), prefix=True),
+        Rule("group", "dead-letter-replay", ("Read",)),
+        Rule("transactionalId", "dead-letter-replay-", ("Write", "Describe"), prefix=True),
+    ]
+
+
+def _operations(topic: Topic, sent: Iterable[Topic], read: Iterable[Topic]) -> tuple[str, ...]:
+    return (*(["Write"] if topic in sent else []), *(["Read"] if topic in read else []), "Describe")
+
+
+def _operated(topic: Topic) -> tuple[str, ...]:
+    common = ("Create", "Describe", "DescribeConfigs")
+    if topic.kind is TopicKind.DEAD_LETTERS:
+        return ("Read", *common)
+    # Letters go back to where they came from; those too large for a letter are read there.
+    return ("Read", "Write", *common) if set(topic.consumers) - set(topic.tailed_by) else common
+
+
+def _in_groups(service: str) -> bool:
+    return any(service in topic.consumers and service not in topic.tailed_by for topic in TOPICS)

@@ -1,0 +1,64 @@
+"""How Kafka is reached: where it is, whether by TLS, and as whom."""
+
+import ssl
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+SecurityProtocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
+SaslMechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaConnection:
+    """What every client of the broker is told alike: producers, consumers, administrators.
+
+    ``servers`` is host:port of brokers, separated by commas. Files are PEM; without ``ca_file`` the machine's
+    authorities are trusted. The certificate, with its key, is for brokers that ask their clients for one.
+    """
+
+    servers: str
+    security_protocol: SecurityProtocol = "plaintext"
+    sasl_mechanism: SaslMechanism = "SCRAM-SHA-512"
+    username: str = ""
+    password: str = field(default="", repr=False)
+    ca_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+
+    @staticmethod
+    def of(connection: "KafkaConnection | str") -> "KafkaConnection":
+        """An address alone means a broker that asks for nothing."""
+        return connection if isinstance(connection, KafkaConnection) else KafkaConnection(servers=connection)
+
+    @property
+    def encrypted(self) -> bool:
+        return self.security_protocol in ("ssl", "sasl_ssl")
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether a name and a password are told."""
+        return self.security_protocol in ("sasl_plaintext", "sasl_ssl")
+
+    @cached_property
+    def tls(self) -> ssl.SSLContext | None:
+        """Checks the broker's certificate and name; none without TLS. Raises OSError for files of no use."""
+        if not self.encrypted:
+            return None
+        context = ssl.create_default_context(cafile=self.ca_file or None)
+        if self.certificate_file:
+            context.load_cert_chain(self.certificate_file, self.key_file)
+        return context
+
+    def options(self) -> dict[str, Any]:
+        """Arguments that all of aiokafka's clients have."""
+        given: dict[str, Any] = {"bootstrap_servers": self.servers}
+        if self.security_protocol != "plaintext":
+            given["security_protocol"] = self.security_protocol.upper()
+        if self.encrypted:
+            given["ssl_context"] = self.tls
+        if self.authenticated:
+            given["sasl_mechanism"] = self.sasl_mechanism
+            given["sasl_plain_username"] = self.username
+            given["sasl_plain_password"] = self.password
+        return given
