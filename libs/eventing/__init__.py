@@ -8,9 +8,11 @@ from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._errors import PoisonMessage
 from libs.eventing._events import EventRouter
 from libs.eventing._identity_tokens import IdentitySigner
+from libs.eventing._inbox import AlreadyProcessed
 from libs.eventing._kafka import KafkaBus
 from libs.eventing._kafka_settings import KafkaSettings
 from libs.eventing._memory import MemoryBus
+from libs.eventing._metrics import tell_lag
 from libs.eventing._origin import EventDraft, Origin
 from libs.eventing._outbox import Appended, Outbox, Transaction
 from libs.eventing._outbox_table import RecordedEvent
@@ -22,6 +24,7 @@ from libs.eventing._retry import RetryPolicy
 from libs.eventing._topics import Replication, create_topics
 
 __all__ = [
+    "AlreadyProcessed",
     "Appended",
     "Bus",
     "BusUnavailable",
@@ -54,4 +57,5 @@ __all__ = [
     "Transaction",
     "create_topics",
     "refusal",
+    "tell_lag",
 ]

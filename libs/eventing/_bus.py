@@ -76,6 +76,9 @@ class Consumer(Protocol):
     async def poll(self, timeout: float, limit: int) -> list[Record]:
         """Up to ``limit`` records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
 
+    async def positions(self) -> "dict[Partition, tuple[int, int]]":
+        """Of each partition held: the offset to be fetched next, and the end. Raises ``BusUnavailable``."""
+
     async def commit(self, offsets: dict[Partition, int]) -> None:
         """Record that everything before these offsets is done. Raises ``BusUnavailable``."""
 

@@ -21,6 +21,7 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected
 from libs.contracts.timestamps import parse_time
 from libs.eventing import _inbox as inbox
+from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Record
 from libs.eventing._errors import PoisonMessage
 from libs.eventing._identity_tokens import IdentitySigner
@@ -52,7 +53,8 @@ class CommandContext:
 Handle = Callable[[Transaction, C, CommandContext], Awaitable[None]]
 HandlePrepared = Callable[[Transaction, C, CommandContext, P], Awaitable[None]]
 Prepare = Callable[[C, CommandContext], Awaitable[P]]
-TakeOver = Callable[[C, CommandContext], Awaitable[None]]
+TakeOver = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
+"""Returns the refusal that it recorded, if it did. Raises ``AlreadyProcessed`` for a repeat."""
 Lookup = Callable[[str, str], Awaitable[bool]]
 """Whether the command with this id is known to a service, if it is that company's."""
 
@@ -122,16 +124,20 @@ class CommandRouter:
             return
         context = self._context(envelope)
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, command_id=envelope.id)
+        measurement = metrics.CommandMeasurement(envelope.type)
         try:
             if _is_expired(envelope):
                 await self._check_taken_up(context)
             command = self._decode(route, record)
-            await self._carry_out(route, command, context)
+            refused = await self._carry_out(route, command, context)
+            measurement.end("done" if refused is None else "rejected")
         except inbox.AlreadyProcessed:
             # The first delivery's event may have been published before anybody listened, or not at all.
             await self._repeat_outcome(context)
+            measurement.end("repeated")
         except ServiceError as refusal:
             await self._reject(route, context, refusal)
+            measurement.end("rejected")
 
     async def give_up(self, record: Record, reason: str) -> None:
         """End a command that is dead-lettered, as far as it can be read at all."""
@@ -143,6 +149,7 @@ class CommandRouter:
         route = self._routes.get(envelope.type)
         if route is not None and not await self.knows(envelope.id, envelope.company_id):
             _log.error("command.given_up", type=envelope.type, command_id=envelope.id, reason=reason)
+            metrics.given_up(envelope.type)
             await self._reject(route, context, InternalError("the command could not be carried out"))
 
     @staticmethod
@@ -178,10 +185,9 @@ class CommandRouter:
         if not await self.knows(command_id, company_id):
             raise TimedOut("the command expired before it was taken up; nothing was done")
 
-    async def _carry_out(self, route: _Route, command: Command, context: CommandContext) -> None:
+    async def _carry_out(self, route: _Route, command: Command, context: CommandContext) -> ServiceError | None:
         if route.take_over is not None:
-            await route.take_over(command, context)
-            return
+            return await route.take_over(command, context)
         prepared = await self._prepare(route, command, context)
         async with self._outbox.transaction(context.origin) as transaction:
             await self._enter(transaction, context)
@@ -190,6 +196,7 @@ class CommandRouter:
             if route.handle_prepared is not None:
                 await route.handle_prepared(transaction, command, context, prepared)
             self._check_outcome(route, transaction)
+        return None
 
     async def _prepare(self, route: _Route, command: Command, context: CommandContext) -> object:
         if route.prepare is None:
@@ -231,6 +238,7 @@ class CommandRouter:
             await self._repeat_outcome(context)
 
     async def _repeat_outcome(self, context: CommandContext) -> None:
+        metrics.inbox_hits(_CONSUMER).inc()
         outcome = await self._outbox.outcome(context.command_id)
         _log.info("command.repeated", command_id=context.command_id, ended=outcome is not None)
         if outcome is not None:

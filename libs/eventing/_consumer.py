@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Bus, BusUnavailable, Consumer, Partition, Record
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._errors import PoisonMessage
@@ -68,6 +69,7 @@ class ConsumerLoop:
         self._consumer: Consumer | None = None
         self._stopping = asyncio.Event()
         self._committed_at = 0.0
+        dead_letters.expect(topics)
 
     async def run(self) -> None:
         """Consume until ``stop``; an unreachable broker is waited for."""
@@ -88,6 +90,22 @@ class ConsumerLoop:
     async def stop(self) -> None:
         """Take nothing more; ``run`` returns when what is in work is done or handed back uncommitted."""
         self._stopping.set()
+
+    async def measure(self) -> None:
+        """Tell Prometheus how much is not done yet of what lies in this member's partitions.
+
+        Raises ``BusUnavailable``.
+        """
+        consumer = self._consumer
+        if consumer is None or not self.joined:
+            return
+        behind = dict.fromkeys(self._topics, 0)
+        for place, (position, end) in (await consumer.positions()).items():
+            tracker = self._trackers.get(place)
+            first = tracker.first_unfinished if tracker is not None else None
+            behind[place.topic] += max(end - (position if first is None else first), 0)
+        for topic, messages in behind.items():
+            metrics.tell_lag(self.group, topic, messages)
 
     async def _consume(self, consumer: Consumer) -> None:
         loop = asyncio.get_running_loop()
@@ -148,6 +166,7 @@ class ConsumerLoop:
                 elif self._retry.clock() - started >= self._retry.give_up_after:
                     reason = repr(problem)
                     break
+                metrics.retried(self.group, outage=outage)
                 _log.warning(
                     "message.retried",
                     group=self.group,

@@ -1,9 +1,12 @@
 """Where messages go that cannot be processed: kept with the reason, for people to look at and replay."""
 
+from collections.abc import Sequence
+
 import structlog
 
 from libs.contracts.timestamps import now_text
 from libs.contracts.topics import dead_letter_name
+from libs.eventing import _metrics as metrics
 from libs.eventing._bus import MessageRefused, Producer, Record
 
 _log = structlog.get_logger("eventing.dead_letters")
@@ -15,7 +18,11 @@ class DeadLetters:
     def __init__(self, producer: Producer, *, consumer: str) -> None:
         self._producer = producer
         self._consumer = consumer
-        self.count = 0
+
+    def expect(self, topics: Sequence[str]) -> None:
+        """Letters of these topics are counted from now on."""
+        for topic in topics:
+            metrics.dead_letters(self._consumer, topic)
 
     async def put(self, record: Record, *, reason: str, attempts: int) -> None:
         """Returns when the broker has the letter. Raises ``BusUnavailable``; the caller tries again."""
@@ -35,7 +42,7 @@ class DeadLetters:
             # Its headers have made it too large. The original stays readable where they point to.
             headers.append(("dlq_omitted_bytes", str(len(record.value)).encode()))
             await (await self._producer.send(topic, record.key, b"", headers))
-        self.count += 1
+        metrics.dead_letters(self._consumer, record.topic).inc()
         _log.error(
             "message.dead_lettered",
             topic=record.topic,

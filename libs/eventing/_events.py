@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
 from libs.contracts.messages import Command, CommandRejected, Event
 from libs.eventing import _inbox as inbox
+from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Record
 from libs.eventing._errors import PoisonMessage
 from libs.eventing._origin import Origin
@@ -63,6 +64,7 @@ class EventRouter:
         except ValidationError as problem:
             raise PoisonMessage(f"not a {envelope.type}: {problem.error_count()} errors") from problem
         except inbox.AlreadyProcessed:
+            metrics.inbox_hits(self._consumer).inc()
             _log.debug("event.repeated", event_id=envelope.id)
 
     async def give_up(self, record: Record, reason: str) -> None:

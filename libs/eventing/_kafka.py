@@ -164,6 +164,19 @@ class KafkaConsumer(_Reader):
     async def poll(self, timeout: float, limit: int) -> list[Record]:
         return await self._fetch(timeout, limit)
 
+    async def positions(self) -> dict[Partition, tuple[int, int]]:
+        consumer, assigned = self._consumer, self._consumer.assignment()
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                ends = await consumer.end_offsets(list(assigned)) if assigned else {}
+                next_offsets = {place: await consumer.position(place) for place in ends}
+        except (KafkaError, TimeoutError) as problem:
+            raise BusUnavailable(repr(problem)) from problem
+        return {
+            Partition(self._declared(place.topic), place.partition): (next_offsets[place], end)
+            for place, end in ends.items()
+        }
+
     async def commit(self, offsets: dict[Partition, int]) -> None:
         assigned = self._consumer.assignment()
         places = {TopicPartition(self._prefix + place.topic, place.number): at for place, at in offsets.items()}

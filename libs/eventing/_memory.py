@@ -147,6 +147,10 @@ class MemoryConsumer:
     async def poll(self, timeout: float, limit: int) -> list[Record]:
         return await self._bus.read(lambda: {} if self._paused else self._positions, timeout, limit)
 
+    async def positions(self) -> dict[Partition, tuple[int, int]]:
+        self._bus.check()
+        return {place: (position, len(self._bus.log[place])) for place, position in self._positions.items()}
+
     async def commit(self, offsets: dict[Partition, int]) -> None:
         self._bus.check()
         for place, offset in offsets.items():

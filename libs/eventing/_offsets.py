@@ -23,6 +23,11 @@ class OffsetTracker:
             self._position = first + 1
 
     @property
+    def first_unfinished(self) -> int | None:
+        """The offset of the first message in work, if there is one."""
+        return self._started[0] if self._started else None
+
+    @property
     def unfinished(self) -> int:
         return len(self._started) - len(self._done)
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import structlog
 
+from libs.eventing import _metrics as metrics
 from libs.eventing import _outbox_table as table
 from libs.eventing._bus import BusUnavailable, MessageRefused, Producer
 from libs.eventing._origin import is_terminal
@@ -40,8 +41,8 @@ class Publisher:
     Directly after the commit while all goes well. A subject whose event could not be sent is *held*: all that
     follows of it is left to the sweeper, which goes by row order, until nothing of it waits any more.
 
-    ``parked`` counts the events refused for good since the start; ``waiting`` those not sent yet when the sweeper
-    last looked, the ``oldest`` of them since so many seconds.
+    ``waiting`` counts the events not sent yet when the sweeper last looked, the ``oldest`` of them since so many
+    seconds.
     """
 
     def __init__(self, database: Database, producer: Producer, *, source: str) -> None:
@@ -55,7 +56,8 @@ class Publisher:
         self._in_flight: set[int] = set()
         self._held: dict[str, int] = {}
         self._forgot_at = -_FORGET_SECONDS
-        self.parked = 0
+        service = source.rsplit("/", 1)[-1]
+        self._parked, self._swept = metrics.PARKED.labels(service), metrics.SWEPT.labels(service)
         self.waiting = 0
         self.oldest = 0.0
 
@@ -220,6 +222,7 @@ class Publisher:
                 break
         done += await self._settle(connection, sent, stuck)
         if done:
+            self._swept.inc(done)
             _log.info("outbox.swept", rows=done)
         return done
 
@@ -255,7 +258,7 @@ class Publisher:
             replacement = failure_of(event, reason)
             if replacement is not None:
                 await table.insert(connection, [replacement], self._source, _nothing_before)
-        self.parked += 1
+        self._parked.inc()
         _log.error("outbox.parked", event_id=event.event_id, type=event.type, reason=reason)
 
     async def release(self) -> None:

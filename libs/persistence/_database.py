@@ -89,6 +89,11 @@ class Database:
     async def close(self) -> None:
         await self._pool.close(timeout=2.0)
 
+    @property
+    def waiting(self) -> int:
+        """How many callers wait for a connection right now."""
+        return self._pool.get_stats().get("requests_waiting", 0)
+
     async def ping(self) -> None:
         """Raises when the database does not answer."""
         async with self._pool.connection(timeout=2.0) as connection:

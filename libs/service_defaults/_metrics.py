@@ -1,29 +1,39 @@
-"""What every service tells Prometheus about its place on the bus."""
+"""What every service tells Prometheus about its outbox, its consumers and its database."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+import structlog
 from prometheus_client import Gauge
 
-from libs.eventing import DeadLetters, Publisher
+from libs.eventing import BusUnavailable, ConsumerLoop, Publisher
+from libs.persistence import Database
 
-_PARKED: Final = Gauge(
-    "aes_outbox_parked_events", "Events that the broker refused for good, since the start.", ["service"]
-)
+_log = structlog.get_logger("service")
+_MEASURE_SECONDS: Final = 5.0
 _HELD: Final = Gauge("aes_outbox_held_subjects", "Subjects whose events wait for the sweeper.", ["service"])
 _WAITING: Final = Gauge("aes_outbox_waiting_events", "Events that are recorded and not sent yet.", ["service"])
 _OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "How long the oldest of them waits.", ["service"])
-_DEAD: Final = Gauge("aes_dead_letters", "Messages that could not be processed, since the start.", ["service"])
+_DATABASE_WAITING: Final = Gauge(
+    "aes_database_waiting_requests", "Pieces of work that wait for a connection to the database.", ["service"]
+)
 
 
-def watch_bus(service: str, publisher: Publisher, dead_letters: Sequence[DeadLetters]) -> None:
-    """Report these from now on.
-
-    Parked events and dead letters are an alarm, so is an event that waits for more than a minute while the bus is
-    up. What waits is counted by the sweeper, so in processes of the role ``api``.
-    """
-    _PARKED.labels(service).set_function(lambda: publisher.parked)
+def watch_stores(service: str, publisher: Publisher, database: Database) -> None:
+    """Report these from now on. What waits in the outbox is counted by the sweeper, so in processes of role ``api``."""
     _HELD.labels(service).set_function(lambda: publisher.held)
     _WAITING.labels(service).set_function(lambda: publisher.waiting)
     _OLDEST.labels(service).set_function(lambda: publisher.oldest)
-    _DEAD.labels(service).set_function(lambda: sum(letters.count for letters in dead_letters))
+    _DATABASE_WAITING.labels(service).set_function(lambda: database.waiting)
+
+
+async def watch_consumers(consumers: Sequence[ConsumerLoop]) -> None:
+    """Look every few seconds how far behind they are, until cancelled."""
+    while True:
+        await asyncio.sleep(_MEASURE_SECONDS)
+        for consumer in consumers:
+            try:
+                await consumer.measure()
+            except BusUnavailable as problem:
+                _log.debug("consumer.not_measured", group=consumer.group, problem=str(problem))

@@ -8,6 +8,7 @@ from typing import Final
 
 import structlog
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 
 from libs.eventing import (
     CommandRouter,
@@ -23,12 +24,13 @@ from libs.eventing import (
 from libs.persistence import Database, is_outage, migrate
 from libs.service_defaults._health import Check, Readiness, health_routes
 from libs.service_defaults._http_server import HttpServer
-from libs.service_defaults._metrics import watch_bus
+from libs.service_defaults._metrics import watch_consumers, watch_stores
 from libs.service_defaults._routes import bus_routes
 from libs.service_defaults._stopping import CONNECTIONS, CONSUMERS, HOOKS, OUTBOX, REQUESTS, TASKS, Stopping
 from libs.service_defaults.correlation import CorrelationMiddleware
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import OwnerClient
+from libs.service_defaults.observed_requests import ObservedRequests
 from libs.service_defaults.settings import ServiceSettings
 
 _log = structlog.get_logger("service")
@@ -67,10 +69,11 @@ class Service:
         self.calls = OwnerClient(settings.addresses(), self.signer)
         self.payloads = PayloadReader(self.calls.payload)
         self.readiness = Readiness()
-        self.http = FastAPI(title=name, docs_url=None, redoc_url=None, openapi_url=None)
+        # What it would measure and trace by itself is done here for all services alike.
+        silent: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
+        self.http = FastAPI(title=name, docs_url=None, redoc_url=None, openapi_url=None, telemetry=silent)
         self._routers: list[tuple[str, EventRouter]] = []
         self._gathering: set[str] = set()
-        self._dead_letters: list[DeadLetters] = []
         self._on_start: list[Hook] = []
         self._on_stop: list[Hook] = []
         self._background: list[tuple[str, Hook, str]] = []
@@ -83,10 +86,11 @@ class Service:
     def _prepare_http(self) -> None:
         self.http.state.signer = self.signer
         install_error_handlers(self.http)
+        self.http.add_middleware(ObservedRequests, service=self.name)
         self.http.add_middleware(CorrelationMiddleware)
         self.http.include_router(health_routes(self.readiness))
         self.http.include_router(bus_routes(self.commands, self.outbox, source=self.source))
-        watch_bus(self.name, self.publisher, self._dead_letters)
+        watch_stores(self.name, self.publisher, self.database)
         self.readiness.add("started", self._has_started)
         self.readiness.add("database", self._database_answers)
 
@@ -162,6 +166,7 @@ class Service:
                     await hook()
                 consumers += self._consumers() if WORKER in roles else []
                 tasks += self._background_tasks(roles)
+                tasks.append(self._supervised("consumers.measure", lambda: watch_consumers(consumers)))
                 consuming += [self._supervised(consumer.group, consumer.run, once=True) for consumer in consumers]
                 self._started = True
                 _log.info("service.started", roles=sorted(roles), port=self.settings.port)
@@ -245,7 +250,6 @@ class Service:
 
     def _consumer(self, purpose: str, handler: CommandRouter | EventRouter, topics: list[str]) -> ConsumerLoop:
         dead_letters = DeadLetters(self.producer, consumer=self.name)
-        self._dead_letters.append(dead_letters)
         consumer = ConsumerLoop(
             self.bus,
             handler,

@@ -17,6 +17,7 @@ from services.ingestion.adapters.artifact_documents import (
     PostgresArtifactWriter,
 )
 from services.ingestion.adapters.artifact_source import HttpArtifactSource
+from services.ingestion.adapters.backlog import keep_counting
 from services.ingestion.adapters.collection_reader import PostgresCollectionReader
 from services.ingestion.adapters.collection_watch import PostgresCollectionTeller, PostgresCollectionWatch
 from services.ingestion.adapters.collection_writer import PostgresCollectionWriter
@@ -126,6 +127,7 @@ def _add_knowledge(service: Service, settings: IngestionSettings, store: ObjectS
     service.http.include_router(search_router(searching))
     service.on_stop(search.close)
     _add_artifacts(service, store, search, resolution)
+    service.background("backlog.count", lambda: keep_counting(database))
     graves = PostgresGraves(database, service.outbox)
     service.background("indexes.drop", lambda: keep_dropping(graves, search.engines))
 
@@ -212,6 +214,7 @@ def _run_streams(
     watchdog = Watchdog(work.agenda.stuck, limit_seconds=settings.watchdog_seconds)
     tasks = {
         "streams": streams.serve,
+        "streams.measure": streams.measure,
         "work.announce": upkeep.announce,
         "work.reconcile": lambda: upkeep.reconcile(settings.reconcile_seconds),
         "artifacts.index": lambda: work_off(work.artifacts),

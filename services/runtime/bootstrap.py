@@ -15,7 +15,9 @@ from services.runtime.adapters.artifacts import HttpArtifacts
 from services.runtime.adapters.bus_deltas import BusDeltas
 from services.runtime.adapters.knowledge import HttpKnowledge
 from services.runtime.adapters.metrics import PrometheusMetrics
+from services.runtime.adapters.models.observed import ObservedModel
 from services.runtime.adapters.models.providers import model_providers, new_session
+from services.runtime.adapters.observed_agent import ObservedAgent
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.endings import PostgresEndings
 from services.runtime.adapters.postgres.hot_transaction import HotTransactions, PlainTransactions
@@ -26,6 +28,7 @@ from services.runtime.adapters.postgres.session_writer import PostgresSessionWri
 from services.runtime.adapters.postgres.steps import PostgresSteps
 from services.runtime.adapters.postgres.takeover import PostgresTakeover
 from services.runtime.adapters.tools.builtin import builtin_tools
+from services.runtime.adapters.tools.observed import observed
 from services.runtime.domain.agent_ports import AgentLoop
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.intake import Backlog, IntakePolicy
@@ -140,12 +143,14 @@ def build(settings: RuntimeSettings) -> Service:
     models = model_providers(os.environ, http, builtin_delay=settings.builtin_model_delay_seconds)
     knowledge = HttpKnowledge(service.calls) if service.calls.installed("ingestion") else None
     artifacts = HttpArtifacts(service.calls) if service.calls.installed("artifacts") else None
-    toolbox = builtin_tools(settings.http_get_hosts.split(","), knowledge, artifacts)
-    agent = RunAgent(models, toolbox, knowledge, artifacts=None if artifacts is None else ShowArtifacts(artifacts))
+    toolbox = observed(builtin_tools(settings.http_get_hosts.split(","), knowledge, artifacts))
+    model = ObservedModel(models, models.providers())
+    shown = None if artifacts is None else ShowArtifacts(artifacts)
+    agent = ObservedAgent(RunAgent(model, toolbox, knowledge, artifacts=shown))
     deltas = BusDeltas(service.producer, source=service.source)
     worker = build_worker(settings, service.database, service.outbox, agent, models, deltas, artifacts=artifacts)
     reads = PostgresSessionReads(service.database)
-    RuntimeCommands(worker, reads, service.outbox).register(service.commands)
+    RuntimeCommands(worker, reads).register(service.commands)
     service.http.include_router(sessions_router(reads))
     service.http.include_router(catalogues_router(models, toolbox))
     service.background("runtime.lease", worker.keep_lease.run)

@@ -156,7 +156,7 @@ class Node:
         self.worker = build_worker(
             self.settings, self.database, self.outbox, agent, model, self.deltas, artifacts=artifacts
         )
-        RuntimeCommands(self.worker, self.reads, self.outbox).register(self.router)
+        RuntimeCommands(self.worker, self.reads).register(self.router)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *, watching: bool = True) -> None:

@@ -8,6 +8,7 @@ from psycopg.types.json import Jsonb
 
 from libs.contracts.errors import ErrorInfo
 from libs.persistence import Connection
+from services.artifacts.adapters import metrics
 
 _PENDING = "id = %(id)s AND state = 'stored' AND status = 'pending'"
 _ENDED = "lease = NULL, lease_until = NULL, updated_at = clock_timestamp()"
@@ -25,7 +26,8 @@ class PostgresArtifactWriter:
         )
 
     async def ready(self, artifact_id: str, metadata: Mapping[str, Any], *, lease: str | None = None) -> bool:
-        return await self._changed(
+        return await self._ended(
+            "ready",
             f"""UPDATE artifacts SET status = 'ready', progress = 100, metadata = %(metadata)s, {_ENDED}
                 WHERE {_PENDING} AND lease IS NOT DISTINCT FROM %(lease)s""",
             id=artifact_id,
@@ -34,7 +36,8 @@ class PostgresArtifactWriter:
         )
 
     async def failed(self, artifact_id: str, error: ErrorInfo, *, lease: str | None = None) -> bool:
-        return await self._changed(
+        return await self._ended(
+            "failed",
             f"""UPDATE artifacts SET status = 'failed', error = %(error)s, {_ENDED}
                 WHERE {_PENDING} AND lease IS NOT DISTINCT FROM %(lease)s""",
             id=artifact_id,
@@ -55,6 +58,12 @@ class PostgresArtifactWriter:
             (session_id,),
         )
         return sorted(artifact_id for (artifact_id,) in await deleted.fetchall())
+
+    async def _ended(self, outcome: str, statement: str, **parameters: Any) -> bool:
+        changed = await self._changed(statement, **parameters)
+        if changed:
+            metrics.PROCESSED.labels(outcome).inc()
+        return changed
 
     async def _changed(self, statement: str, **parameters: Any) -> bool:
         return (await self._connection.execute(statement.encode(), parameters)).rowcount == 1

@@ -7,6 +7,7 @@ from psycopg.types.json import Jsonb
 
 from libs.contracts.errors import Conflict, ValidationFailed
 from libs.persistence import Connection, Database
+from services.artifacts.adapters import metrics
 from services.artifacts.adapters.artifact_rows import STORED, artifact_of
 from services.artifacts.domain.artifacts import SessionNotFound, StoredArtifact
 from services.artifacts.domain.ports import Content, NewArtifact
@@ -70,6 +71,8 @@ class PostgresUploadWriter:
         )
         if not stored.rowcount:
             raise Conflict("The upload took so long that it was given up; repeat it.")
+        metrics.UPLOADS.labels(artifact.strategy).inc()
+        metrics.UPLOADED_BYTES.inc(content.size)
         return await self._stored(artifact.id), True
 
     async def _check_session(self, session_id: str) -> None:

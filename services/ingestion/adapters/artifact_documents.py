@@ -12,6 +12,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
 from libs.eventing import Origin, Outbox
 from libs.persistence import Connection, Database
+from services.ingestion.adapters import metrics
 from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace
 
 _OURS = "artifact_id = %(artifact)s AND token = %(token)s AND state = 'pending'"
@@ -95,11 +96,11 @@ class PostgresArtifactJobs:
 
     async def indexed(self, job: ArtifactJob, *, characters: int, passages: int) -> bool:
         event = ArtifactIndexed(**_ids(job), characters=characters, passages=passages)
-        return await self._change(job, "state = 'indexed', token = NULL, changed_at = now()", event)
+        return await self._ended(job, "indexed", event)
 
     async def failed(self, job: ArtifactJob, error: ErrorInfo) -> None:
         event = ArtifactIndexingFailed(**_ids(job), error=error)
-        await self._change(job, "state = 'failed', token = NULL, changed_at = now()", event)
+        await self._ended(job, "failed", event)
 
     async def leaving(self, limit: int) -> list[tuple[str, IndexPlace]]:
         async with self._database.connection() as connection:
@@ -119,6 +120,13 @@ class PostgresArtifactJobs:
                 "UPDATE artifact_documents SET engine = NULL, index_id = NULL WHERE artifact_id = ANY (%s)",
                 (list(artifact_ids),),
             )
+
+    async def _ended(self, job: ArtifactJob, state: str, event: Event) -> bool:
+        changes = f"state = '{state}', token = NULL, changed_at = now()"
+        changed = await self._change(job, changes, event)
+        if changed:
+            metrics.DOCUMENTS.labels(state).inc()
+        return changed
 
     async def _change(self, job: ArtifactJob, changes: str, event: Event | None = None, **values: Any) -> bool:
         async with self._outbox.transaction() as transaction:

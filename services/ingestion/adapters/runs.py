@@ -8,6 +8,7 @@ from libs.contracts.api.knowledge import KnowledgeBaseStatus
 from libs.contracts.events.ingestion import IngestionProgress
 from libs.eventing import Outbox
 from libs.persistence import Connection, Database
+from services.ingestion.adapters import metrics
 from services.ingestion.adapters.knowledge_base_writer import set_status
 from services.ingestion.adapters.knowledge_rows import settings_of
 from services.ingestion.adapters.run_endings import count_items, tell_ending
@@ -152,6 +153,7 @@ class PostgresRuns:
             await set_status(connection, ref.knowledge_base_id, status)
             await _release(connection, run, status)
             tell_ending(transaction, ref, progress)
+        metrics.RUNS.labels(status).inc()
         return Ending(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
 
     async def tell_progress(self, run: RunRef) -> Progress | None:

@@ -11,6 +11,7 @@ from psycopg.types.json import Json
 from libs.contracts.events.ingestion import DatasourceFailed
 from libs.eventing import Origin, Outbox
 from libs.persistence import Database
+from services.ingestion.adapters import metrics
 from services.ingestion.adapters.knowledge_rows import settings_of
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
@@ -102,6 +103,8 @@ class PostgresWorkItems:
                 _INGESTED, {**_columns(keys), "chunks": list(chunks.values()), "token": token}
             )
             done = {ItemKey(*row) for row in await cursor.fetchall()}
+            metrics.ITEMS.labels("ingested").inc(len(done))
+            metrics.PASSAGES.inc(sum(chunks[key] for key in done))
             lost = [key for key in keys if key not in done]
             if not lost:
                 return set()
@@ -110,7 +113,7 @@ class PostgresWorkItems:
 
     async def removed(self, token: Token, keys: Sequence[ItemKey]) -> None:
         async with self._database.transaction() as connection:
-            await connection.execute(
+            gone = await connection.execute(
                 f"""DELETE FROM ingestion_items d USING {_KEYS}
                     WHERE (d.index_id, d.file_id) = (w.index_id, w.file_id)
                       AND d.token = %(token)s AND d.state = 'removing'""",
@@ -122,8 +125,10 @@ class PostgresWorkItems:
                     WHERE (d.index_id, d.file_id) = (w.index_id, w.file_id) AND d.token = %(token)s""",
                 {**_columns(keys), "token": token},
             )
+        metrics.ITEMS.labels("removed").inc(gone.rowcount)
 
     async def failed(self, failures: Sequence[ItemFailure]) -> None:
+        codes: list[str] = []
         async with self._outbox.transaction() as transaction:
             for failure in sorted(failures, key=lambda each: (each.item.key.index_id, each.item.key.file_id)):
                 item, error = failure.item, failure.error
@@ -134,6 +139,7 @@ class PostgresWorkItems:
                     (Json(error.model_dump()), item.key.index_id, item.key.file_id, item.token),
                 )
                 if changed.rowcount:
+                    codes.append(error.code)
                     event = DatasourceFailed(
                         knowledge_base_id=item.run.knowledge_base_id, ingestion_id=item.run.id,
                         file_id=item.key.file_id, file_name=item.name, error=error,
@@ -141,6 +147,9 @@ class PostgresWorkItems:
                     transaction.emit(event, subject=item.run.knowledge_base_id, origin=origin_of(item.run))
             for token in {failure.item.token for failure in failures}:
                 await transaction.connection.execute(_RELEASE, (token,))
+        for code in codes:
+            metrics.ITEMS.labels("failed").inc()
+            metrics.FAILURES.labels(code).inc()
 
     async def hand_back(self, token: Token, keys: Sequence[ItemKey], *, seconds: float, counts: bool) -> None:
         async with self._database.connection() as connection:
@@ -153,6 +162,7 @@ class PostgresWorkItems:
                     FROM {_KEYS} WHERE (d.index_id, d.file_id) = (w.index_id, w.file_id) AND d.token = %(token)s""",
                 {**_columns(keys), "token": token, "seconds": seconds, "back": 0 if counts else 1},
             )
+        metrics.ITEMS.labels("put_off").inc(len(keys))
 
 
 def origin_of(run: RunRef) -> Origin:

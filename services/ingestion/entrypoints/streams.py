@@ -20,7 +20,7 @@ from faust.types import StreamT
 from faust.types.auth import CredentialsT
 
 from libs.contracts.topics import INGESTION_WORK
-from libs.eventing import KafkaConnection
+from libs.eventing import KafkaConnection, tell_lag
 from libs.persistence import is_outage
 from services.ingestion.domain.runs import ItemKey, RunKey, decode_work
 from services.ingestion.entrypoints.watchdog import end_process
@@ -28,6 +28,8 @@ from services.ingestion.entrypoints.watchdog import end_process
 _log = structlog.get_logger(__name__)
 _WITHIN_SECONDS: Final = 0.05
 _STOP_SECONDS: Final = 3.0
+_MEASURE_SECONDS: Final = 5.0
+_GROUP: Final = "ingestion-worker"
 
 
 class IngestionStreams:
@@ -71,6 +73,15 @@ class IngestionStreams:
             _log.critical("streams.ended", problem=repr(self.app.crash_reason))
             self._end()
         await asyncio.Event().wait()
+
+    async def measure(self) -> None:
+        """Tell Prometheus every few seconds how much of what was announced is still to be heard, until cancelled."""
+        monitor = self.app.monitor
+        while True:
+            ends, heard = monitor.tp_end_offsets, monitor.tp_committed_offsets
+            behind = (max(end - heard.get(place, end), 0) for place, end in ends.items())
+            tell_lag(_GROUP, INGESTION_WORK.name, sum(behind))
+            await asyncio.sleep(_MEASURE_SECONDS)
 
     async def stop(self) -> None:
         """Take nothing more and let what is in work end; what does not within seconds is taken up by others."""
@@ -127,7 +138,7 @@ def _application(kafka: KafkaConnection, prefix: str) -> faust.App:
     for library in ("faust", "mode"):
         logging.getLogger(library).setLevel(logging.WARNING)
     return faust.App(
-        f"{prefix}ingestion-worker",
+        f"{prefix}{_GROUP}",
         broker=[f"aiokafka://{server.strip()}" for server in kafka.servers.split(",")],
         broker_credentials=_credentials(kafka),
         store="memory://",

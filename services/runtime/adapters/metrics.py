@@ -8,25 +8,46 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from services.runtime.domain.turns import Ending
 
-_ENDED: Final = Counter("aes_runtime_turns_ended_total", "Executions by how they ended here.", ["outcome"])
-_SECONDS: Final = Histogram(
-    "aes_runtime_turn_seconds",
-    "From the claim to the committed end.",
-    buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000),
+_LONG: Final = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
+_ENDED: Final = Counter(
+    "aes_runtime_turns_ended_total",
+    "Executions by how they ended here; lost: another worker or a cancellation was first.",
+    ["outcome"],
 )
-_TOKENS: Final = Counter("aes_runtime_tokens_total", "Tokens of completed turns.", ["direction"])
+_SECONDS: Final = Histogram("aes_runtime_turn_duration_seconds", "From the claim to the committed end.", buckets=_LONG)
+AGENT_RUNS: Final = Counter(
+    "aes_runtime_agent_runs_total",
+    "Runs of agents, by the type of the error; lost: the turn is another worker's, or cancelled.",
+    ["agent_type", "outcome"],
+)
+AGENT_SECONDS: Final = Histogram(
+    "aes_runtime_agent_run_duration_seconds", "Of runs of agents.", ["agent_type"], buckets=_LONG
+)
 _TAKEN_OVER: Final = Counter("aes_runtime_turns_taken_over_total", "Turns taken from workers that were gone.")
 _RUNNING: Final = Gauge("aes_runtime_turns_running", "Turns that run in this process.")
 _QUEUED: Final = Gauge("aes_runtime_turns_queued", "Turns that wait, in the whole installation.")
+MODEL_CALLS: Final = Counter(
+    "aes_runtime_model_calls_total", "Calls of models, with their retries one; by the type of the error.",
+    ["model", "outcome"],
+)  # fmt: skip
+MODEL_SECONDS: Final = Histogram(
+    "aes_runtime_model_call_duration_seconds", "Of calls of models, retries included.", ["model"], buckets=_LONG
+)
+MODEL_RETRIES: Final = Counter("aes_runtime_model_retries_total", "Calls of models that were made again.", ["provider"])
+TOKENS: Final = Counter("aes_runtime_tokens_total", "Tokens as providers counted them.", ["model", "direction"])
+TOOL_CALLS: Final = Counter(
+    "aes_runtime_tool_calls_total", "Calls of tools that were made, by what came of them.", ["tool", "outcome"]
+)
+TOOL_SECONDS: Final = Histogram(
+    "aes_runtime_tool_call_duration_seconds", "Of calls of tools.", ["tool"],
+    buckets=(0.001, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
+)  # fmt: skip
 
 
 class PrometheusMetrics:
     def ended(self, ending: Ending, *, won: bool, seconds: float) -> None:
         _ENDED.labels(ending.kind.value if won else "lost").inc()
         _SECONDS.observe(seconds)
-        if won and ending.usage is not None:
-            _TOKENS.labels("input").inc(ending.usage["input_tokens"])
-            _TOKENS.labels("output").inc(ending.usage["output_tokens"])
 
     def looked(self, *, running: int, queued: int) -> None:
         _RUNNING.set(running)

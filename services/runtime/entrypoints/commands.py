@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession, ExecuteTurn
-from libs.eventing import CommandContext, CommandRouter, Outbox
+from libs.contracts.errors import ServiceError
+from libs.eventing import AlreadyProcessed, CommandContext, CommandRouter
 from services.runtime.domain.ports import StoreUnavailable
 from services.runtime.domain.reads import SessionReads
-from services.runtime.domain.turns import AlreadyKnown
+from services.runtime.domain.turns import AlreadyKnown, Refused
 from services.runtime.use_cases.cancel_turn import CancelTurnHandler
 from services.runtime.use_cases.create_session import CreateSessionHandler
 from services.runtime.use_cases.delete_session import DeleteSessionHandler
@@ -27,10 +28,9 @@ class Handlers(Protocol):
 
 
 class RuntimeCommands:
-    def __init__(self, handlers: Handlers, reads: SessionReads, outbox: Outbox) -> None:
+    def __init__(self, handlers: Handlers, reads: SessionReads) -> None:
         self._handlers = handlers
         self._reads = reads
-        self._outbox = outbox
 
     def register(self, router: CommandRouter) -> None:
         router.take_over(ExecuteTurn, self.execute)
@@ -40,8 +40,8 @@ class RuntimeCommands:
         router.handle(DeleteSession, self._handlers.delete, ends_later=True)
         router.lookups.append(self._reads.knows_command)
 
-    async def execute(self, command: ExecuteTurn, context: CommandContext) -> None:
-        """A redelivery of what has ended says so again; of what is under way the look-up tells."""
+    async def execute(self, command: ExecuteTurn, context: CommandContext) -> ServiceError | None:
+        """The refusal that was recorded, if any. Raises ``AlreadyProcessed`` for a redelivery."""
         taking = self._handlers.take_in.take_in(command, context.command_id, context.identity, context.origin)
         try:
             result = await taking
@@ -49,6 +49,5 @@ class RuntimeCommands:
             # The consumer knows the driver's outages: they do not count towards giving a command up.
             raise problem.__cause__ or problem from None
         if isinstance(result, AlreadyKnown):
-            outcome = await self._outbox.outcome(context.command_id)
-            if outcome is not None:
-                await self._outbox.republish(outcome)
+            raise AlreadyProcessed(context.command_id)
+        return result.error if isinstance(result, Refused) else None

@@ -17,6 +17,7 @@ from libs.contracts.errors import (
 )
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage
+from libs.service_defaults.observed_requests import RequestMeasurement
 from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.bodies import ClientGone, Receive, decode_body, read_body
 from services.gateway.entrypoints.http.cross_origin import CrossOrigin, is_preflight
@@ -25,7 +26,7 @@ from services.gateway.entrypoints.http.event_streams import EventStreams
 from services.gateway.entrypoints.http.exchange import AnswerBroken, Exchange, Send
 from services.gateway.entrypoints.http.incoming import Incoming
 from services.gateway.entrypoints.http.leaving import Leaving
-from services.gateway.entrypoints.http.measurements import CLIENT_GONE, Measurement
+from services.gateway.entrypoints.http.measurements import CLIENT_GONE, REFUSALS, WAITING
 from services.gateway.entrypoints.http.messages import Passage, Reply, Request, correlation_from
 from services.gateway.entrypoints.http.operations import Operation
 from services.gateway.entrypoints.http.routing import Routes
@@ -54,7 +55,7 @@ class Application:
         self._busy: set[asyncio.Task[object]] = set()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        measurement = Measurement()
+        measurement = RequestMeasurement("gateway", scope["method"])
         request = Request(
             method=scope["method"],
             path=scope["path"],
@@ -77,8 +78,10 @@ class Application:
                 await exchange.fail(_STOPPING)
             exchange.status = CLIENT_GONE if leaving.gone else exchange.status
         except Exception as problem:
-            await exchange.fail(_as_told(problem, request))
-        measurement.end(request.operation, exchange.status)
+            told = _as_told(problem, request)
+            REFUSALS.labels(told.kind.value).inc()
+            await exchange.fail(told)
+        measurement.end(request.route, exchange.status)
 
     async def _serve(self, request: Request, exchange: Exchange, receive: Receive, leaving: Leaving) -> None:
         request.correlation_id = correlation_from(request.headers.get(b"x-correlation-id"), request.correlation_id)
@@ -98,7 +101,7 @@ class Application:
         if operation is None:
             await exchange.reply(method_not_allowed(match.operations, request.label))
             return
-        request.operation = operation.name
+        request.operation, request.route = operation.name, PREFIX + operation.path
         request.parameters = match.parameters
         await self._admit(request, operation)
         if operation.body is not None:
@@ -128,9 +131,11 @@ class Application:
         task = asyncio.current_task()
         assert task is not None
         self._busy.add(task)
+        WAITING.inc()
         try:
             yield
         finally:
+            WAITING.dec()
             self._busy.discard(task)
 
     async def _admit(self, request: Request, operation: Operation) -> None:

@@ -11,6 +11,7 @@ import orjson
 
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.identifiers import is_correlation_id
+from libs.service_defaults.observed_requests import NO_ROUTE
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest
 from services.gateway.domain.ports import OwnerAnswer
@@ -37,6 +38,7 @@ class Request:
     query: bytes
     correlation_id: str
     operation: str = "none"
+    route: str = NO_ROUTE
     parameters: dict[str, str] = field(default_factory=dict)
     values: Any = None
     body: Any = None

@@ -11,6 +11,7 @@ import structlog
 
 from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.errors import ServiceUnavailable
+from services.ingestion.adapters.metrics import PARSED_BYTES
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.preparing import prepared, wanted
 from services.ingestion.adapters.parsing.process import ParsingProcess, ProcessDied
@@ -79,6 +80,8 @@ class ParsingPool:
                 continue
             if "code" in head:
                 raise Unparsable(head["code"], head["message"], retryable=head["retryable"])
+            if job["path"] is not None:
+                PARSED_BYTES.inc(_size(job["path"]))
             return head, stored
         raise Unparsable("crashed", "The file makes the parser crash.")
 
@@ -120,6 +123,10 @@ class ParsingPool:
 def parsing_pool(size: int, timeout_seconds: float, memory_bytes: int) -> ParsingPool:
     """`timeout_seconds` of wall time and `memory_bytes` for each file."""
     return ParsingPool(size, Limits(timeout_seconds=timeout_seconds, memory_bytes=memory_bytes))
+
+
+def _size(path: str) -> int:
+    return Path(path).stat().st_size
 
 
 def _closed() -> ServiceUnavailable:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import aiohttp
 
+from services.runtime.adapters.metrics import MODEL_RETRIES
 from services.runtime.adapters.models.extractive import ExtractiveModel
 from services.runtime.adapters.models.images import ImageFetching
 from services.runtime.adapters.models.known import COMPATIBLE, OTHERS
@@ -90,16 +91,22 @@ def model_providers(
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay))]
     for known in COMPATIBLE:
         settings = known.settings(environ)
-        model = settings and OpenAICompatible(Endpoint(known.name, *settings, timeout=timeout), session, retry)
+        policy = _counted(retry, known.name)
+        model = settings and OpenAICompatible(Endpoint(known.name, *settings, timeout=timeout), session, policy)
         remedy = f"set {known.key_variable}" if known.address else f"set {known.address_variable}"
         providers.append(Provider(ProviderInfo(known.name, settings is not None, known.models), model, remedy))
     for other in OTHERS:
         configured = other.configured(environ)
         images = ImageFetching() if other.wants_bytes else None
-        direct = PydanticAIDirect(other.name, retry, timeout=timeout, images=images) if configured else None
+        policy = _counted(retry, other.name)
+        direct = PydanticAIDirect(other.name, policy, timeout=timeout, images=images) if configured else None
         remedy = f"set {' or '.join(other.variables)}"
         providers.append(Provider(ProviderInfo(other.name, configured, other.models), direct, remedy))
     return ModelProviders(*providers)
+
+
+def _counted(retry: RetryPolicy, provider: str) -> RetryPolicy:
+    return replace(retry, on_retry=MODEL_RETRIES.labels(provider).inc)
 
 
 def new_session(connections: int = 200) -> aiohttp.ClientSession:

@@ -26,6 +26,9 @@ class Retryable(Exception):
         self.retry_after = retry_after
 
 
+def _nothing() -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """`attempts` counts the first; a Retry-After beyond `longest_wait` (seconds) ends it at once."""
@@ -35,6 +38,7 @@ class RetryPolicy:
     longest_wait: float = 20.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: Callable[[], float] = random.random
+    on_retry: Callable[[], None] = _nothing
 
     async def run(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
         """Raises the last failure as it is once the attempts are used up."""
@@ -46,6 +50,7 @@ class RetryPolicy:
                 wait = self._wait(attempt, error.retry_after)
                 if attempt >= self.attempts or wait is None:
                     raise error.failure from error
+            self.on_retry()
             await self.sleep(wait)
             attempt += 1
 

@@ -8,6 +8,7 @@ from libs.contracts.messages import CommandRejected
 from tests.integration.eventing.outbox.conftest import UNPUBLISHED, all_published
 from tests.support.bus_members import eventually
 from tests.support.event_owner import COMMAND, EventOwner
+from tests.support.metrics import metric
 from tests.support.sample_owner import NoteTaken, TakeNote
 
 
@@ -109,11 +110,12 @@ async def test_a_row_refused_ten_times_is_parked_and_its_command_fails(owner: Ev
     owner.producer.refuses_later = later
     await owner.commit_without_publishing("s", "poison", origin=COMMAND)
     await owner.age_everything()
+    before = metric("aes_outbox_parked_total", service="notes")
     for _ in range(9):
         assert await owner.sweep() == 0
-    assert owner.publisher.parked == 0
+    assert metric("aes_outbox_parked_total", service="notes") == before
     await owner.sweep()
-    assert owner.publisher.parked == 1
+    assert metric("aes_outbox_parked_total", service="notes") == before + 1
 
     await owner.age_everything()
     assert await owner.sweep() == 1

@@ -1,0 +1,78 @@
+"""What every service tells Prometheus about the messages that it takes and sends."""
+
+from functools import cache
+from time import perf_counter
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_COMMANDS: Final = Counter("aes_commands_total", "Commands dealt with, by what came of them.", ["command", "outcome"])
+_COMMAND_SECONDS: Final = Histogram(
+    "aes_command_duration_seconds",
+    "From a command's arrival here to the commit of what it did; a turn's, until it is taken in.",
+    ["command"],
+    buckets=_SECONDS,
+)
+_INBOX_HITS: Final = Counter(
+    "aes_inbox_hits_total", "Messages that came again and changed nothing any more.", ["consumer"]
+)
+_RETRIES: Final = Counter(
+    "aes_message_retries_total", "Attempts at a message that did not succeed and are made again.", ["group", "cause"]
+)
+_DEAD: Final = Counter("aes_dead_letters_total", "Messages given up and kept as letters.", ["consumer", "topic"])
+_LAG: Final = Gauge(
+    "aes_consumer_lag_messages", "Messages of the partitions read here that are not done yet.", ["group", "topic"]
+)
+SWEPT: Final = Counter(
+    "aes_outbox_swept_total", "Events that the sweeper sent, because their own process could not.", ["service"]
+)
+PARKED: Final = Counter("aes_outbox_parked_total", "Events that the broker refused for good.", ["service"])
+
+
+def tell_lag(group: str, topic: str, messages: int) -> None:
+    """How many messages a member of the group has still to do in its partitions."""
+    _LAG.labels(group, topic).set(messages)
+
+
+class CommandMeasurement:
+    """One command, from its construction to ``end``."""
+
+    def __init__(self, command_type: str) -> None:
+        self._type = command_type
+        self._began = perf_counter()
+
+    def end(self, outcome: str) -> None:
+        count, seconds = _command_series(self._type, outcome)
+        count.inc()
+        seconds.observe(perf_counter() - self._began)
+
+
+@cache
+def _command_series(command_type: str, outcome: str) -> tuple[Counter, Histogram]:
+    name = short_name(command_type)
+    return _COMMANDS.labels(name, outcome), _COMMAND_SECONDS.labels(name)
+
+
+def short_name(message_type: str) -> str:
+    """``aes.runtime.execute_turn.v1`` → ``runtime.execute_turn``."""
+    return message_type.removeprefix("aes.").rsplit(".", 1)[0]
+
+
+def given_up(command_type: str) -> None:
+    _COMMANDS.labels(short_name(command_type), "given_up").inc()
+
+
+@cache
+def inbox_hits(consumer: str) -> Counter:
+    return _INBOX_HITS.labels(consumer)
+
+
+def retried(group: str, *, outage: bool) -> None:
+    _RETRIES.labels(group, "outage" if outage else "error").inc()
+
+
+@cache
+def dead_letters(consumer: str, topic: str) -> Counter:
+    """Asked for beforehand: a counter that first shows up with a 1 has never risen for Prometheus."""
+    return _DEAD.labels(consumer, topic)

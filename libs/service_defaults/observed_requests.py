@@ -1,0 +1,75 @@
+"""Every HTTP request is counted and timed, by the template of its route."""
+
+from functools import cache
+from time import perf_counter
+from typing import Final
+
+from prometheus_client import Counter, Histogram
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_REQUESTS: Final = Counter(
+    "aes_http_requests_total",
+    "Requests answered, by the class of the status.",
+    ["service", "method", "route", "status"],
+)
+_SECONDS: Final = Histogram(
+    "aes_http_request_duration_seconds",
+    "From a request's head to the end of its answer, or of its stream.",
+    ["service", "method", "route"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+)
+NO_ROUTE: Final = "none"
+_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+_UNOBSERVED: Final = ("/health/", "/metrics")
+
+
+class RequestMeasurement:
+    """One request, from its construction to ``end``."""
+
+    def __init__(self, service: str, method: str) -> None:
+        self._service = service
+        self._method = method if method in _METHODS else "other"
+        self._began = perf_counter()
+
+    def end(self, route: str, status: int) -> None:
+        """``route`` is a template such as ``/sessions/{session_id}/``, never a path. 0: not answered at all."""
+        count, seconds = _series(self._service, self._method, route, status // 100)
+        count.inc()
+        seconds.observe(perf_counter() - self._began)
+
+
+@cache
+def _series(service: str, method: str, route: str, status_class: int) -> tuple[Counter, Histogram]:
+    status = f"{status_class}xx" if status_class else "none"
+    return _REQUESTS.labels(service, method, route, status), _SECONDS.labels(service, method, route)
+
+
+class ObservedRequests:
+    """Middleware of an internal API. What probes and Prometheus itself ask for is left out."""
+
+    def __init__(self, app: ASGIApp, service: str) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].startswith(_UNOBSERVED):
+            await self._app(scope, receive, send)
+            return
+        measurement = RequestMeasurement(self._service, scope["method"])
+        status = 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            measurement.end(_route(scope), status)
+
+
+def _route(scope: Scope) -> str:
+    route = scope.get("route")
+    return getattr(route, "path_format", None) or getattr(route, "path", None) or NO_ROUTE

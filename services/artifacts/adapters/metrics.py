@@ -1,0 +1,15 @@
+"""What artifacts tells Prometheus."""
+
+from typing import Final
+
+from prometheus_client import Counter
+
+UPLOADS: Final = Counter("aes_artifacts_uploads_total", "Artifacts stored, by what is done with them.", ["strategy"])
+UPLOADED_BYTES: Final = Counter("aes_artifacts_uploaded_bytes_total", "Bytes of the artifacts stored.")
+PROCESSED: Final = Counter(
+    "aes_artifacts_processed_total", "Artifacts made readable, or not: ready or failed.", ["outcome"]
+)
+
+for _outcome in ("ready", "failed"):
+    # A counter that first shows up with a 1 has never risen for Prometheus.
+    PROCESSED.labels(_outcome)

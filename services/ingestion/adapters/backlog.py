@@ -1,0 +1,27 @@
+"""Tells Prometheus how much there is left to do."""
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from libs.persistence import Database, is_outage
+from services.ingestion.adapters.metrics import WAITING
+
+_log = structlog.get_logger(__name__)
+_SECONDS: Final = 10.0
+_COUNT: Final = "SELECT count(*) FROM ingestion_items WHERE state IN ('pending', 'running', 'removing')"
+
+
+async def keep_counting(database: Database) -> None:
+    """Until cancelled."""
+    while True:
+        try:
+            async with database.connection() as connection:
+                row = await (await connection.execute(_COUNT)).fetchone()
+                WAITING.set(row[0] if row else 0)
+        except Exception as problem:
+            if not is_outage(problem):
+                raise
+            _log.debug("backlog.not_counted", problem=str(problem).strip())
+        await asyncio.sleep(_SECONDS)
