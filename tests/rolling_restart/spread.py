@@ -14,7 +14,7 @@ _DONE: Final = {
     "ingestion": ("aes_ingestion_items_total",),
 }
 _WAITING: Final = "aes_outbox_waiting_events"
-_LETTERS: Final = "aes_dead_letters"
+_LETTERS: Final = "aes_dead_letters_total"
 
 
 @dataclass
