@@ -47,6 +47,7 @@ from services.gateway.entrypoints.http.resources.knowledge_bases import Knowledg
 from services.gateway.entrypoints.http.resources.runtime import Runtime
 from services.gateway.entrypoints.http.resources.sessions import Sessions
 from services.gateway.entrypoints.http.resources.tokens import Tokens
+from services.gateway.entrypoints.http.transfers import Transfers
 from services.gateway.entrypoints.http.uploads import Bytes
 from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.authenticate import KeyAuthenticator
@@ -140,12 +141,13 @@ def _resources(outside: Outside) -> tuple[Operation, ...]:
     sessions = ChangeSessions(carry_out, outside.owners)
     files = ChangeFilesAndCollections(carry_out)
     forward = Forwarding(outside.owners)
+    transfers = Bytes(outside.owners, Transfers())
     return (
         *Agents(ChangeAgents(carry_out), forward).operations(),
         *Sessions(sessions, forward).operations(),
         *Runtime(ExecuteTurns(carry_out), sessions, forward).operations(),
-        *Artifacts(ChangeArtifacts(carry_out), forward, Bytes(outside.owners)).operations(),
-        *Files(files, forward, Bytes(outside.owners)).operations(),
+        *Artifacts(ChangeArtifacts(carry_out), forward, transfers).operations(),
+        *Files(files, forward, transfers).operations(),
         *Collections(files, forward).operations(),
         *KnowledgeBases(ChangeKnowledgeBases(carry_out), forward).operations(),
         *Catalogues(forward).operations(),

@@ -25,10 +25,14 @@ class AnswerBroken(Exception):
 
 
 class Exchange:
-    """``status`` is what was answered, 0 before that. ``sharing`` lets a page of another origin read the answer."""
+    """``status`` is what was answered, 0 before that. ``sharing`` lets a page of another origin read the answer.
 
-    def __init__(self, send: Send, request: Request) -> None:
+    ``patience``: seconds that the caller may take for one piece of a download.
+    """
+
+    def __init__(self, send: Send, request: Request, *, patience: float = 60.0) -> None:
         self.status = 0
+        self.patience = patience
         self.sharing: Headers = []
         self._send = send
         self._request = request
@@ -81,8 +85,10 @@ class Exchange:
             await self._start(answer.status, headers)
             try:
                 async for piece in answer.pieces:
-                    await self._send({"type": "http.response.body", "body": piece, "more_body": True})
-            except ServiceUnavailable as problem:
+                    # A caller who does not take what is sent would keep the owner's connection.
+                    async with asyncio.timeout(self.patience):
+                        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+            except (ServiceUnavailable, TimeoutError) as problem:
                 # Only a connection that ends too early can tell the caller now.
                 raise AnswerBroken from problem
         await self._send({"type": "http.response.body", "body": b""})

@@ -1,7 +1,8 @@
 """The body of an upload, passed on while it comes in."""
 
 import asyncio
-from collections.abc import AsyncGenerator, MutableMapping
+from collections.abc import AsyncGenerator, Callable, MutableMapping
+from time import monotonic
 from typing import Any, Final
 
 from libs.contracts.errors import InvalidRequest, ServiceError, TooLarge
@@ -9,13 +10,26 @@ from services.gateway.entrypoints.http.bodies import ClientGone, Receive, drain
 
 MAX_UPLOAD: Final = 256 * 1024 * 1024
 """Bytes of one request, which may carry several files; the limit of each of them is the owner's."""
-_PAUSE_SECONDS: Final = 60.0
+_WINDOW_SECONDS: Final = 60.0
+_WINDOW_BYTES: Final = 64 * 1024
 
 
 class Incoming:
-    """Read once, by one task at a time. ``problem`` is why it ended before its end."""
+    """Read once, by one task at a time. ``problem`` is why it ended before its end.
 
-    def __init__(self, receive: Receive, headers: dict[bytes, bytes], *, most: int = MAX_UPLOAD) -> None:
+    Each ``window`` seconds of waiting for the caller must bring 64 KiB, or the end: whoever is slower than that keeps
+    a connection from others. Time that owners take does not count.
+    """
+
+    def __init__(
+        self,
+        receive: Receive,
+        headers: dict[bytes, bytes],
+        *,
+        most: int = MAX_UPLOAD,
+        window: float = _WINDOW_SECONDS,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self.problem: ServiceError | ClientGone | None = None
         self._receive = receive
         self._most = most
@@ -25,6 +39,10 @@ class Incoming:
         self._ended = False
         self._stopped = False
         self._waiting: asyncio.Future[MutableMapping[str, Any]] | None = None
+        self._window = window
+        self._clock = clock
+        self._waited = 0.0
+        self._brought = 0
 
     def check_length(self) -> None:
         """Raises ``TooLarge`` when the caller says that the body is."""
@@ -67,15 +85,28 @@ class Incoming:
     async def _next(self) -> MutableMapping[str, Any]:
         self._begun = True
         self._waiting = asyncio.ensure_future(self._receive())
-        done, _ = await asyncio.wait({self._waiting}, timeout=_PAUSE_SECONDS)
-        if not done:
-            self._waiting.cancel()
-            raise InvalidRequest(f"The body paused for more than {_PAUSE_SECONDS:g} seconds.")
+        while not self._waiting.done():
+            if self._waited >= self._window:
+                self._begin_window()
+            began = self._clock()
+            await asyncio.wait({self._waiting}, timeout=self._window - self._waited)
+            self._waited += self._clock() - began
         message = self._waiting.result()
         if message["type"] != "http.request":
             raise ClientGone
         self._ended = not message.get("more_body")
+        self._brought += len(message.get("body", b""))
         return message
+
+    def _begin_window(self) -> None:
+        """Raises ``InvalidRequest`` when the last one brought too little."""
+        if self._brought < _WINDOW_BYTES:
+            if self._waiting is not None:
+                self._waiting.cancel()
+            raise InvalidRequest(
+                f"The body came in more slowly than {_WINDOW_BYTES} bytes in {self._window:g} seconds."
+            )
+        self._waited, self._brought = 0.0, 0
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The body is larger than {self._most} bytes.")

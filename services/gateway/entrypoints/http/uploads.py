@@ -1,11 +1,16 @@
 """Uploads and downloads, passed between callers and owners without being held."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from libs.contracts.errors import ServiceError
+from libs.contracts.identity import Identity
 from libs.service_defaults.owner_answers import refusal
 from libs.service_defaults.uploads import boundary_of
-from services.gateway.domain.ports import Owners
+from services.gateway.domain.ports import OwnerAnswer, Owners
 from services.gateway.entrypoints.http.bodies import ClientGone
 from services.gateway.entrypoints.http.messages import Passage, Reply, Request
+from services.gateway.entrypoints.http.transfers import Transfers
 
 _CONDITIONS = (b"range", b"if-range", b"if-none-match")
 
@@ -13,16 +18,19 @@ _CONDITIONS = (b"range", b"if-range", b"if-none-match")
 class Bytes:
     """What the owner answers is the answer; what it refuses is raised."""
 
-    def __init__(self, owners: Owners) -> None:
+    def __init__(self, owners: Owners, transfers: Transfers) -> None:
         self._owners = owners
+        self._transfers = transfers
 
     async def upload(self, request: Request, owner: str, path: str) -> bytes:
         """Send the request's multipart form to the owner as it comes in; returns the owner's reply.
 
-        Raises ``UnsupportedMediaType`` for any other body and ``TooLarge``.
+        Raises ``UnsupportedMediaType`` for any other body, ``TooLarge``, and ``RateLimited`` when the caller has too
+        many under way.
         """
         try:
-            return await self._send(request, owner, path)
+            with self._transfers.one_of(request.principal.identity):
+                return await self._send(request, owner, path)
         except ServiceError:
             await request.incoming.stop()
             raise
@@ -61,8 +69,15 @@ class Bytes:
             name.decode(): request.headers[name].decode("latin-1") for name in _CONDITIONS if name in request.headers
         }
         place = f"{path}?{query}" if query else path
-        exchange = self._owners.exchange("GET", owner, place, request.principal.identity, headers=headers)
-        return Passage(exchange, judges_caller=judges_caller)
+        return Passage(self._fetch(owner, place, request.principal.identity, headers), judges_caller=judges_caller)
+
+    @asynccontextmanager
+    async def _fetch(
+        self, owner: str, place: str, identity: Identity, headers: dict[str, str]
+    ) -> AsyncIterator[OwnerAnswer]:
+        with self._transfers.one_of(identity):
+            async with self._owners.exchange("GET", owner, place, identity, headers=headers) as answer:
+                yield answer
 
 
 def created(reply: bytes, location: str | None) -> Reply:

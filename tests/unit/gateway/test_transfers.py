@@ -1,0 +1,135 @@
+"""Callers who stall: how long, and how many of them, the gateway puts up with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from libs.contracts.errors import InvalidRequest, RateLimited, ServiceUnavailable
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from services.gateway.entrypoints.http.exchange import AnswerBroken, Exchange
+from services.gateway.entrypoints.http.incoming import Incoming
+from services.gateway.entrypoints.http.messages import Passage, Request
+from services.gateway.entrypoints.http.transfers import Shares, Transfers
+from tests.support.gateway import FakeOwners, Gateway, error_of
+
+FORM = {"content": b"--x--\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}}
+
+
+def person(company: str, key: str = "") -> Identity:
+    return Identity(company_id=company, user_id="user", key_id=key or f"{company}-key", scopes=frozenset())
+
+
+class Caller:
+    """Sends so many bytes a second, on a clock of its own, and takes that long for the whole body."""
+
+    def __init__(self, bytes_a_second: int, seconds: int) -> None:
+        self.now = 0.0
+        self._rate = bytes_a_second
+        self._left = seconds
+
+    def clock(self) -> float:
+        return self.now
+
+    async def receive(self) -> dict[str, Any]:
+        self.now += 1.0
+        self._left -= 1
+        return {"type": "http.request", "body": b"x" * self._rate, "more_body": self._left > 0}
+
+    async def upload(self) -> int:
+        incoming = Incoming(self.receive, {}, window=60.0, clock=self.clock)
+        return sum([len(piece) async for piece in incoming.pieces()])
+
+
+async def test_a_slow_caller_is_waited_for_and_one_who_drips_is_not() -> None:
+    assert await Caller(4_000, seconds=300).upload() == 1_200_000
+    assert await Caller(1, seconds=50).upload() == 50
+    dripping = Caller(1, seconds=10_000)
+    with pytest.raises(InvalidRequest, match="more slowly"):
+        await dripping.upload()
+    assert dripping.now < 70
+
+
+async def test_a_caller_who_falls_silent_is_not_waited_for() -> None:
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    with pytest.raises(InvalidRequest, match="more slowly"):
+        async for _ in Incoming(receive, {}, window=0.01).pieces():
+            pass
+
+
+async def test_a_download_that_nobody_takes_ends() -> None:
+    async def send(message: Any) -> None:
+        if message.get("body"):
+            await asyncio.Event().wait()
+
+    owners = FakeOwners({("GET", "artifacts", "/x"): (200, "bytes")})
+    request = Request(method="GET", path="/", raw_path=b"/", headers={}, query=b"", correlation_id="c")
+    passage = Passage(owners.exchange("GET", "artifacts", "/x", person("a")))
+    with pytest.raises(AnswerBroken):
+        await Exchange(send, request, patience=0.01).pass_on(passage)
+
+
+def test_shares() -> None:
+    transfers = Transfers(Shares(all=6, company=3, key=2, strangers=2))
+    with ExitStack() as under_way:
+
+        def begin(who: Identity) -> None:
+            under_way.enter_context(transfers.one_of(who))
+
+        begin(person("a", "1"))
+        begin(person("a", "1"))
+        with pytest.raises(RateLimited):
+            begin(person("a", "1"))
+        begin(person("a", "2"))
+        with pytest.raises(RateLimited):
+            begin(person("a", "3"))
+        begin(person("b"))
+        begin(person(""))
+        begin(person("", "other"))
+        with pytest.raises(ServiceUnavailable) as caught:
+            begin(person("c"))
+        assert caught.value.retry_after
+    with ExitStack() as under_way:
+        for _ in range(2):
+            begin(person("a", "1"))
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+async def test_above_the_share_of_a_key_is_429(public: Gateway, direction: str) -> None:
+    ended = asyncio.Event()
+    held = asyncio.Semaphore(0)
+    exchange = public.owners.exchange
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        async def pieces(body: AsyncIterator[bytes] | None) -> AsyncIterator[bytes]:
+            held.release()
+            await ended.wait()
+            if body is not None:
+                async for piece in body:
+                    yield piece
+
+        return exchange(*arguments, **{**named, "body": pieces(named.get("body"))})
+
+    public.owners.exchange = slow  # type: ignore[method-assign]
+    call = ("POST", "/files/", FORM) if direction == "up" else ("GET", f"/files/{new_id()}/download/", {})
+
+    async def transfer() -> Any:
+        return await public.client.request(call[0], call[1], **call[2])  # type: ignore[arg-type]
+
+    tasks = [asyncio.create_task(transfer()) for _ in range(Shares().key)]
+    async with asyncio.timeout(60):
+        for _ in tasks:
+            await held.acquire()
+    refused = await transfer()
+    assert (refused.status_code, error_of(refused)["type"]) == (429, "rate_limit_error")
+    assert int(refused.headers["retry-after"]) >= 1
+    ended.set()
+    assert {response.status_code for response in await asyncio.gather(*tasks)} == {404}
