@@ -25,7 +25,6 @@ def rules_by_user() -> dict[str, list[Rule]]:
     return {
         **{f"{service}-kafka": service_rules(service) for service in SERVICES},
         "operator-kafka": operator_rules(),
-        "keda-kafka": scaler_rules(),
         "outside-consumer": outside_rules("outside-consumer-"),
     }
 
@@ -45,15 +44,6 @@ def outside_rules(group: str) -> list[Rule]:
     return [
         *(Rule("topic", topic.name, ("Read", "Describe")) for topic in EVENT_TOPICS),
         Rule("group", group, ("Read",), prefix=True),
-    ]
-
-
-def scaler_rules() -> list[Rule]:
-    """KEDA sees how far groups are behind, and no message."""
-    read = [topic for topic in TOPICS if set(topic.consumers) - set(topic.tailed_by)]
-    return [
-        *(Rule("topic", topic.name, ("Describe",)) for topic in read),
-        *(Rule("group", f"{service}-", ("Describe",), prefix=True) for service in SERVICES if _in_groups(service)),
     ]
 
 

@@ -34,6 +34,17 @@ def of_kind(manifests: tuple[Manifest, ...], *kinds: str) -> list[Manifest]:
 
 
 def pod(manifest: Manifest) -> Manifest:
-    """The pod's specification of a Deployment or a Job."""
+    """The pod's specification of a Deployment, a StatefulSet or a Job."""
     found: Manifest = manifest["spec"]["template"]["spec"]
+    return found
+
+
+def containers_of(manifest: Manifest) -> list[Manifest]:
+    """All of a pod, those that run before the others first."""
+    return [*pod(manifest).get("initContainers", []), *pod(manifest)["containers"]]
+
+
+def shared_settings(manifests: tuple[Manifest, ...]) -> Manifest:
+    """The ConfigMap that all services read."""
+    (found,) = [one for one in of_kind(manifests, "ConfigMap") if one["metadata"]["name"].startswith("installation-")]
     return found

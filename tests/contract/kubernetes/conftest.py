@@ -4,7 +4,7 @@ from deploy.local.go_programs import NotBuilt
 from tests.support.kustomize import Manifest, binary, rendered
 
 
-@pytest.fixture(params=["dev", "production", "keda"])
+@pytest.fixture(params=["dev", "production", "keda", "managed-kafka"])
 def overlay(request: pytest.FixtureRequest) -> tuple[Manifest, ...]:
     """All resources of each overlay in turn."""
     return manifests(request.param)
@@ -13,6 +13,11 @@ def overlay(request: pytest.FixtureRequest) -> tuple[Manifest, ...]:
 @pytest.fixture
 def production() -> tuple[Manifest, ...]:
     return manifests("production")
+
+
+@pytest.fixture
+def dev() -> tuple[Manifest, ...]:
+    return manifests("dev")
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 from libs.contracts.topics import TOPICS
 from libs.eventing import KafkaConnection
 from services.ingestion.entrypoints.streams import _application
-from tests.support.kustomize import Manifest, of_kind
+from tests.support.kustomize import Manifest, of_kind, shared_settings
 
 TOPICS_BY_NAME = {topic.name: topic for topic in TOPICS}
 # Who asks whom over HTTP; docs of the services. Payloads too large for an event are asked for at its owner, too.
@@ -15,6 +15,13 @@ CALLERS = {
     "runtime": {"gateway", "registry", "artifacts"},
     "ingestion": {"gateway", "registry", "runtime", "artifacts"},
     "artifacts": {"gateway", "runtime", "ingestion"},
+}
+# Servers that the dev overlay brings along, and who reaches them; nobody by name means all of the system.
+SERVERS = {
+    "kafka": set[str](),
+    "postgres": set[str](),
+    "weaviate": {"ingestion"},
+    "objects": {"ingestion", "artifacts", "object-accounts"},
 }
 # Deployment, its consumer group, and the topics that its members share.
 SHARED = {
@@ -41,14 +48,15 @@ def named(manifests: list[Manifest]) -> dict[str, Manifest]:
 
 
 def test_services_select_the_processes_that_answer(overlay: tuple[Manifest, ...]) -> None:
-    deployments = of_kind(overlay, "Deployment")
+    processes = of_kind(overlay, "Deployment", "StatefulSet")
     for name, service in named(of_kind(overlay, "Service")).items():
         selector = service["spec"]["selector"]
-        (chosen,) = [one for one in deployments if selector.items() <= _labels(one).items()]
-        (port,) = service["spec"]["ports"]
-        ports = {p["name"] for p in chosen["spec"]["template"]["spec"]["containers"][0]["ports"]}
-        assert port["targetPort"] in ports, name
-        assert _labels(chosen)["app.kubernetes.io/component"] == "api"
+        (chosen,) = [one for one in processes if selector.items() <= _labels(one).items()]
+        ports = {p["name"]: p["containerPort"] for p in chosen["spec"]["template"]["spec"]["containers"][0]["ports"]}
+        for port in service["spec"]["ports"]:
+            assert ports[port["targetPort"]] == port["port"], name
+        if chosen["kind"] == "Deployment":
+            assert _labels(chosen)["app.kubernetes.io/component"] == "api"
 
 
 def test_the_ingress_leads_to_the_gateway_and_waits_for_streams(overlay: tuple[Manifest, ...]) -> None:
@@ -67,8 +75,9 @@ def test_only_callers_reach_a_service_and_only_its_owners_are_called(overlay: tu
     policies = named(of_kind(overlay, "NetworkPolicy"))
     everything = policies.pop("everything")["spec"]
     assert set(everything["policyTypes"]) == {"Ingress", "Egress"}
-    assert policies.keys() == CALLERS.keys()
-    for service, policy in policies.items():
+    assert policies.keys() - SERVERS.keys() - {"object-accounts"} == CALLERS.keys()
+    for service in CALLERS:
+        policy = policies[service]
         assert policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/name"] == service
         (rule,) = policy["spec"]["ingress"]
         assert _peers(rule["from"]) == CALLERS[service]
@@ -76,6 +85,19 @@ def test_only_callers_reach_a_service_and_only_its_owners_are_called(overlay: tu
         called = set().union(*(_peers(rule.get("to", [])) for rule in policy["spec"].get("egress", [])))
         assert called & CALLERS.keys() == owners
         assert called - CALLERS.keys() <= {"objects", "weaviate"}
+
+
+def test_servers_of_the_dev_overlay_are_reached_by_who_needs_them(dev: tuple[Manifest, ...]) -> None:
+    policies = named(of_kind(dev, "NetworkPolicy"))
+    assert named(of_kind(dev, "StatefulSet")).keys() == SERVERS.keys()
+    for server, callers in SERVERS.items():
+        (rule,) = policies[server]["spec"]["ingress"]
+        assert _peers(rule["from"]) == callers
+        (process,) = [one for one in of_kind(dev, "StatefulSet") if one["metadata"]["name"] == server]
+        served = {port["name"] for port in process["spec"]["template"]["spec"]["containers"][0]["ports"]}
+        assert {port["port"] for port in rule["ports"]} == served
+    secured = {"AES_KAFKA_BOOTSTRAP_SERVERS": "kafka:9092", "AES_INGESTION_WEAVIATE_URL": "http://weaviate:8080"}
+    assert secured.items() <= shared_settings(dev)["data"].items()
 
 
 def test_every_process_is_scaled_by_one_and_disrupted_one_at_a_time(
@@ -118,6 +140,7 @@ def test_only_streams_go_down_to_none(keda: tuple[Manifest, ...]) -> None:
 
 def test_queries_are_asked_with_secrets_that_are_there(keda: tuple[Manifest, ...]) -> None:
     authentications = named(of_kind(keda, "TriggerAuthentication"))
+    kafka = authentications.pop("kafka")
     asked = [
         trigger["authenticationRef"]["name"]
         for scaler in of_kind(keda, "ScaledObject")
@@ -128,6 +151,21 @@ def test_queries_are_asked_with_secrets_that_are_there(keda: tuple[Manifest, ...
     for name, authentication in authentications.items():
         (target,) = authentication["spec"]["secretTargetRef"]
         assert target == {"parameter": "connection", "name": name, "key": "url"}
+    _check_kafka(keda, kafka)
+
+
+def _check_kafka(keda: tuple[Manifest, ...], authentication: Manifest) -> None:
+    """Groups are looked at with the name and the password of the process that is scaled."""
+    taken = {one["name"] for one in authentication["spec"]["env"]}
+    assert taken == {"AES_KAFKA_USERNAME", "AES_KAFKA_PASSWORD"}
+    deployments = named(of_kind(keda, "Deployment"))
+    for scaler in of_kind(keda, "ScaledObject"):
+        container = deployments[scaler["spec"]["scaleTargetRef"]["name"]]["spec"]["template"]["spec"]["containers"][0]
+        assert taken <= {variable["name"] for variable in container["env"]}
+        for trigger in scaler["spec"]["triggers"]:
+            if trigger["type"] == "kafka":
+                assert trigger["authenticationRef"] == {"name": "kafka"}
+                assert (trigger["metadata"]["sasl"], trigger["metadata"]["tls"]) == ("scram_sha512", "enable")
 
 
 def _labels(deployment: Manifest) -> dict[str, str]:
@@ -137,4 +175,4 @@ def _labels(deployment: Manifest) -> dict[str, str]:
 
 def _peers(peers: list[dict[str, Any]]) -> set[str]:
     selectors = [peer["podSelector"]["matchLabels"] for peer in peers if "podSelector" in peer]
-    return {selector["app.kubernetes.io/name"] for selector in selectors}
+    return {name for selector in selectors if (name := selector.get("app.kubernetes.io/name"))}

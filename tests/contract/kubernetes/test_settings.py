@@ -1,9 +1,12 @@
 """What the manifests tell a service is what it reads, and all that it needs."""
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.core
+import typer.main
 import yaml
 
 from cli.app import COMMANDS
@@ -11,26 +14,15 @@ from libs.objects import open_store
 from libs.service_defaults import ServiceSettings
 from libs.service_defaults._health import Readiness, health_routes
 from services.runtime.adapters.models.known import COMPATIBLE, OTHERS
-from tests.support.kustomize import ROOT, Manifest, of_kind, pod
+from tests.support.certificates import make_certificates
+from tests.support.kustomize import ROOT, Manifest, containers_of, of_kind, pod, shared_settings
+from tests.support.service_settings import SERVICES, settings_of, variables_of
 
 OURS = "agent-execution-service/"
 EXAMPLES: dict[str, dict[str, str]] = {
     secret["metadata"]["name"]: secret["stringData"]
     for secret in yaml.safe_load_all((ROOT / "secrets.example.yaml").read_text())
 }
-SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
-
-
-def settings_of(service: str) -> type[ServiceSettings]:
-    module = importlib.import_module(f"services.{service}.settings")
-    found: type[ServiceSettings] = getattr(module, f"{service.capitalize()}Settings")
-    return found
-
-
-def variables_of(service: str) -> set[str]:
-    settings = settings_of(service)
-    prefix = settings.model_config["env_prefix"]
-    return {str(field.validation_alias or f"{prefix}{name}".upper()) for name, field in settings.model_fields.items()}
 
 
 def service_of(container: Manifest) -> str:
@@ -46,14 +38,13 @@ def containers(overlay: tuple[Manifest, ...], *kinds: str) -> list[tuple[Manifes
 
 
 def shared(overlay: tuple[Manifest, ...]) -> dict[str, str]:
-    (installation,) = of_kind(overlay, "ConfigMap")
-    data: dict[str, str] = installation["data"]
+    data: dict[str, str] = shared_settings(overlay)["data"]
     return data
 
 
 def environment(overlay: tuple[Manifest, ...], container: Manifest) -> dict[str, str]:
     """What a container gets, the examples standing for the secrets."""
-    (installation,) = of_kind(overlay, "ConfigMap")
+    installation = shared_settings(overlay)
     sources = container.get("envFrom", [])
     maps = [source["configMapRef"]["name"] for source in sources if "configMapRef" in source]
     assert maps in ([], [installation["metadata"]["name"]])
@@ -69,8 +60,9 @@ def _value(variable: dict[str, Any]) -> str:
 
 
 def test_every_variable_is_read_and_every_needed_one_given(
-    overlay: tuple[Manifest, ...], monkeypatch: pytest.MonkeyPatch
+    overlay: tuple[Manifest, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    authority = make_certificates(tmp_path).ca_file
     found = containers(overlay, "Deployment", "Job")
     assert {service_of(container) for _, container in found} == {*SERVICES}
     for manifest, container in found:
@@ -80,13 +72,22 @@ def test_every_variable_is_read_and_every_needed_one_given(
         assert own <= variables_of(service), manifest["metadata"]["name"]
         with monkeypatch.context() as patch:
             for name, value in given.items():
-                patch.setenv(name, value)
+                patch.setenv(name, _mounted(manifest, value, authority) if name.endswith("_CA_FILE") else value)
             settings = settings_of(service)()
         if manifest["kind"] == "Deployment":
             assert shared(overlay).items() <= given.items()
             _check_process(manifest, container, settings)
         if (objects := getattr(settings, "objects_url", None)) is not None:
             open_store(objects.get_secret_value())
+
+
+def _mounted(manifest: Manifest, path: str, stand_in: Path) -> str:
+    """What stands for a file that a volume brings to where it is looked for."""
+    mounts = {mount["mountPath"]: mount["name"] for mount in pod(manifest)["containers"][0]["volumeMounts"]}
+    directory, _, name = path.rpartition("/")
+    (volume,) = [one for one in pod(manifest)["volumes"] if one["name"] == mounts[directory]]
+    assert name in [item["path"] for item in volume["secret"]["items"]]
+    return str(stand_in)
 
 
 def _check_process(manifest: Manifest, container: Manifest, settings: ServiceSettings) -> None:
@@ -139,20 +140,40 @@ def test_probes_ask_what_is_there(overlay: tuple[Manifest, ...]) -> None:
             assert asked["port"] in ports
 
 
-def test_the_secrets_of_the_example_are_those_that_are_used(overlay: tuple[Manifest, ...]) -> None:
-    used = {(*_reference(variable),) for _, c in containers(overlay, "Deployment", "Job") for variable in c["env"]}
+def test_secrets_that_are_used_are_those_of_the_example(
+    overlay: tuple[Manifest, ...], dev: tuple[Manifest, ...]
+) -> None:
+    known = {(name, key) for name, data in EXAMPLES.items() for key in data}
     whole = {
         source["secretRef"]["name"]
         for _, container in containers(overlay, "Deployment")
         for source in container["envFrom"]
         if "secretRef" in source
     }
+    assert whole == {"model-providers"}
+    used = _used_secrets(overlay)
+    if overlay == dev:
+        # All that it uses it brings along.
+        own = {(one["metadata"]["name"], key) for one in of_kind(overlay, "Secret") for key in one["data"]}
+        assert used - {("gateway-tls", "tls.crt"), ("gateway-tls", "tls.key")} == own
+    else:
+        assert used <= known
+        made = {user["metadata"]["name"] for user in of_kind(overlay, "KafkaUser")}
+        own = {name for name, _ in used if name.endswith("-kafka")}
+        assert own <= made if made else own == {name for name in EXAMPLES if name.endswith("-kafka")}
+        without = {"model-providers", "weaviate", *(name for name in EXAMPLES if name.endswith("-kafka"))}
+        assert {name for name, _ in used} - own == EXAMPLES.keys() - without
+
+
+def _used_secrets(overlay: tuple[Manifest, ...]) -> set[tuple[str, ...]]:
+    pods = of_kind(overlay, "Deployment", "StatefulSet", "Job")
+    variables = [variable for one in pods for c in containers_of(one) for variable in c.get("env", [])]
     (ingress,) = of_kind(overlay, "Ingress")
     tls = {(entry["secretName"], key) for entry in ingress["spec"]["tls"] for key in ("tls.crt", "tls.key")}
+    return {reference for variable in variables if (reference := _reference(variable))} | tls
 
-    expected = {(name, key) for name, data in EXAMPLES.items() if name not in whole for key in data}
-    assert (used - {()}) | tls == expected
-    assert whole == {"model-providers"}
+
+def test_the_example_names_keys_that_providers_have() -> None:
     needed = {provider.key_variable for provider in COMPATIBLE} | {
         variable for provider in OTHERS for variable in provider.variables
     }
@@ -169,7 +190,9 @@ def test_the_job_that_makes_topics_calls_a_command_that_is_there(overlay: tuple[
     assert bool(jobs) is not bool(of_kind(overlay, "KafkaTopic")), "one of both makes the topics"
     for job in jobs:
         (container,) = pod(job)["containers"]
-        command, verb = container["args"]
-        group = importlib.import_module(COMMANDS[command].module).app
-        assert verb in {one.name or one.callback.__name__ for one in group.registered_commands}
-        assert container["envFrom"][0]["configMapRef"]["name"] == of_kind(overlay, "ConfigMap")[0]["metadata"]["name"]
+        command, verb, *options = container["args"]
+        group = typer.main.get_command(importlib.import_module(COMMANDS[command].module).app)
+        assert isinstance(group, typer.core.TyperGroup)
+        known = {name for option in group.commands[verb].params for name in option.opts}
+        assert {option.split("=")[0] for option in options} <= known
+        assert container["envFrom"][0]["configMapRef"]["name"] == shared_settings(overlay)["metadata"]["name"]

@@ -34,3 +34,28 @@ def test_outside_consumers_read_events_and_nothing_else(production: tuple[Manife
         assert all(set(rule["operations"]) <= {"Read", "Describe"} for rule in rules)
         # No group of a service's begins like this.
         assert group["resource"] == {"type": "group", "name": "outside-consumer-", "patternType": "prefix"}
+
+
+def test_every_process_comes_in_as_a_user_that_is_made(production: tuple[Manifest, ...]) -> None:
+    rules = {user["metadata"]["name"]: user["spec"] for user in of_kind(production, "KafkaUser")}
+    for process in of_kind(production, "Deployment"):
+        service = process["metadata"]["labels"]["app.kubernetes.io/name"]
+        (container,) = process["spec"]["template"]["spec"]["containers"]
+        given = {variable["name"]: variable for variable in container["env"]}
+        user = given["AES_KAFKA_USERNAME"]["value"]
+        assert user == f"{service}-kafka"
+        assert rules[user]["authentication"] == {"type": "scram-sha-512"}
+        assert given["AES_KAFKA_PASSWORD"]["valueFrom"]["secretKeyRef"] == {"name": user, "key": "password"}
+
+
+def test_the_cluster_lets_nobody_in_unencrypted_or_unknown(production: tuple[Manifest, ...]) -> None:
+    (cluster,) = of_kind(production, "Kafka")
+    (pool,) = of_kind(production, "KafkaNodePool")
+    (listener,) = cluster["spec"]["kafka"]["listeners"]
+    assert (listener["tls"], listener["authentication"]["type"]) == (True, "scram-sha-512")
+    assert cluster["spec"]["kafka"]["authorization"] == {"type": "simple"}
+    assert cluster["metadata"]["name"] == pool["metadata"]["labels"]["strimzi.io/cluster"] == CLUSTER
+    made = of_kind(production, "KafkaTopic")
+    assert {topic["spec"]["replicas"] for topic in made} == {pool["spec"]["replicas"]}
+    (installation,) = of_kind(production, "ConfigMap")
+    assert installation["data"]["AES_KAFKA_BOOTSTRAP_SERVERS"] == f"{CLUSTER}-kafka-bootstrap:{listener['port']}"
