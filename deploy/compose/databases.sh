@@ -2,7 +2,9 @@
 # A database and a role of its own for each service named; run again, it sets passwords anew and leaves data alone.
 #     databases.sh SERVICE …      with PG… for the administrator and <SERVICE>_PASSWORD for each role
 set -euo pipefail
+export PGOPTIONS="--client-min-messages=warning"
 
+psql --no-psqlrc --quiet --command='REVOKE ALL ON DATABASE postgres FROM PUBLIC'
 for service in "$@"; do
     password=${service^^}_PASSWORD
     ROLE_PASSWORD=${!password:?is needed} psql --no-psqlrc --quiet --no-align --tuples-only \

@@ -8,7 +8,11 @@ EXAMPLE = Path(__file__).parents[2] / ".env.example"
 
 
 def main() -> None:
-    print(re.sub(r"=TryOutOnly\w*$", lambda _: f"={secrets.token_hex(24)}", EXAMPLE.read_text(), flags=re.MULTILINE))
+    print(with_new_secrets(EXAMPLE.read_text()), end="")
+
+
+def with_new_secrets(example: str) -> str:
+    return re.sub(r"=TryOutOnly\w*$", lambda _: f"={secrets.token_hex(24)}", example, flags=re.MULTILINE)
 
 
 if __name__ == "__main__":

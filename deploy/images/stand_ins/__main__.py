@@ -23,7 +23,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := {*arguments.names} - RECIPES.keys():
         parser.error(f"there is no recipe for {', '.join(sorted(unknown))}")
-    for name in arguments.names or RECIPES:
+    for name in arguments.names or wanted:
         image = wanted[name]
         if exists(image) and not arguments.replace:
             print(f"{image} is there", file=sys.stderr)

@@ -1,6 +1,7 @@
 """What goes into each stand-in: the files of its folder here, and programs that packages bring."""
 
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -63,6 +64,19 @@ def _go_program(name: str, program: str, module: str, version: str) -> Iterator[
         yield context
 
 
+@contextmanager
+def _collector(tag: str) -> Iterator[Path]:
+    module = "go.opentelemetry.io/collector/cmd/builder"
+    builder = built("builder", module, tag, directory="otel-builder", called="the builder of collectors")
+    with _context("otel-collector") as context:
+        if f"v{tag}" not in (context / "builder.yaml").read_text():
+            raise SystemExit(f"builder.yaml is not for the collector {tag}, which is wanted")
+        subprocess.run([builder, "--config", "builder.yaml"], cwd=context, check=True)
+        shutil.move(context / "build" / "otelcol", context / "otelcol")
+        shutil.rmtree(context / "build")
+        yield context
+
+
 RECIPES: dict[str, Recipe] = {
     "python": lambda _: _plain("python"),
     "kafka": _kafka,
@@ -74,4 +88,5 @@ RECIPES: dict[str, Recipe] = {
         "versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", tag.removeprefix("v")
     ),
     "prometheus": lambda _: _plain("prometheus"),
+    "otel-collector": _collector,
 }

@@ -1,7 +1,9 @@
 """`aes companies`, `aes users` and `aes keys` on a gateway's database."""
 
 import json
+import stat
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +44,29 @@ def test_from_a_company_to_a_revoked_key(migrated: str) -> None:
     assert [(k["id"], k["revoked_at"] is None) for k in listed] == [(successor["id"], False), (key["id"], True)]
     assert listed[1]["successor_id"] == successor["id"]
     assert "secret" not in listed[0]
+
+
+def test_the_first_key_is_made_once_and_taken_once(migrated: str, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    first = ("keys", "first", "--company", "Acme", "--user", "ada", str(file))
+    assert aes(migrated, *first) == {"made": True}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert aes(migrated, *first) == {"made": False}
+    secret = take(file)["secret"]
+    (key,) = aes(migrated, "keys", "list", "--company", "Acme")["api_keys"]
+    assert secret.startswith(key["prefix"])
+    assert secret not in file.read_text()
+    assert "taken before" in take(file, exit_code=1)["error"]["message"]
+    assert aes(migrated, *first) == {"made": False}
+    file.unlink()
+    assert "No key waits" in take(file, exit_code=1)["error"]["message"]
+    assert aes(migrated, *first) == {"made": True}, "of a company and a user that are there"
+
+
+def take(file: Path, exit_code: int = 0) -> Any:
+    result = CliRunner().invoke(app, ["keys", "take", str(file), "--json"])
+    assert result.exit_code == exit_code, result.output
+    return json.loads(result.stdout)
 
 
 def test_what_is_wrong_is_said_in_words(migrated: str) -> None:

@@ -1,0 +1,157 @@
+"""Each image holds one service, the packages it needs, and nothing that it could change."""
+
+import json
+import re
+import threading
+import tomllib
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+import yaml
+
+from deploy.images import healthcheck
+from deploy.images.locked_subset import pinned, subset
+from deploy.images.stand_ins.recipes import RECIPES
+from deploy.images.stand_ins.wanted import wanted_images
+from deploy.local.home import PROJECT_ROOT
+from tests.support.compose import OURS, containers, image_of, ours, stages
+from tests.support.service_settings import SERVICES
+
+TARGETS = {*SERVICES, "cli"}
+LOCK = (PROJECT_ROOT / "requirements.lock").read_text()
+
+
+def copied(stage: str, source: str) -> set[str]:
+    """What a stage copies out of another one."""
+    return {
+        arguments.removeprefix(f"--from={source} ").split(" ")[0]
+        for arguments in stages()[stage].all("COPY")
+        if arguments.startswith(f"--from={source} ")
+    }
+
+
+def test_every_image_that_is_used_is_a_target() -> None:
+    assert stages().keys() >= TARGETS
+    assert {image_of(one) for one in ours().values()} == TARGETS
+    for one in ours().values():
+        assert one["build"]["target"] == image_of(one)
+        assert {*one["build"]["args"]} <= {name.split("=")[0] for name in _arguments()}
+
+
+def _arguments() -> set[str]:
+    return {argument for stage in stages().values() for argument in stage.all("ARG")} | {"PYTHON_IMAGE"}
+
+
+def test_kubernetes_names_images_that_are_built() -> None:
+    named = set()
+    for file in (PROJECT_ROOT / "deploy" / "k8s").rglob("*.yaml"):
+        named |= set(re.findall(rf"{OURS}([a-z-]+)", file.read_text()))
+    (overlay,) = [yaml.safe_load((PROJECT_ROOT / "deploy/k8s/overlays/dev/kustomization.yaml").read_text())]
+
+    assert named == TARGETS
+    tags = {image["newTag"] for image in overlay["images"]}
+    project = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]
+    assert tags == {project["version"]} == {one["image"].rpartition(":")[2] for one in ours().values()}
+    assert f"VERSION={project['version']}" in _arguments()
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_has_its_own_service_and_no_other(service: str) -> None:
+    code = {path for path in copied(service, "code") if path.startswith("/app/services")}
+
+    assert code == {"/app/services/__init__.py", f"/app/services/{service}"}
+    assert copied(service, f"{service}-packages") == {"/opt/own"}
+    assert stages()[f"{service}-packages"].all("RUN")[-1] == f"install-packages {service} /opt/own"
+
+
+def test_images_start_what_they_are_named_after_as_nobody_in_particular() -> None:
+    for target in TARGETS:
+        stage = stages()[target]
+        module = "cli" if target == "cli" else f"services.{target}"
+        # A list: through a shell, the signal that asks to stop would not reach the process.
+        assert [json.loads(line) for line in stage.all("ENTRYPOINT")] == [["python", "-m", module]]
+        assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", stage.all("USER")[-1])
+        assert stage.all("STOPSIGNAL") == ["SIGTERM"]
+        assert "org.opencontainers.image.revision" in " ".join(stage.all("LABEL"))
+    assert ["/app/healthcheck.py" in line for line in stages()["service"].all("HEALTHCHECK")] == [True]
+
+
+def test_what_is_copied_is_let_into_the_build() -> None:
+    allowed = {line[1:] for line in (PROJECT_ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for stage in stages().values():
+        for arguments in stage.all("COPY"):
+            if not arguments.startswith("--from"):
+                for source in arguments.split(" ")[:-1]:
+                    assert any(
+                        one == source or one.startswith(f"{source}/") or _matches(one, source) for one in allowed
+                    )
+    assert not any(one.startswith("tests") for one in allowed)
+
+
+def _matches(pattern: str, source: str) -> bool:
+    return re.fullmatch(re.escape(pattern).replace(r"\*", "[^/]*"), source) is not None
+
+
+def test_packages_are_installed_with_their_hashes() -> None:
+    script = (PROJECT_ROOT / "deploy" / "images" / "install.sh").read_text()
+    installing = [line for line in script.splitlines() if "pip install" in line]
+    installing += [line for line in " ".join(stages()["packages"].all("RUN")).split("&&") if "pip install" in line]
+
+    assert len(installing) == 3
+    assert all("--require-hashes" in line and "--no-deps" in line for line in installing)
+
+
+def test_a_subset_of_the_lock_has_its_hashes() -> None:
+    first, second = "a==1 \\\n    --hash=sha256:1\n", "b==2 ; sys_platform == 'linux' \\\n    --hash=sha256:2\n"
+    lock = first + second
+
+    assert "".join(subset(lock, [("b", "2")])) == second
+    assert "".join(subset(lock, sorted(pinned(lock)))) == lock
+    with pytest.raises(SystemExit, match="b==3"):
+        list(subset(lock, [("b", "3")]))
+
+
+def test_the_whole_lock_can_be_split() -> None:
+    assert "".join(subset(LOCK, dict.fromkeys(_in_order()))).count("--hash") == LOCK.count("--hash")
+
+
+def _in_order() -> list[tuple[str, str]]:
+    return [(name, version) for name, version in re.findall(r"^([\w.-]+)==(\S+)", LOCK, re.MULTILINE)]
+
+
+def test_images_of_others_have_stand_ins() -> None:
+    wanted = wanted_images()
+    others = {one["image"] for one in containers().values() if one not in ours().values()}
+
+    assert wanted.keys() == RECIPES.keys()
+    # Nothing that Grafana could be made of is in a package here.
+    assert {image.partition(":")[0] for image in others - {*wanted.values()}} == {"grafana/grafana"}
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
+def test_the_health_check_believes_the_status(
+    status: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(self.path.encode())
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        monkeypatch.setattr(healthcheck, "PORT", server.server_port)
+        monkeypatch.setattr("sys.argv", ["healthcheck.py", "/health/ready"])
+        with pytest.raises(SystemExit) as ended:
+            healthcheck.main()
+    assert ended.value.code == code
+    assert capsys.readouterr().out.strip() == "/health/ready"
+
+
+def test_the_health_check_fails_when_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(healthcheck, "PORT", 1)
+    monkeypatch.setattr("sys.argv", ["healthcheck.py"])
+    with pytest.raises(SystemExit, match="no answer"):
+        healthcheck.main()

@@ -1,0 +1,19 @@
+"""Which variables a service reads, for checks of what manifests and Compose tell it."""
+
+import importlib
+
+from libs.service_defaults import ServiceSettings
+
+SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+
+
+def settings_of(service: str) -> type[ServiceSettings]:
+    module = importlib.import_module(f"services.{service}.settings")
+    found: type[ServiceSettings] = getattr(module, f"{service.capitalize()}Settings")
+    return found
+
+
+def variables_of(service: str) -> set[str]:
+    settings = settings_of(service)
+    prefix = settings.model_config["env_prefix"]
+    return {str(field.validation_alias or f"{prefix}{name}".upper()) for name, field in settings.model_fields.items()}
