@@ -3,20 +3,22 @@
 import re
 from typing import Final
 
-ORIGIN_PATTERN: Final = r"^[Hh][Tt][Tt][Pp][Ss]?://([A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(:[0-9]{1,5})?$"
-_ORIGIN: Final = re.compile(r"(https?)://((?:[a-z0-9-]+\.)*[a-z0-9-]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
+ORIGIN_PATTERN: Final = r"^[Hh][Tt][Tt][Pp][Ss]?://([A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(:[1-9][0-9]{0,4})?$"
+_ORIGIN: Final = re.compile(r"(https?)://((?:[a-z0-9-]+\.)*[a-z0-9-]+)(?::([1-9][0-9]{0,4}))?", re.IGNORECASE)
 _USUAL_PORTS: Final = {"http": "80", "https": "443"}
+_HIGHEST_PORT: Final = 65535
 
 
 def is_origin(text: str) -> bool:
     """Whether the text is the origin of a web page, without a path and without a slash at the end."""
-    return _ORIGIN.fullmatch(text) is not None
+    match = _ORIGIN.fullmatch(text)
+    return match is not None and int(match[3] or 0) <= _HIGHEST_PORT
 
 
 def canonical_origin(text: str) -> str:
     """The origin as browsers write it, so that equal ones are equal texts; raises ``ValueError`` for anything else."""
     match = _ORIGIN.fullmatch(text)
-    if match is None:
+    if match is None or int(match[3] or 0) > _HIGHEST_PORT:
         raise ValueError("must be an origin such as https://example.com, without a path or a slash at the end")
     scheme, host, port = match[1].lower(), match[2].lower(), match[3]
     return f"{scheme}://{host}" if port in (None, _USUAL_PORTS[scheme]) else f"{scheme}://{host}:{port}"

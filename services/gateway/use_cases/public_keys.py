@@ -8,7 +8,7 @@ from urllib.parse import quote
 from libs.contracts.api.agents import Agent
 from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identity import Identity
-from libs.contracts.origins import canonical_origin
+from libs.contracts.origins import canonical_origin, is_origin
 from libs.service_defaults.owner_answers import checked
 from services.gateway.domain.accounts import DEFAULT_RATE_LIMIT, Principal
 from services.gateway.domain.connections import (
@@ -112,7 +112,7 @@ def _guest(agent: Agent) -> Principal:
     use = PublicUse(
         agent_id=agent.id,
         agent_key=agent.agent_key,
-        origins=frozenset(canonical_origin(origin) for origin in agent.allowed_origins),
+        origins=frozenset(canonical_origin(origin) for origin in agent.allowed_origins if is_origin(origin)),
         sees_as=guest,
     )
     return Principal(identity=guest, expires_at=None, rate_limit=DEFAULT_RATE_LIMIT, public=use)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 CACHE_SECONDS: Final = 30.0
+MISS_SECONDS: Final = 5.0
 _CACHE_SIZE: Final = 10_000
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -12,6 +13,7 @@ V = TypeVar("V")
 class Recent(Generic[K, V]):
     """Serves what was found for 30 s at most; it is dropped when news of it is heard (``forget``).
 
+    What was not found is remembered for 5 s, or until any news: a page with a key that has ended keeps asking.
     While the bus is not ``fresh`` news might go unheard, so that everything is looked up again.
     """
 
@@ -29,17 +31,22 @@ class Recent(Generic[K, V]):
         self._monotonic = monotonic
         self._found: dict[K, tuple[float, V]] = {}
         self._by_id: dict[str, K] = {}
+        self._missed: dict[K, float] = {}
         self._forgotten = 0
 
     async def find(self, presented: K) -> V | None:
         found = self._found.get(presented)
-        if found is None or found[0] <= self._monotonic() or not self._fresh():
-            return await self._load(presented)
-        return found[1]
+        if found is not None and found[0] > self._monotonic() and self._fresh():
+            return found[1]
+        if self._missed.get(presented, 0.0) > self._monotonic() and self._fresh():
+            return None
+        return await self._load(presented)
 
     def forget(self, identifier: str) -> None:
         """Drop what is known of it, also what a look-up under way is about to find."""
         self._forgotten += 1
+        # Nothing says which of them the news is about.
+        self._missed.clear()
         presented = self._by_id.pop(identifier, None)
         if presented is not None:
             self._found.pop(presented, None)
@@ -47,10 +54,17 @@ class Recent(Generic[K, V]):
     async def _load(self, presented: K) -> V | None:
         forgotten = self._forgotten
         value = await self._look_up(presented)
-        if value is not None and forgotten == self._forgotten:
-            if len(self._found) >= _CACHE_SIZE:
-                self._found.clear()
-                self._by_id.clear()
-            self._found[presented] = (self._monotonic() + CACHE_SECONDS, value)
-            self._by_id[self._id_of(value)] = presented
+        if forgotten != self._forgotten:
+            return value
+        if value is None:
+            if len(self._missed) >= _CACHE_SIZE:
+                self._missed.clear()
+            self._missed[presented] = self._monotonic() + MISS_SECONDS
+            return None
+        self._missed.pop(presented, None)
+        if len(self._found) >= _CACHE_SIZE:
+            self._found.clear()
+            self._by_id.clear()
+        self._found[presented] = (self._monotonic() + CACHE_SECONDS, value)
+        self._by_id[self._id_of(value)] = presented
         return value

@@ -79,3 +79,11 @@ async def test_every_artifact_endpoint_takes_tokens_and_all_that_visitors_need_t
         place, page = f"{path}?connection_key={connection.key}", {"Origin": SHOP}
         found = await public.client.request(method, place, headers=page)
         assert found.status_code in (404, 415), f"{path}: the caller is known, the artifact is not"
+
+
+@pytest.mark.parametrize("rows", ["0", "101", "x", "-1", ""])
+async def test_rows_of_a_preview_are_checked_like_every_other_number(public: Gateway, rows: str) -> None:
+    answer = await public.client.get(f"/sessions/{new_id()}/artifacts/{new_id()}/preview/?rows={rows}")
+    [detail] = error_of(answer)["details"]
+    assert (answer.status_code, detail["loc"], detail["hint"]) == (422, ["query", "rows"], "rows=20")
+    assert detail["message"] == "must be a whole number from 1 to 100"

@@ -52,6 +52,19 @@ async def test_a_key_is_looked_up_once_in_thirty_seconds(public: Gateway) -> Non
     assert public.keys.loads == 2
 
 
+async def test_an_unknown_key_is_looked_up_once_in_five_seconds_unless_there_is_news(public: Gateway) -> None:
+    secret = new_secret().text
+    for _ in range(5):
+        assert await status_with(public, secret) == 401
+    assert public.keys.loads == 1
+    public.clock.advance(5)
+    assert await status_with(public, secret) == 401
+    assert public.keys.loads == 2
+    public.api.changed("some agent")
+    assert await status_with(public, secret) == 401
+    assert public.keys.loads == 3
+
+
 async def test_a_revocation_that_is_heard_of_takes_effect_at_once(public: Gateway) -> None:
     secret, key = public.keys.issue()
     assert await status_with(public, secret) == 200

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.identifiers import new_id
 from tests.support.gateway import Gateway, error_of
 from tests.support.public_agents import ELSEWHERE, SHOP, connect, open_to_visitors
 
@@ -69,3 +70,26 @@ async def test_answers_can_be_read_by_configured_origins_errors_as_well(public: 
         assert "X-Correlation-ID" in answer.headers["access-control-expose-headers"]
     other = await public.client.get("/me/", headers={"Origin": ELSEWHERE})
     assert (other.status_code, "access-control-allow-origin" in other.headers) == (200, False)
+
+
+async def test_caches_are_told_that_answers_depend_on_the_origin(public: Gateway) -> None:
+    for origin in (CONSOLE, ELSEWHERE, None):
+        headers = {} if origin is None else {"Origin": origin}
+        for path in ("/me/", "/nothing/", "/docs/"):
+            assert (await public.client.get(path, headers=headers)).headers["vary"] == "Origin"
+
+
+async def test_bytes_behind_a_link_can_be_read_by_configured_origins_and_those_of_a_public_key(
+    public: Gateway,
+) -> None:
+    artifact_id = new_id()
+    path = f"/internal/artifact-links/{artifact_id}"
+    public.owners.answers["GET", "artifacts", f"{path}?expires=1&signature=s"] = (200, "bytes")
+    public.client.headers.pop("x-api-key")
+    link = f"/artifacts/{artifact_id}/content/?expires=1&signature=s"
+    key = f"&connection_key={(await connect(public)).key}"
+    for origin, added, told in (
+        (CONSOLE, "", CONSOLE), (SHOP, "", None), (SHOP, key, SHOP), (ELSEWHERE, key, None),
+    ):  # fmt: skip
+        answer = await public.client.get(link + added, headers={"Origin": origin})
+        assert (answer.status_code, answer.headers.get("access-control-allow-origin")) == (200, told)

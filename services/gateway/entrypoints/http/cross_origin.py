@@ -7,7 +7,6 @@ from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.messages import Headers, Reply, Request
 from services.gateway.entrypoints.http.operations import Credential, Operation
 
-_VARY: Final = (b"vary", b"Origin")
 _EXPOSED: Final = (
     b"access-control-expose-headers",
     b"Content-Disposition, Content-Range, ETag, Location, Preference-Applied, Retry-After, X-Correlation-ID",
@@ -31,7 +30,7 @@ class CrossOrigin:
         """What any answer to a page of that origin carries; nothing for an origin that is not allowed."""
         text = origin.decode("latin-1")
         if text in self._configured or await self._authentication.is_shared_with(text, request.query):
-            return [(b"access-control-allow-origin", origin), _EXPOSED, _VARY]
+            return [(b"access-control-allow-origin", origin), _EXPOSED]
         return []
 
     def preflight(self, request: Request, operations: dict[str, Operation]) -> Reply:

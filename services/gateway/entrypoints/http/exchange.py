@@ -13,6 +13,8 @@ from services.gateway.entrypoints.http.messages import Headers, Passage, Reply, 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _STREAM_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
 _LABEL: Final = b"x-correlation-id"
+# Also where there was no origin: a cache must not give that answer to a page, which could not read it.
+_VARY: Final = (b"vary", b"Origin")
 _PASSED_ON: Final = (
     "Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Length", "Content-Range",
     "Content-Security-Policy", "Content-Type", "ETag", "X-Content-Type-Options",
@@ -96,4 +98,5 @@ class Exchange:
     async def _start(self, status: int, headers: Headers) -> None:
         self.status = status
         headers += self.sharing
+        headers.append(_VARY)
         await self._send({"type": "http.response.start", "status": status, "headers": headers})

@@ -20,7 +20,7 @@ DEFAULT_LIMIT: Final = 50
 MAX_OFFSET: Final = 2**31 - 1
 _DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 _MOST_DETAILS: Final = 50
-_CREDENTIALS: Final = ("agent_key", "connection_key")
+PUBLIC_KEYS: Final = ("agent_key", "connection_key")
 
 
 def validated(model: type[M], values: Any) -> M:
@@ -130,10 +130,10 @@ def page_of(query: bytes, others: Collection[str] = ()) -> tuple[int, int]:
     given = query_values(query)
     known = ("limit", "offset", *others)
     for name in given:
-        if name not in known and name not in _CREDENTIALS:
+        if name not in known and name not in PUBLIC_KEYS:
             raise _unknown_parameter(name, known)
-    limit = _number(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    return limit, _number(given, "offset", 0, 0, MAX_OFFSET)
+    limit = number_of(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    return limit, number_of(given, "offset", 0, 0, MAX_OFFSET)
 
 
 def _unknown_parameter(name: str, known: Sequence[str]) -> ValidationFailed:
@@ -151,7 +151,8 @@ def query_values(query: bytes) -> dict[str, str]:
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
 
 
-def _number(given: dict[str, str], name: str, default: int, low: int, high: int) -> int:
+def number_of(given: dict[str, str], name: str, default: int, low: int, high: int) -> int:
+    """A whole number among the query's parameters. Raises ``ValidationFailed``."""
     text = given.get(name)
     if text is None:
         return default

@@ -24,7 +24,7 @@ from services.gateway.entrypoints.http.operations import (
     QueryParameter,
 )
 from services.gateway.entrypoints.http.uploads import Bytes, created
-from services.gateway.entrypoints.http.validation import query_values
+from services.gateway.entrypoints.http.validation import PUBLIC_KEYS, number_of, query_values
 from services.gateway.use_cases.change_artifacts import ChangeArtifacts
 
 _TAG: Final = "Artifacts"
@@ -41,10 +41,11 @@ _PREVIEW: Final = QueryParameter(
     name="preview",
     description="`1`: to be shown in place, for types that are safe to show; others are downloads all the same.",
 )
+_MOST_ROWS: Final = 100
 _ROWS: Final = QueryParameter(
     name="rows",
     description="Rows of each sheet.",
-    schema={"type": "integer", "minimum": 1, "maximum": 100, "default": 20},
+    schema={"type": "integer", "minimum": 1, "maximum": _MOST_ROWS, "default": 20},
 )
 
 
@@ -71,6 +72,7 @@ class Artifacts:
         return await self._forward.get(request, _OWNER, f"{_path(request)}/url")
 
     async def preview(self, request: Request) -> Reply:
+        number_of(query_values(request.query), _ROWS.name, 20, 1, _MOST_ROWS)
         return await self._forward.get(request, _OWNER, f"{_path(request)}/preview", (_ROWS,))
 
     async def download(self, request: Request) -> Passage:
@@ -83,8 +85,10 @@ class Artifacts:
 
     async def by_link(self, request: Request) -> Passage:
         path = f"/internal/artifact-links/{id_in(request, 'id', 'artifact')}"
-        # Every parameter as it was given, and as often: the signature covers all of them.
-        query = urlencode(parse_qsl(request.query.decode("latin-1"), keep_blank_values=True))
+        # Every parameter as it was given, and as often: the signature covers all of them. A public key that a page adds
+        # so that it may read the answer is no part of the link.
+        given = parse_qsl(request.query.decode("latin-1"), keep_blank_values=True)
+        query = urlencode([(name, value) for name, value in given if name not in PUBLIC_KEYS])
         return self._passing.download(request, _OWNER, path, query=query, judges_caller=True)
 
     async def copy(self, request: Request) -> Reply:
