@@ -25,9 +25,11 @@ from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Record
 from libs.eventing._errors import PoisonMessage
 from libs.eventing._identity_tokens import IdentitySigner
+from libs.eventing._message_spans import processing
 from libs.eventing._origin import EventDraft, Origin
 from libs.eventing._outbox import Outbox, Transaction
 from libs.persistence import Database
+from libs.tracing import Span, current_traceparent
 
 _log = structlog.get_logger("eventing.commands")
 _CONSUMER: Final = "commands"
@@ -122,22 +124,28 @@ class CommandRouter:
         if route is None:
             _log.info("command.ignored", type=envelope.type, command_id=envelope.id)
             return
-        context = self._context(envelope)
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, command_id=envelope.id)
+        with processing(record, envelope) as span:
+            await self._deliver(route, record, envelope, span)
+
+    async def _deliver(self, route: _Route, record: Record, envelope: Envelope, span: Span) -> None:
+        context = self._context(envelope)
         measurement = metrics.CommandMeasurement(envelope.type)
         try:
             if _is_expired(envelope):
                 await self._check_taken_up(context)
             command = self._decode(route, record)
             refused = await self._carry_out(route, command, context)
-            measurement.end("done" if refused is None else "rejected")
+            outcome = "done" if refused is None else "rejected"
         except inbox.AlreadyProcessed:
             # The first delivery's event may have been published before anybody listened, or not at all.
             await self._repeat_outcome(context)
-            measurement.end("repeated")
+            outcome = "repeated"
         except ServiceError as refusal:
             await self._reject(route, context, refusal)
-            measurement.end("rejected")
+            outcome = "rejected"
+        measurement.end(outcome)
+        span.set("aes.outcome", outcome)
 
     async def give_up(self, record: Record, reason: str) -> None:
         """End a command that is dead-lettered, as far as it can be read at all."""
@@ -167,7 +175,8 @@ class CommandRouter:
         # Consumers filter by the envelope's company without looking at the signature.
         if identity.company_id != envelope.company_id:
             raise PoisonMessage("the command's company is not its caller's")
-        origin = Origin(identity.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
+        trace = current_traceparent() or envelope.traceparent
+        origin = Origin(identity.company_id, envelope.correlation_id, envelope.id, trace)
         return CommandContext(envelope.id, identity, origin, envelope.time)
 
     @staticmethod

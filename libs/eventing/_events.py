@@ -12,9 +12,11 @@ from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Record
 from libs.eventing._errors import PoisonMessage
+from libs.eventing._message_spans import processing
 from libs.eventing._origin import Origin
 from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._payloads import PayloadReader
+from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.events")
 E = TypeVar("E", bound=Event)
@@ -53,9 +55,14 @@ class EventRouter:
             raise PoisonMessage(str(problem)) from problem
         if envelope.type not in self._routes:
             return
-        model, react = self._routes[envelope.type]
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, event_id=envelope.id)
-        origin = Origin(envelope.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
+        with processing(record, envelope):
+            await self._react(record, envelope)
+
+    async def _react(self, record: Record, envelope: Envelope) -> None:
+        model, react = self._routes[envelope.type]
+        trace = current_traceparent() or envelope.traceparent
+        origin = Origin(envelope.company_id, envelope.correlation_id, envelope.id, trace)
         try:
             event = model.decode(await self._payloads.read(envelope, record.value))
             async with self._outbox.transaction(origin) as transaction:

@@ -5,6 +5,7 @@ from functools import cache
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event, command_models
+from libs.tracing import current_traceparent
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class Origin:
     company_id: str
     correlation_id: str
     causation_id: str | None = None
-    traceparent: str | None = None
+    traceparent: str | None = field(default_factory=current_traceparent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import structlog
 from libs.eventing import _metrics as metrics
 from libs.eventing import _outbox_table as table
 from libs.eventing._bus import BusUnavailable, MessageRefused, Producer
+from libs.eventing._message_spans import carrying, sending
 from libs.eventing._origin import is_terminal
 from libs.eventing._outbox_table import RecordedEvent
 from libs.eventing._payloads import referring_if_large
@@ -124,7 +125,9 @@ class Publisher:
 
     async def _send(self, event: RecordedEvent) -> "asyncio.Future[None]":
         envelope, value = referring_if_large(event.envelope(self._source), event.payload)
-        return await self._producer.send(event.topic, event.correlation_id, value, envelope.headers())
+        with sending(event.topic, envelope):
+            headers = carrying(envelope).headers()
+            return await self._producer.send(event.topic, event.correlation_id, value, headers)
 
     async def republish(self, event: RecordedEvent) -> None:
         """Send a recorded event once more, under its own id. Raises ``BusUnavailable``."""

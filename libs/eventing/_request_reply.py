@@ -18,8 +18,10 @@ from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
 from libs.eventing._identity_tokens import IdentitySigner
+from libs.eventing._message_spans import carrying, sending
 from libs.eventing._payloads import PayloadCorrupt, PayloadReader
 from libs.eventing._tail import TailReader
+from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.request_reply")
 # A caller is to have its 503 within five seconds.
@@ -219,13 +221,16 @@ class CommandSender:
             company_id=identity.company_id,
             expires_at=format_time(now + timedelta(seconds=expires_in)),
             identity=self._sign(identity),
-            traceparent=traceparent,
+            traceparent=current_traceparent() or traceparent,
         )
+        with sending(command.TOPIC.name, envelope):
+            await self._hand_over(command, carrying(envelope))
+
+    async def _hand_over(self, command: Command, envelope: Envelope) -> None:
+        topic, key = command.TOPIC.name, envelope.correlation_id
         try:
             async with asyncio.timeout(_SEND_SECONDS):
-                await (
-                    await self._producer.send(command.TOPIC.name, correlation_id, command.encode(), envelope.headers())
-                )
+                await (await self._producer.send(topic, key, command.encode(), envelope.headers()))
         except (TimeoutError, BusUnavailable) as problem:
             raise ServiceUnavailable(
                 "the message bus did not confirm in time; the request may still be carried out", retry_after=2

@@ -14,6 +14,8 @@ from libs.persistence import migrate
 from libs.service_defaults._logging import configure_logging
 from libs.service_defaults.service import ROLES, Service
 from libs.service_defaults.settings import ServiceSettings
+from libs.tracing import start as start_tracing
+from libs.tracing import stop as stop_tracing
 
 S = TypeVar("S", bound=ServiceSettings)
 _YOUNG_OBJECTS: Final = 10_000
@@ -45,7 +47,12 @@ def serve(
             _settle_garbage_collection()
             await service.run(ROLES if role == "all" else frozenset({role}))
 
-    uvloop.run(run())
+    if role != "migrate":
+        start_tracing(name)
+    try:
+        uvloop.run(run())
+    finally:
+        stop_tracing()
 
 
 def _settle_garbage_collection() -> None:

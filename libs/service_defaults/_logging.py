@@ -6,12 +6,14 @@ import sys
 import structlog
 
 from libs.service_defaults._quiet import OncePerPause
+from libs.tracing import span_id, trace_id_of
 
 
 def configure_logging(*, service: str, level: str, form: str) -> None:
     """Send this process's logs, also those of libraries, through one renderer (``json`` or ``console``)."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        _with_trace,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%S.%fZ", utc=True),
@@ -46,6 +48,15 @@ def configure_logging(*, service: str, level: str, form: str) -> None:
     root.setLevel(level.upper())
     for noisy in ("aiokafka", "alembic", "httpx", "uvicorn.access", "psycopg.pool"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _with_trace(_logger: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    correlation_id = event.get("correlation_id")
+    if isinstance(correlation_id, str):
+        event["trace_id"] = trace_id_of(correlation_id)
+        if (at_hand := span_id()) is not None:
+            event["span_id"] = at_hand
+    return event
 
 
 def _first_line_of_the_driver(record: logging.LogRecord) -> bool:

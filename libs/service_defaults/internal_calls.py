@@ -11,6 +11,7 @@ import aiohttp
 import orjson
 from fastapi import Request
 
+from libs import tracing
 from libs.contracts.envelope import Envelope, envelope_from
 from libs.contracts.errors import AuthenticationFailed, ServiceUnavailable
 from libs.contracts.identity import Identity
@@ -86,9 +87,25 @@ class OwnerClient:
         It must be safe to repeat, as all reads are.
         """
         places = self._places(owner)
-        headers = self._headers(identity)
-        if body is not None:
-            headers["Content-Type"] = "application/json"
+        with _calling(method, owner) as span:
+            headers = self._headers(identity)
+            if body is not None:
+                headers["Content-Type"] = "application/json"
+            answer = await self._request(places, method, owner, path, params, body, headers, deadline)
+            span.set("http.response.status_code", answer.status)
+            return answer
+
+    async def _request(
+        self,
+        places: list[str],
+        method: str,
+        owner: str,
+        path: str,
+        params: dict[str, Any] | None,
+        body: bytes | None,
+        headers: dict[str, str],
+        deadline: float,
+    ) -> OwnerResponse:
         try:
             async with asyncio.timeout(deadline):
                 while True:
@@ -124,6 +141,7 @@ class OwnerClient:
         """
         places = self._places(owner)
         async with AsyncExitStack() as stack:
+            span = stack.enter_context(_calling(method, owner))
 
             async def begin(address: str) -> aiohttp.ClientResponse:
                 request = self._open_for_streams().request(
@@ -141,6 +159,7 @@ class OwnerClient:
                 response = await _first_reached(places, begin)
             except (aiohttp.ClientError, TimeoutError, OSError) as problem:
                 raise _unreachable(owner) from problem
+            span.set("http.response.status_code", response.status)
             yield OwnerStream(response.status, response.headers, _pieces(response, owner))
 
     async def get(
@@ -190,6 +209,8 @@ class OwnerClient:
         correlation_id = current_correlation_id()
         if correlation_id:
             headers[HEADER] = correlation_id
+        if (trace := tracing.current_traceparent()) is not None:
+            headers["traceparent"] = trace
         return headers
 
     def _token(self, identity: Identity) -> str:
@@ -230,6 +251,11 @@ async def _first_reached(
             # Nothing of the body has been taken yet.
             continue
     return await begin(places[-1])
+
+
+def _calling(method: str, owner: str) -> tracing.Span:
+    attributes: dict[str, tracing.Value | None] = {"http.request.method": method, "server.address": owner}
+    return tracing.span(f"{method} {owner}", tracing.Kind.CLIENT, attributes, correlation_id=current_correlation_id())
 
 
 async def _pieces(response: aiohttp.ClientResponse, owner: str) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""Every HTTP request is counted and timed, by the template of its route."""
+"""Every HTTP request is counted, timed and traced, by the template of its route."""
 
 from functools import cache
 from time import perf_counter
@@ -6,6 +6,9 @@ from typing import Final
 
 from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from libs import tracing
+from libs.service_defaults.correlation import current_correlation_id
 
 _REQUESTS: Final = Counter(
     "aes_http_requests_total",
@@ -56,6 +59,12 @@ class ObservedRequests:
             await self._app(scope, receive, send)
             return
         measurement = RequestMeasurement(self._service, scope["method"])
+        span = tracing.span(
+            scope["method"],
+            tracing.Kind.SERVER,
+            correlation_id=current_correlation_id(),
+            parent=_traceparent(scope),
+        )
         status = 0
 
         async def watched(message: Message) -> None:
@@ -67,7 +76,27 @@ class ObservedRequests:
         try:
             await self._app(scope, receive, watched)
         finally:
-            measurement.end(_route(scope), status)
+            route = _route(scope)
+            measurement.end(route, status)
+            end_span(span, scope["method"], route, status)
+
+
+def end_span(span: tracing.Span, method: str, route: str, status: int) -> None:
+    """What is known of a request at its end; its path and its query may name what is nobody's business."""
+    if span is tracing.NOTHING:
+        return
+    span.rename(f"{method} {route}")
+    span.set("http.request.method", method)
+    span.set("http.route", route)
+    span.set("http.response.status_code", status)
+    if status >= 500 or status == 0:
+        span.fail(str(status))
+    span.end()
+
+
+def _traceparent(scope: Scope) -> str | None:
+    found = next((value for name, value in scope["headers"] if name == b"traceparent"), None)
+    return None if found is None else found.decode("latin-1")
 
 
 def _route(scope: Scope) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import structlog
 
+from libs import tracing
 from libs.contracts.api.artifacts import ArtifactPreview, Sheet
 from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable
 from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
@@ -77,12 +78,14 @@ class TableReading:
 
     async def _read(self, job: TableJob) -> None:
         """Ends in some way: those that are read at the same time go on."""
-        ending = await self._ending(job)
-        try:
-            await outlast(ending)
-        except Exception:
-            # The lease runs out, and the attempt counts.
-            _log.exception("tables.not_ended", artifact_id=job.artifact.id)
+        structlog.contextvars.bind_contextvars(correlation_id=job.correlation_id)
+        with _span(job):
+            ending = await self._ending(job)
+            try:
+                await outlast(ending)
+            except Exception:
+                # The lease runs out, and the attempt counts.
+                _log.exception("tables.not_ended", artifact_id=job.artifact.id)
 
     async def _ending(self, job: TableJob) -> Callable[[], Awaitable[None]]:
         """Reads the file; returns what is to be recorded about that."""
@@ -141,6 +144,16 @@ class TableReading:
 def _is_outage(problem: Exception) -> bool:
     """Locks that are not to be had are none: a deadlock may be of the work's own making."""
     return isinstance(problem, ServiceUnavailable) or (is_outage(problem) and not is_contention(problem))
+
+
+def _span(job: TableJob) -> tracing.Span:
+    artifact = job.artifact
+    return tracing.span(
+        "read table",
+        tracing.Kind.CONSUMER,
+        {"aes.artifact_id": artifact.id, "aes.company_id": artifact.company_id, "aes.attempt": job.attempt},
+        correlation_id=job.correlation_id,
+    )
 
 
 def _origin(job: TableJob) -> Origin:

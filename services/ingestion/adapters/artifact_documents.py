@@ -25,7 +25,8 @@ _CLAIM = """
     SET token = %(token)s || '/' || d.artifact_id, lease_until = now() + %(seconds)s * interval '1 second',
         attempts = attempts + 1, changed_at = now()
     FROM free WHERE d.artifact_id = free.artifact_id
-    RETURNING d.artifact_id, d.company_id, d.session_id, d.name, d.content_type, d.token, d.attempts AS attempt
+    RETURNING d.artifact_id, d.company_id, d.session_id, d.name, d.content_type, d.token, d.attempts AS attempt,
+              d.correlation_id
 """
 
 

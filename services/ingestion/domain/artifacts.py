@@ -33,6 +33,7 @@ class ArtifactJob:
     content_type: str
     token: str
     attempt: int
+    correlation_id: str
 
 
 @dataclass(frozen=True, slots=True)

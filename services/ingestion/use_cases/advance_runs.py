@@ -6,6 +6,7 @@ from typing import Final
 
 import structlog
 
+from libs import tracing
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
@@ -36,11 +37,10 @@ class RunAdvance:
             self.in_hand.discard(token)
 
     async def _advance(self, run: ClaimedRun) -> None:
+        structlog.contextvars.bind_contextvars(correlation_id=run.run.correlation_id)
         try:
-            if run.state == "planning":
-                await self._plan(run)
-            else:
-                await self._finish(run)
+            with _span(run):
+                await (self._plan(run) if run.state == "planning" else self._finish(run))
         except Exception as problem:
             # The index of a run that was superseded or deleted meanwhile is gone.
             if isinstance(problem, EngineUnavailable | IndexMissing) or is_outage(problem):
@@ -70,3 +70,17 @@ class RunAdvance:
                 failed=ending.failed,
                 chunks=ending.chunks,
             )
+
+
+def _span(run: ClaimedRun) -> tracing.Span:
+    return tracing.span(
+        "plan ingestion" if run.state == "planning" else "finish ingestion",
+        tracing.Kind.CONSUMER,
+        {
+            "aes.ingestion_id": run.run.id,
+            "aes.knowledge_base_id": run.run.knowledge_base_id,
+            "aes.company_id": run.run.company_id,
+        },
+        correlation_id=run.run.correlation_id,
+        parent=run.run.traceparent,
+    )

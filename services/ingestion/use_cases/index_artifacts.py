@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from libs import tracing
 from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound, ServiceUnavailable
 from libs.objects import ObjectStore, one_piece
@@ -106,12 +107,14 @@ class ArtifactIndexing:
 
     async def _process(self, job: ArtifactJob) -> None:
         """Ends in some way: those that are indexed at the same time go on."""
-        ending = await self._ending(job)
-        try:
-            await outlast(ending)
-        except Exception:
-            # The lease runs out, and the attempt counts.
-            _log.exception("artifact.not_ended", artifact_id=job.artifact_id)
+        structlog.contextvars.bind_contextvars(correlation_id=job.correlation_id)
+        with _span(job):
+            ending = await self._ending(job)
+            try:
+                await outlast(ending)
+            except Exception:
+                # The lease runs out, and the attempt counts.
+                _log.exception("artifact.not_ended", artifact_id=job.artifact_id)
 
     async def _ending(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
         """Indexes the document; returns what is to be recorded about that."""
@@ -208,3 +211,12 @@ def _is_outage(problem: Exception) -> bool:
 def _error(message: str, code: str) -> ErrorInfo:
     detail = ErrorDetail(loc=["content"], type=code, message=message)
     return ErrorInfo(type=ErrorKind.VALIDATION, message=message, details=[detail])
+
+
+def _span(job: ArtifactJob) -> tracing.Span:
+    return tracing.span(
+        "index document",
+        tracing.Kind.CONSUMER,
+        {"aes.artifact_id": job.artifact_id, "aes.company_id": job.company_id, "aes.attempt": job.attempt},
+        correlation_id=job.correlation_id,
+    )

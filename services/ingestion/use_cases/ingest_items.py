@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from typing import Final
 
 import structlog
 
+from libs import tracing
 from libs.contracts.api.knowledge import DatasourceError
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identifiers import new_id
@@ -48,16 +49,25 @@ class ItemIngestion:
         """Raises only when the database does not answer; whatever is left undone then is done again later."""
         async with self._claim() as token:
             claimed = await self._items.claim(keys, token)
-            leaving = [item for item in claimed if item.text is None]
-            await self._by_index(token, leaving, self._remove)
-            staying = [item for item in claimed if item.text is not None]
-            if given_up := [item for item in staying if item.exhausted]:
-                await self._items.failed([ItemFailure(item, _given_up(item)) for item in given_up])
-            for portion in _portions([item for item in staying if not item.exhausted]):
-                await self._ingest(token, portion)
+            runs = {item.run.id: item.run for item in claimed}
+            if len(correlations := {run.correlation_id for run in runs.values()}) == 1:
+                structlog.contextvars.bind_contextvars(correlation_id=correlations.pop())
+            with ExitStack() as spans:
+                for run in runs.values():
+                    spans.enter_context(_span(run, sum(item.run.id == run.id for item in claimed)))
+                await self._work_off(token, claimed)
             _log.info("ingestion.items_processed", announced=len(keys), claimed=len(claimed))
-            for run in {item.run.id: item.run for item in claimed}.values():
+            for run in runs.values():
                 await self._follow_up(run)
+
+    async def _work_off(self, token: Token, claimed: Sequence[ClaimedItem]) -> None:
+        leaving = [item for item in claimed if item.text is None]
+        await self._by_index(token, leaving, self._remove)
+        staying = [item for item in claimed if item.text is not None]
+        if given_up := [item for item in staying if item.exhausted]:
+            await self._items.failed([ItemFailure(item, _given_up(item)) for item in given_up])
+        for portion in _portions([item for item in staying if not item.exhausted]):
+            await self._ingest(token, portion)
 
     @asynccontextmanager
     async def _claim(self) -> AsyncIterator[Token]:
@@ -153,6 +163,22 @@ class ItemIngestion:
         else:
             _log.exception("ingestion.item_failed", file_ids=[key.file_id for key in keys], exc_info=problem)
             await self._items.hand_back(token, keys, seconds=float(items[0].attempts), counts=True)
+
+
+def _span(run: RunRef, items: int) -> tracing.Span:
+    """A batch may have items of several runs, each in a trace of its own."""
+    return tracing.span(
+        "ingest items",
+        tracing.Kind.CONSUMER,
+        {
+            "messaging.batch.message_count": items,
+            "aes.ingestion_id": run.id,
+            "aes.knowledge_base_id": run.knowledge_base_id,
+            "aes.company_id": run.company_id,
+        },
+        correlation_id=run.correlation_id,
+        parent=run.traceparent,
+    )
 
 
 def _is_outage(problem: Exception) -> bool:

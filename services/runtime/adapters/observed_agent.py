@@ -1,9 +1,10 @@
-"""Measures the runs of agents."""
+"""Measures and traces the runs of agents."""
 
 from __future__ import annotations
 
 from time import perf_counter
 
+from libs import tracing
 from libs.contracts.errors import ServiceError
 from services.runtime.adapters import metrics
 from services.runtime.domain.agent_ports import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnLost
@@ -16,6 +17,20 @@ class ObservedAgent:
         self._agent = agent
 
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
+        with tracing.span(
+            "invoke_agent",
+            attributes={
+                "gen_ai.operation.name": "invoke_agent",
+                "gen_ai.conversation.id": task.session_id,
+                "aes.agent_type": task.agent.agent_type,
+                "aes.turn_id": task.turn_id,
+                "aes.company_id": task.caller.company_id,
+                "aes.steps_resumed": len(journal.steps),
+            },
+        ):
+            return await self._measured(task, journal)
+
+    async def _measured(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
         began = perf_counter()
         # Also at the turn's deadline, and when the worker stops.
         outcome = "cancelled"

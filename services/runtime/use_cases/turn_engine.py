@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from libs import tracing
 from libs.contracts.errors import InternalError
 from services.runtime.domain.conversation import UserMessage
 from services.runtime.domain.ports import TurnEndings
@@ -137,6 +138,8 @@ class TurnEngine:
         turn = running.turn
         began = monotonic()
         structlog.contextvars.bind_contextvars(correlation_id=turn.origin.correlation_id, turn_id=turn.id)
+        # From the turn's row: whoever takes it over goes on in the same trace.
+        tracing.resume(turn.origin.traceparent, turn.origin.correlation_id)
         following: ClaimedTurn | None = None
         try:
             ending = await self._executed(running)

@@ -116,7 +116,12 @@ class WatchTurns:
         return stray.cancelled or stray.overdue or stray.lost_attempts >= self._rules.attempts
 
     async def _end_hopeless(self, stray: Stray) -> None:
-        _log.warning("turn.ended_by_watch", turn_id=stray.turn.id, worker_id=stray.worker_id)
+        _log.warning(
+            "turn.ended_by_watch",
+            turn_id=stray.turn.id,
+            correlation_id=stray.turn.origin.correlation_id,
+            worker_id=stray.worker_id,
+        )
         await self._engine.finish(self._ending(stray))
 
     async def _claim(self, sessions: tuple[str, ...]) -> None:
@@ -140,6 +145,12 @@ class WatchTurns:
             return
         taken = await self._takeover.take_over(strays[:free], self._rules.attempts)
         for turn in taken:
-            _log.info("turn.taken_over", turn_id=turn.id, attempt=turn.attempt, fence=turn.fence)
+            _log.info(
+                "turn.taken_over",
+                turn_id=turn.id,
+                correlation_id=turn.origin.correlation_id,
+                attempt=turn.attempt,
+                fence=turn.fence,
+            )
             self._engine.start(turn)
         self._metrics.taken_over(len(taken))

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, nullcontext
+from time import time_ns
 from typing import Any, Final
 
 import structlog
 
+from libs import tracing
 from libs.contracts.errors import (
     InternalError,
     InvalidRequest,
@@ -17,7 +19,7 @@ from libs.contracts.errors import (
 )
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage
-from libs.service_defaults.observed_requests import RequestMeasurement
+from libs.service_defaults.observed_requests import RequestMeasurement, end_span
 from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.bodies import ClientGone, Receive, decode_body, read_body
 from services.gateway.entrypoints.http.cross_origin import CrossOrigin, is_preflight
@@ -55,7 +57,7 @@ class Application:
         self._busy: set[asyncio.Task[object]] = set()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        measurement = RequestMeasurement("gateway", scope["method"])
+        measurement, began = RequestMeasurement("gateway", scope["method"]), time_ns()
         request = Request(
             method=scope["method"],
             path=scope["path"],
@@ -67,7 +69,7 @@ class Application:
         exchange = Exchange(send, request)
         leaving = Leaving(receive)
         try:
-            await self._serve(request, exchange, receive, leaving)
+            await self._serve(request, exchange, receive, leaving, began)
         except ClientGone:
             exchange.status = CLIENT_GONE
         except AnswerBroken as problem:
@@ -82,8 +84,13 @@ class Application:
             REFUSALS.labels(told.kind.value).inc()
             await exchange.fail(told)
         measurement.end(request.route, exchange.status)
+        if request.span is tracing.NOTHING:
+            _trace(request, began)
+        end_span(request.span, request.method, request.route, exchange.status)
 
-    async def _serve(self, request: Request, exchange: Exchange, receive: Receive, leaving: Leaving) -> None:
+    async def _serve(
+        self, request: Request, exchange: Exchange, receive: Receive, leaving: Leaving, began: int
+    ) -> None:
         request.correlation_id = correlation_from(request.headers.get(b"x-correlation-id"), request.correlation_id)
         structlog.contextvars.bind_contextvars(correlation_id=request.correlation_id)
         origin = request.headers.get(b"origin")
@@ -106,6 +113,8 @@ class Application:
         await self._admit(request, operation)
         if operation.body is not None:
             await _take_body(request, operation, receive)
+        # Only the body may say which correlation it belongs to, and with that which trace.
+        _trace(request, began)
         if operation.uploads:
             request.incoming = Incoming(receive, request.headers)
         # Whoever passes on an upload reads the body, and so notices a caller who leaves.
@@ -166,6 +175,21 @@ async def _take_body(request: Request, operation: Operation, receive: Receive) -
         request.body = validated(operation.body.model, request.values)
     else:
         request.body = required_object(request.values)
+    if isinstance(label := getattr(request.body, "correlation_id", None), str):
+        request.correlation_id = label
+        structlog.contextvars.bind_contextvars(correlation_id=label)
+
+
+def _trace(request: Request, began: int) -> None:
+    """A trace of our own: the caller's is linked, not continued, since one correlation is one trace here."""
+    request.span = tracing.span(
+        request.method,
+        tracing.Kind.SERVER,
+        {"aes.correlation_id": request.correlation_id, "aes.operation": request.operation},
+        correlation_id=request.correlation_id,
+        link=request.traceparent,
+        began=began,
+    )
 
 
 _STOPPING: Final = ServiceUnavailable(

@@ -12,6 +12,7 @@ import orjson
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.identifiers import is_correlation_id
 from libs.service_defaults.observed_requests import NO_ROUTE
+from libs.tracing import NOTHING, Span
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest
 from services.gateway.domain.ports import OwnerAnswer
@@ -44,6 +45,7 @@ class Request:
     body: Any = None
     principal: Principal = field(init=False)
     incoming: Incoming = field(init=False)
+    span: Span = NOTHING
     _write: Write | None = None
 
     @property
@@ -57,9 +59,14 @@ class Request:
             identity=self.principal.identity,
             correlation_id=self.correlation_id,
             request=self.idempotent_request(),
-            traceparent=_trace(self.headers.get(b"traceparent")),
+            traceparent=self.traceparent,
         )
         return self._write
+
+    @property
+    def traceparent(self) -> str | None:
+        """The caller's own W3C trace context."""
+        return _trace(self.headers.get(b"traceparent"))
 
     def idempotent_request(self) -> IdempotentRequest | None:
         """What its ``Idempotency-Key`` stands for, if it has one. Raises ``InvalidRequest`` for a bad one."""

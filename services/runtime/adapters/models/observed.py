@@ -1,4 +1,4 @@
-"""Measures the calls of models, whatever provider they go to."""
+"""Measures and traces the calls of models, whatever provider they go to. No prompt and no answer is noted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from time import perf_counter
 from typing import Final
 
+from libs import tracing
 from libs.contracts.errors import ServiceError
 from services.runtime.adapters import metrics
 from services.runtime.domain.conversation import ModelAnswer
@@ -23,6 +24,26 @@ class ObservedModel:
         self._providers = {provider.name for provider in providers}
 
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
+        provider, _, model = request.model.partition(":")
+        with tracing.span(
+            f"chat {model}",
+            tracing.Kind.CLIENT,
+            {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.provider.name": provider,
+                "gen_ai.request.model": model,
+                "gen_ai.request.temperature": request.temperature,
+                "gen_ai.request.max_tokens": request.max_tokens,
+                "gen_ai.request.top_p": request.top_p,
+            },
+        ) as span:
+            answer = await self._measured(request, on_text)
+            span.set("gen_ai.response.finish_reasons", answer.finish_reason)
+            span.set("gen_ai.usage.input_tokens", answer.usage.input_tokens)
+            span.set("gen_ai.usage.output_tokens", answer.usage.output_tokens)
+            return answer
+
+    async def _measured(self, request: ModelRequest, on_text: OnText | None) -> ModelAnswer:
         name = self._name(request.model)
         began = perf_counter()
         outcome = "cancelled"

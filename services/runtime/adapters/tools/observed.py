@@ -1,9 +1,10 @@
-"""Measures the calls of tools."""
+"""Measures and traces the calls of tools. No argument and no result is noted."""
 
 from __future__ import annotations
 
 from time import perf_counter
 
+from libs import tracing
 from services.runtime.adapters import metrics
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import Tool, Toolbox, ToolContext, ToolDefinition, ToolFailed, ToolOutput
@@ -21,6 +22,17 @@ class ObservedTool:
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
         name = self._tool.definition.name
+        with tracing.span(
+            f"execute_tool {name}",
+            attributes={
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": name,
+                "gen_ai.tool.call.id": context.call_id,
+            },
+        ):
+            return await self._measured(name, arguments, context)
+
+    async def _measured(self, name: str, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         began = perf_counter()
         outcome = "cancelled"
         try:

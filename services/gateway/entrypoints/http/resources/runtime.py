@@ -38,7 +38,6 @@ class Runtime:
 
     async def execute(self, request: Request) -> Reply | Stream:
         body: ExecuteBody = request.body
-        request.correlation_id = body.correlation_id or request.correlation_id
         if wants_events(request.headers.get(b"accept")):
             return Stream(self._events(request, body))
         preference = preference_of(request.headers.get(b"prefer"))
