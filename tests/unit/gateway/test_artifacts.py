@@ -54,6 +54,10 @@ async def test_scopes_and_methods(public: Gateway) -> None:
     headers = {"x-api-key": secret}
     assert (await public.client.get(f"{PLACE}/status/", headers=headers)).status_code == 404
     assert (await public.client.post(f"{PLACE}/copy-to-platform/", headers=headers)).status_code == 403
+    secret, _ = public.keys.issue(scopes=[Scope.ARTIFACTS_READ, Scope.ARTIFACTS_WRITE])
+    for last in ("copy-to-platform/", "remove-from-platform/"):
+        refused = await public.client.post(f"{PLACE}/{last}", headers={"x-api-key": secret})
+        assert (refused.status_code, "files:write" in error_of(refused)["message"]) == (403, True)
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         refused = await public.client.request(method, f"/artifacts/{ARTIFACT}/")
         assert (refused.status_code, refused.headers["allow"]) == (405, "GET")

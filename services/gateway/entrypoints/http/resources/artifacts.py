@@ -13,6 +13,7 @@ from libs.contracts.api.artifacts import (
     ArtifactUrl,
     PlatformCopy,
 )
+from libs.contracts.errors import PermissionDenied
 from libs.contracts.identity import Scope
 from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Passage, Reply, Request
@@ -42,6 +43,7 @@ _PREVIEW: Final = QueryParameter(
     description="`1`: to be shown in place, for types that are safe to show; others are downloads all the same.",
 )
 _MOST_ROWS: Final = 100
+_ALSO_FILES: Final = f"Also needs the scope `{Scope.FILES_WRITE}`."
 _ROWS: Final = QueryParameter(
     name="rows",
     description="Rows of each sheet.",
@@ -93,11 +95,13 @@ class Artifacts:
 
     async def copy(self, request: Request) -> Reply:
         session_id, artifact_id = request.parameters["session_id"], request.parameters["artifact_id"]
+        _check_may_write_files(request)
         copied = await self._change.copy(request.write(), session_id, artifact_id)
         return Reply(200, copied.model_dump_json().encode())
 
     async def remove(self, request: Request) -> Reply:
         session_id, artifact_id = request.parameters["session_id"], request.parameters["artifact_id"]
+        _check_may_write_files(request)
         removed = await self._change.remove(request.write(), session_id, artifact_id)
         return Reply(200, removed.model_dump_json().encode())
 
@@ -246,7 +250,7 @@ class Artifacts:
                 path=f"{_ONE}copy-to-platform/",
                 name="copy_artifact_to_platform",
                 summary="Keep an agent's artifact as a file",
-                description="The company's files have a copy of it from then on. Only of what an agent made.",
+                description=f"The company's files have a copy of it from then on. Only of what an agent made. {_ALSO_FILES}",
                 tag=_TAG,
                 handler=self.copy,
                 scope=Scope.ARTIFACTS_WRITE,
@@ -260,7 +264,7 @@ class Artifacts:
                 path=f"{_ONE}remove-from-platform/",
                 name="remove_artifact_from_platform",
                 summary="Undo copy-to-platform",
-                description="Deletes the file that was made of the artifact; the artifact stays.",
+                description=f"Deletes the file that was made of the artifact; the artifact stays. {_ALSO_FILES}",
                 tag=_TAG,
                 handler=self.remove,
                 scope=Scope.ARTIFACTS_WRITE,
@@ -270,6 +274,12 @@ class Artifacts:
                 errors=(404, 409),
             ),
         )
+
+
+def _check_may_write_files(request: Request) -> None:
+    """Beside the scope of the operation: the file is no part of the session."""
+    if not request.principal.identity.allows(Scope.FILES_WRITE):
+        raise PermissionDenied(f"The credential lacks the scope {Scope.FILES_WRITE}.")
 
 
 def _session_path(request: Request) -> str:
