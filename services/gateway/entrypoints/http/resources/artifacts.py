@@ -250,7 +250,7 @@ class Artifacts:
                 path=f"{_ONE}copy-to-platform/",
                 name="copy_artifact_to_platform",
                 summary="Keep an agent's artifact as a file",
-                description=f"The company's files have a copy of it from then on. Only of what an agent made. {_ALSO_FILES}",
+                description=f"The company's files have a copy of it. Only of what an agent made. {_ALSO_FILES}",
                 tag=_TAG,
                 handler=self.copy,
                 scope=Scope.ARTIFACTS_WRITE,
