@@ -20,8 +20,8 @@ from libs.contracts.topics import with_dead_letters
 from libs.eventing import refusal
 
 _REACH = (
-    "Start the broker, or set AES_KAFKA_BOOTSTRAP_SERVERS to where it is, and the other AES_KAFKA_… variables to how it "
-    "lets one in. Check the network in between."
+    "Start the broker, or set AES_KAFKA_BOOTSTRAP_SERVERS to where it is, and the other AES_KAFKA_… variables to how "
+    "it lets one in. Check the network in between."
 )
 
 

@@ -1,7 +1,7 @@
 """Identities signed by whoever authenticated them, so that services need not ask again."""
 
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import jwt
 
@@ -14,12 +14,16 @@ _CACHED: Final = 4096
 
 
 class IdentitySigner:
-    """Signs and verifies identities with a secret that only the services of one installation know."""
+    """Signs and verifies identities with a secret that only the services of one installation know.
 
-    def __init__(self, key: str) -> None:
-        if len(key) < _MINIMUM_KEY_LENGTH:
+    ``accepted`` are further keys, of which nothing is signed with: the next one before and the last one after a change.
+    """
+
+    def __init__(self, key: str, *accepted: str) -> None:
+        if any(len(one) < _MINIMUM_KEY_LENGTH for one in (key, *accepted)):
             raise ValueError(f"the signing key needs at least {_MINIMUM_KEY_LENGTH} characters")
         self._key = key
+        self._accepted = accepted
         self._verified = lru_cache(maxsize=_CACHED)(self._verify_lasting)
 
     def sign(self, identity: Identity, *, expires_at: float | None = None) -> str:
@@ -43,7 +47,15 @@ class IdentitySigner:
 
     def _decode(self, token: str, *, require: list[str]) -> Identity:
         try:
-            claims = jwt.decode(token, self._key, algorithms=[_ALGORITHM], options={"require": require})
-            return Identity.model_validate(claims)
+            return Identity.model_validate(self._claims(token, require))
         except (jwt.InvalidTokenError, ValueError) as problem:
             raise AuthenticationFailed("the identity token is not valid") from problem
+
+    def _claims(self, token: str, require: list[str]) -> dict[str, Any]:
+        *others, last = (self._key, *self._accepted)
+        for key in others:
+            try:
+                return jwt.decode(token, key, algorithms=[_ALGORITHM], options={"require": require})
+            except jwt.InvalidSignatureError:
+                continue
+        return jwt.decode(token, last, algorithms=[_ALGORITHM], options={"require": require})

@@ -2,9 +2,9 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from fastapi import FastAPI
@@ -54,7 +54,7 @@ class Service:
         self.settings = settings
         self.migrations = migrations
         self.source = f"/aes/{name}"
-        self.signer = IdentitySigner(settings.signing_key.get_secret_value())
+        self.signer = IdentitySigner(*settings.signing_keys())
         self.bus = KafkaBus(settings.kafka(), prefix=settings.topic_prefix, client_id=f"aes-{name}")
         self.producer = self.bus.producer()
         self.database = Database(
@@ -88,7 +88,7 @@ class Service:
         install_error_handlers(self.http)
         self.http.add_middleware(ObservedRequests, service=self.name)
         self.http.add_middleware(CorrelationMiddleware)
-        self.http.include_router(health_routes(self.readiness))
+        self.http.include_router(health_routes(self.name, self.readiness))
         self.http.include_router(bus_routes(self.commands, self.outbox, source=self.source))
         watch_stores(self.name, self.publisher, self.database)
         self.readiness.add("started", self._has_started)
@@ -159,11 +159,7 @@ class Service:
         consuming: list[asyncio.Task[None]] = []
         tasks: list[asyncio.Task[None]] = []
         try:
-            await self._until_answered(self._open_database)
-            if not self._stop.is_set():
-                await self.producer.start()
-                for hook in self._on_start:
-                    await hook()
+            if await self._unless_stopped(self._connect()):
                 consumers += self._consumers() if WORKER in roles else []
                 tasks += self._background_tasks(roles)
                 tasks.append(self._supervised("consumers.measure", lambda: watch_consumers(consumers)))
@@ -177,6 +173,28 @@ class Service:
             await self._shut_down(consumers, consuming, server, serving, tasks)
         if died:
             raise SystemExit(f"the HTTP server of {self.name} could not run on port {self.settings.port}")
+
+    async def _connect(self) -> None:
+        await self._until_answered(self._open_database)
+        await self.producer.start()
+        for hook in self._on_start:
+            await hook()
+
+    async def _unless_stopped(self, step: Coroutine[Any, Any, None]) -> bool:
+        """Whether the step came to its end before a stop, which does not wait for what may never answer."""
+        stepping = asyncio.create_task(step)
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({stepping, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if stepping.done():
+                stepping.result()
+                return not self._stop.is_set()
+            _log.info("service.start_cut_short")
+            return False
+        finally:
+            for task in (stepping, stopping):
+                task.cancel()
+            await asyncio.wait({stepping, stopping}, timeout=_RETRY_SECONDS)
 
     def _background_tasks(self, roles: frozenset[str]) -> list[asyncio.Task[None]]:
         background = [(name, run) for name, run, role in self._background if role in roles]
@@ -230,7 +248,7 @@ class Service:
         await self.database.ping()
 
     async def _until_answered(self, attempt: Hook) -> None:
-        while not self._stop.is_set():
+        while True:
             try:
                 await attempt()
                 return

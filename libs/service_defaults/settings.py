@@ -1,11 +1,13 @@
 """Settings that every service has, read once from the environment."""
 
-from typing import Literal
+from typing import Final, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from libs.eventing import KafkaSettings
+
+_SHORTEST_KEY: Final = 32
 
 
 class ServiceSettings(KafkaSettings):
@@ -18,7 +20,8 @@ class ServiceSettings(KafkaSettings):
     model_config = SettingsConfigDict(extra="ignore", populate_by_name=True)
 
     topic_prefix: str = Field("", validation_alias="AES_TOPIC_PREFIX")
-    signing_key: SecretStr = Field(validation_alias="AES_SIGNING_KEY", min_length=32)
+    signing_key: SecretStr = Field(validation_alias="AES_SIGNING_KEY", min_length=_SHORTEST_KEY)
+    accepted_signing_keys: SecretStr = Field(SecretStr(""), validation_alias="AES_SIGNING_KEYS_ACCEPTED")
     log_level: str = Field("INFO", validation_alias="AES_LOG_LEVEL")
     log_format: Literal["json", "console"] = Field("json", validation_alias="AES_LOG_FORMAT")
     auto_migrate: bool = Field(False, validation_alias="AES_AUTO_MIGRATE")
@@ -34,6 +37,17 @@ class ServiceSettings(KafkaSettings):
     port: int = Field(0, ge=0, le=65535)
     shutdown_grace_seconds: float = Field(10.0, gt=0, le=600)
 
+    @field_validator("accepted_signing_keys")
+    @classmethod
+    def _long_enough(cls, keys: SecretStr) -> SecretStr:
+        if any(len(key) < _SHORTEST_KEY for key in _separated(keys)):
+            raise ValueError(f"each key needs at least {_SHORTEST_KEY} characters")
+        return keys
+
+    def signing_keys(self) -> tuple[str, ...]:
+        """The first one signs; what any of them has signed is accepted."""
+        return (self.signing_key.get_secret_value(), *_separated(self.accepted_signing_keys))
+
     def addresses(self) -> dict[str, str]:
         """Base URLs of the internal APIs by service; empty for one that is not installed."""
         return {
@@ -43,3 +57,7 @@ class ServiceSettings(KafkaSettings):
             "ingestion": self.ingestion_url,
             "artifacts": self.artifacts_url,
         }
+
+
+def _separated(keys: SecretStr) -> list[str]:
+    return [key for part in keys.get_secret_value().split(",") if (key := part.strip())]

@@ -100,7 +100,7 @@ def _upkeep(service: Service, settings: ArtifactsSettings, store: ObjectStore) -
 def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore, upkeep: _Upkeep) -> None:
     reader = PostgresArtifactReader(service.database)
     access = SessionAccess(PostgresSessions(service.database), RuntimeSessions(service.calls))
-    signer = LinkSigner(settings.signing_key.get_secret_value())
+    signer = LinkSigner(*settings.signing_keys())
     # Any gateway serves a link.
     public_url = settings.public_url or settings.gateway_url.split(",")[0]
     links = Links(store, signer, _now, public_url=public_url, seconds=settings.link_seconds)

@@ -173,7 +173,7 @@ def build(settings: GatewaySettings) -> Service:
             keys=keys,
             key_store=keys,
             connections=PostgresConnections(service.database, service.outbox),
-            tokens=JwtTokens(settings.signing_key.get_secret_value()),
+            tokens=JwtTokens(*settings.signing_keys()),
             idempotency=idempotency,
             bus=sender,
             owners=service.calls,

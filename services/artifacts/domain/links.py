@@ -18,30 +18,34 @@ Parameters = Sequence[tuple[str, str]]
 
 
 class LinkSigner:
-    """The signature covers the artifact and every parameter, so that none can be changed, added or left out."""
+    """The signature covers the artifact and every parameter, so that none can be changed, added or left out.
 
-    def __init__(self, secret: str) -> None:
-        self._key = hmac.digest(secret.encode(), _PURPOSE, "sha256")
+    Links by one of ``accepted`` work, too: secrets that come next, or that were there before.
+    """
+
+    def __init__(self, secret: str, *accepted: str) -> None:
+        self._keys = [hmac.digest(one.encode(), _PURPOSE, "sha256") for one in (secret, *accepted)]
 
     def query(self, artifact_id: str, expires: int) -> str:
         """The query of a link that works until then, in seconds since 1970."""
         parameters = [(_EXPIRES, str(expires))]
-        return urlencode([*parameters, (_SIGNATURE, self._signature(artifact_id, parameters))])
+        return urlencode([*parameters, (_SIGNATURE, _signature(self._keys[0], artifact_id, parameters))])
 
     def check(self, artifact_id: str, parameters: Parameters, now: float) -> None:
         """Raises ``AuthenticationFailed``."""
         given = [value for name, value in parameters if name == _SIGNATURE]
         covered = [(name, value) for name, value in parameters if name != _SIGNATURE]
-        expected = self._signature(artifact_id, covered)
-        if len(given) != 1 or not hmac.compare_digest(given[0].encode(), expected.encode()):
+        expected = [_signature(key, artifact_id, covered).encode() for key in self._keys]
+        if len(given) != 1 or not any(hmac.compare_digest(given[0].encode(), one) for one in expected):
             raise AuthenticationFailed("The link is not valid: it was changed, or made for another artifact.")
         expires = dict(covered).get(_EXPIRES, "")
         if not expires.isdigit() or int(expires) <= now:
             raise AuthenticationFailed("The link has expired; ask for a fresh one.")
 
-    def _signature(self, artifact_id: str, parameters: Parameters) -> str:
-        signed = "\n".join([artifact_id, *sorted(urlencode([pair]) for pair in parameters)])
-        return hmac.new(self._key, signed.encode(), sha256).hexdigest()
+
+def _signature(key: bytes, artifact_id: str, parameters: Parameters) -> str:
+    signed = "\n".join([artifact_id, *sorted(urlencode([pair]) for pair in parameters)])
+    return hmac.new(key, signed.encode(), sha256).hexdigest()
 
 
 def link_path(artifact_id: str) -> str:

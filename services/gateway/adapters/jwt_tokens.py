@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import jwt
 
@@ -15,24 +15,21 @@ _PURPOSE: Final = b"aes bearer tokens"
 
 
 class JwtTokens:
-    """Signs with a key of its own, derived from the installation's: no token can pass for a service's."""
+    """Signs with a key of its own, derived from the installation's: no token can pass for a service's.
 
-    def __init__(self, signing_key: str) -> None:
-        self._key = hmac.digest(signing_key.encode(), _PURPOSE, hashlib.sha256)
+    Tokens by one of ``accepted`` are taken, too: keys that come next, or that were there before.
+    """
+
+    def __init__(self, signing_key: str, *accepted: str) -> None:
+        self._keys = [hmac.digest(key.encode(), _PURPOSE, hashlib.sha256) for key in (signing_key, *accepted)]
 
     def encode(self, grant: TokenGrant) -> str:
         claims = {"kid": grant.key_id, "scopes": sorted(grant.scopes), "exp": int(grant.expires_at.timestamp())}
-        return jwt.encode(claims, self._key, algorithm=_ALGORITHM)
+        return jwt.encode(claims, self._keys[0], algorithm=_ALGORITHM)
 
     def decode(self, text: str) -> TokenGrant:
         try:
-            claims = jwt.decode(
-                text,
-                self._key,
-                algorithms=[_ALGORITHM],
-                # Expiry is the caller's to check, who has the clock and the words for it.
-                options={"require": ["exp", "kid", "scopes"], "verify_exp": False},
-            )
+            claims = self._claims(text)
         except jwt.InvalidTokenError as problem:
             raise AuthenticationFailed("The bearer token is not valid.") from problem
         return TokenGrant(
@@ -40,3 +37,22 @@ class JwtTokens:
             scopes=frozenset(claims["scopes"]),
             expires_at=datetime.fromtimestamp(claims["exp"], UTC),
         )
+
+    def _claims(self, text: str) -> dict[str, Any]:
+        *others, last = self._keys
+        for key in others:
+            try:
+                return _decode(text, key)
+            except jwt.InvalidSignatureError:
+                continue
+        return _decode(text, last)
+
+
+def _decode(text: str, key: bytes) -> dict[str, Any]:
+    return jwt.decode(
+        text,
+        key,
+        algorithms=[_ALGORITHM],
+        # Expiry is the caller's to check, who has the clock and the words for it.
+        options={"require": ["exp", "kid", "scopes"], "verify_exp": False},
+    )
