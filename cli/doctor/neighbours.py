@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -40,13 +41,23 @@ async def _process(name: str, url: str) -> list[Finding]:
     check = f"service {name}"
     async with httpx.AsyncClient(timeout=_SECONDS) as client:
         answer = await client.get(f"{url.rstrip('/')}/health/ready")
-    if answer.status_code == httpx.codes.OK:
+    health = _health(answer, name)
+    if health is not None and answer.status_code == httpx.codes.OK:
         return [ok(check, f"ready at {url}")]
-    if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+    if health is None:
         remedy = f"Something else listens there: set AES_{name.upper()}_URL to the service."
         return [failed(check, f"{url} answers with {answer.status_code}", remedy)]
-    waits = [part for part, state in answer.json()["checks"].items() if state != "ok"]
+    waits = [part for part, state in health["checks"].items() if state != "ok"]
     return [failed(check, f"not ready: {', '.join(waits)}", "See to what it waits for, then read its log.")]
+
+
+def _health(answer: httpx.Response, name: str) -> dict[str, Any] | None:
+    """What that service says of itself; nothing when it is another program that answers."""
+    try:
+        health = answer.json()
+    except ValueError:
+        return None
+    return health if isinstance(health, dict) and health.get("service") == name else None
 
 
 def _objects_check(service: str, url: str) -> Check:

@@ -1,6 +1,7 @@
 """Questions that show whether a part does its work; none raises or takes longer than two seconds."""
 
 import asyncio
+import json
 import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -11,11 +12,27 @@ _KAFKA_QUESTION = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _POSTGRES_SSL_QUESTION = struct.pack(">ii", 8, 80877103)
 
 
+async def is_ready(port: int, service: str) -> bool:
+    """Whether it is that service that listens, and whether it is ready."""
+    head, _, body = (await _get(port, "/health/ready")).partition(b"\r\n\r\n")
+    try:
+        return _is_ok(head) and json.loads(body)["service"] == service
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 async def answers_ok(port: int, path: str) -> bool:
     """Whether a GET of `path` is answered with 200."""
-    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
-    status = await _ask(port, request.encode(), lambda reader: reader.readline())
-    return status.split()[1:2] == [b"200"]
+    return _is_ok(await _get(port, path))
+
+
+def _is_ok(answer: bytes) -> bool:
+    return answer.split(None, 2)[1:2] == [b"200"]
+
+
+async def _get(port: int, path: str) -> bytes:
+    request = f"GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
+    return await _ask(port, request.encode(), lambda reader: reader.read())
 
 
 async def broker_answers(port: int) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deploy.local.home import PROJECT_ROOT
 from deploy.local.part import Report
-from deploy.local.probes import answers_ok
+from deploy.local.probes import is_ready
 from deploy.local.processes import Command
 
 
@@ -32,7 +32,7 @@ class ServicePart:
         )
 
     async def is_ready(self) -> bool:
-        return self.port is None or await answers_ok(self.port, "/health/ready")
+        return self.port is None or await is_ready(self.port, self.service)
 
     async def complete(self, report: Report) -> None:
         """A ready service needs nothing more."""

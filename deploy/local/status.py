@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.local.home import Home
-from deploy.local.probes import answers_ok, broker_answers, postgres_listens
+from deploy.local.probes import broker_answers, is_ready, postgres_listens
 from deploy.local.processes import Identity
 from deploy.local.state import PartState, StackState
 
@@ -72,4 +72,4 @@ async def _works(part: PartState) -> bool:
         return await postgres_listens(part.port)
     if part.service == "kafka":
         return await broker_answers(part.port)
-    return await answers_ok(part.port, "/health/ready")
+    return await is_ready(part.port, part.service)

@@ -36,7 +36,8 @@ class Readiness:
             return repr(problem)
 
 
-def health_routes(readiness: Readiness) -> APIRouter:
+def health_routes(service: str, readiness: Readiness) -> APIRouter:
+    """Readiness names the service: whoever asks at a port may have met another program."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/health/live")
@@ -47,7 +48,8 @@ def health_routes(readiness: Readiness) -> APIRouter:
     async def ready() -> Response:
         checks = await readiness.results()
         good = all(outcome == "ok" for outcome in checks.values())
-        return JSONResponse({"status": "ready" if good else "not ready", "checks": checks}, 200 if good else 503)
+        body = {"service": service, "status": "ready" if good else "not ready", "checks": checks}
+        return JSONResponse(body, 200 if good else 503)
 
     @router.get("/metrics")
     async def metrics() -> Response:

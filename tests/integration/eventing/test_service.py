@@ -53,6 +53,23 @@ async def test_ready_from_the_first_assignment_to_the_stop(installation: Install
     await running
 
 
+async def test_a_stop_does_not_wait_for_a_start_that_never_ends(installation: Installation) -> None:
+    service = installation.owner()
+    waiting = asyncio.Event()
+
+    async def never() -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    service.on_start(never)
+    running = asyncio.create_task(service.run())
+    async with asyncio.timeout(60):
+        await waiting.wait()
+        service.stop()
+        await running
+    assert not service._started
+
+
 async def test_a_consumer_that_has_not_joined_keeps_the_service_unready(installation: Installation) -> None:
     service = installation.owner()
     unreachable = Installation("127.0.0.1:9", installation.prefix, installation.database_url, installation.port).owner()
