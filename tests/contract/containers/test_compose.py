@@ -53,7 +53,7 @@ def test_whatever_goes_on_running_is_examined_bounded_and_given_time_to_stop() -
 
 
 def test_services_are_asked_what_they_answer() -> None:
-    paths = {getattr(route, "path", None) for route in health_routes(Readiness()).routes}
+    paths = {getattr(route, "path", None) for route in health_routes("any", Readiness()).routes}
     for name in processes():
         test = containers()[name]["healthcheck"]["test"]
         assert test[:-1] == ["CMD", "python", "-IS", "/app/healthcheck.py"]

@@ -30,6 +30,7 @@ PROVIDERS = {
     for provider in (*COMPATIBLE, *OTHERS)
     for variable in getattr(provider, "variables", (getattr(provider, "key_variable", ""),))
 }
+TRACES = {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"}
 SECRET = re.compile(r"PASSWORD|SECRET|KEY")
 
 
@@ -52,7 +53,7 @@ def test_every_variable_is_read_and_every_needed_one_given(monkeypatch: pytest.M
         container = containers()[name]
         told = {variable for variable in container["environment"] if variable.startswith("AES_")}
         assert told <= variables_of(service), name
-        assert container["environment"].keys() - told <= PROVIDERS | {"OLLAMA_BASE_URL", *_addresses()}
+        assert container["environment"].keys() - told <= PROVIDERS | _addresses() | TRACES
         found = settings(container, monkeypatch)
         assert found.host == "0.0.0.0"
         assert getattr(found, "streams_port" if role == "streams" else "port") == healthcheck.PORT
@@ -103,6 +104,18 @@ def test_brokers_are_where_clients_look(monkeypatch: pytest.MonkeyPatch) -> None
     assert containers()["topics"]["environment"]["AES_KAFKA_BOOTSTRAP_SERVERS"] == inside
 
 
+def test_the_command_line_is_told_what_services_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = containers()["cli"]["environment"]
+
+    assert {*told} - TRACES - {"AES_HOME", "AES_BASE_URL", "AES_API_KEY"} <= set().union(*map(variables_of, SERVICES))
+    for service in SERVICES:
+        own = containers()[service]["environment"]
+        assert (
+            told.items() >= {name: own[name] for name in own if name.endswith(("DATABASE_URL", "OBJECTS_URL"))}.items()
+        )
+    assert told["AES_BASE_URL"] == settings(containers()["gateway"], monkeypatch).gateway_url
+
+
 def test_no_secret_is_in_the_file() -> None:
     for secret in [value for name, value in example().items() if SECRET.search(name)]:
         assert secret not in TEXT
@@ -121,7 +134,7 @@ def test_without_a_secret_nothing_starts(variable: str) -> None:
 
 
 def test_the_example_names_what_is_read_and_nothing_else() -> None:
-    named = set(re.findall(r"^#?(AES_\w+|\w+_API_KEY)=", EXAMPLE, re.MULTILINE))
+    named = set(re.findall(r"^#?([A-Z_]+)=", EXAMPLE, re.MULTILINE))
     read = set(re.findall(r"\$\{(\w+)", TEXT)) | containers()["runtime"]["environment"].keys()
 
     assert named <= read
@@ -147,6 +160,6 @@ def test_jobs_of_the_command_line_are_commands_of_it() -> None:
 
     command = typer.main.get_command(app)
     for name, one in ours().items():
-        if image_of(one) == "cli":
+        if image_of(one) == "cli" and "command" in one:
             group = command.get_command(None, one["command"][0])  # type: ignore[attr-defined,arg-type]
             assert one["command"][1] in group.commands, name

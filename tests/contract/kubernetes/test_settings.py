@@ -130,7 +130,7 @@ def test_roles_are_known_and_all_run(overlay: tuple[Manifest, ...]) -> None:
 
 
 def test_probes_ask_what_is_there(overlay: tuple[Manifest, ...]) -> None:
-    paths = {getattr(route, "path", None) for route in health_routes(Readiness()).routes}
+    paths = {getattr(route, "path", None) for route in health_routes("any", Readiness()).routes}
     for _, container in containers(overlay, "Deployment"):
         ports = {port["name"] for port in container["ports"]}
         for kind, path in (("startup", "live"), ("liveness", "live"), ("readiness", "ready")):
