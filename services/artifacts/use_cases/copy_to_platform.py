@@ -70,6 +70,7 @@ class PlatformCopying:
         place = await writer.lock_file(file_id)
         if place is None or place.state == "none":
             return
+        # Nobody here asked for it: it was deleted among the company's files.
         if place.state == "copied":
             await writer.settle(place.artifact.id, "none", file_id)
             _emit(transaction, _in_state(place, "none"), origin)
@@ -82,6 +83,7 @@ class PlatformCopying:
         place = await writer.lock_errand(command_id)
         if place is None:
             return
+        # Somebody else deleted the file, which is what was wanted.
         if place.state == "removing" and error.type is ErrorKind.NOT_FOUND:
             await self._settle(transaction, writer, place, "none")
             return
@@ -118,6 +120,7 @@ async def _place(writer: PlatformWriter, command: Any, context: CommandContext) 
     place = await writer.lock(command.artifact_id)
     if place is None or place.artifact.session_id != command.session_id:
         raise ArtifactNotFound
+    # Told like one that is not there, so that nobody learns of it.
     if not place.artifact.session.writable_by(context.identity):
         raise ArtifactNotFound
     return place

@@ -96,11 +96,13 @@ class ArtifactUpload:
             created_by=what.caller.user_id,
             correlation_id=what.correlation_id,
         )
+        # A row before any bytes: whatever becomes of this process, the sweeper finds them.
         await self._uploads.begin(artifact)
         try:
             content = await self._take(artifact, kind, part, parts)
             stored, fresh = await self._complete(artifact, content, what)
         except BaseException:
+            # Also when the caller leaves, which cancels this.
             await self._discard(artifact.id)
             raise
         if not fresh:

@@ -109,6 +109,7 @@ class ExecuteTurns:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _TAKEN_UP_SECONDS
         if handover.known:
+            # What its owner told of a repeat has arrived already; silence means that it is under way.
             return await handover.replies.next(0.01)
         while (left := deadline - loop.time()) > 0:
             received = await handover.replies.next(min(left, _STEP_SECONDS))

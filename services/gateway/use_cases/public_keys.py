@@ -20,6 +20,7 @@ from services.gateway.domain.connections import (
 from services.gateway.domain.ports import ConnectionStore, Owners
 from services.gateway.use_cases.recent import Recent
 
+# Of no company: what is public is shown to anybody, and whose agent it is is the question.
 _GATEWAY: Final = Identity(company_id="", user_id="gateway", key_id="gateway", scopes=frozenset())
 _LONGEST_AGENT_KEY: Final = 300
 

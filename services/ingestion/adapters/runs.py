@@ -32,6 +32,7 @@ _NEXT: Final = """
           SELECT FROM collection_files cf WHERE cf.file_id = f.id AND cf.collection_id = ANY (%(collections)s)))
     ORDER BY f.id LIMIT %(limit)s FOR SHARE OF f
 """
+# What is ingested stays as it is; what somebody is at stays with them and counts for the new run.
 _ITEMS: Final = """
     INSERT INTO ingestion_items AS d (index_id, file_id, run_id)
     SELECT %(index)s, unnest(%(ids)s::text[]), %(run)s
@@ -102,6 +103,7 @@ class PostgresRuns:
             )
             ids = [row[0] for row in await found.fetchall()]
             await connection.execute(_ITEMS, {**wanted, "ids": ids})
+            # A full portion: there may be more. What was taken out is looked for once, at the end.
             if len(ids) == limit:
                 await connection.execute(
                     "UPDATE ingestion_runs SET planned_to = %s, changed_at = now() WHERE id = %s", (ids[-1], run.run.id)

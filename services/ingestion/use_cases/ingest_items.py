@@ -61,6 +61,7 @@ class ItemIngestion:
                 await self._follow_up(run)
 
     async def _work_off(self, token: Token, claimed: Sequence[ClaimedItem]) -> None:
+        # Without a text to read they are there to be taken out: deleted, or no longer wanted.
         leaving = [item for item in claimed if item.text is None]
         await self._by_index(token, leaving, self._remove)
         staying = [item for item in claimed if item.text is not None]
@@ -94,6 +95,7 @@ class ItemIngestion:
                 ready += [loaded for loaded in each if loaded.chunks]
                 if empty := [loaded.item for loaded in each if not loaded.chunks]:
                     await self._not_loaded(token, NotLoaded(empty, Unparsable("empty", "The file contains no text.")))
+                # Embedding and writing pay by the batch, and memory has to hold one.
                 if sum(len(loaded.chunks) for loaded in ready) >= _CHUNKS_AT_ONCE:
                     await self._index(token, ready)
                     ready = []
@@ -149,6 +151,7 @@ class ItemIngestion:
     async def _went_wrong(self, token: Token, items: Sequence[ClaimedItem], problem: Exception, phase: str) -> None:
         keys = [item.key for item in items]
         if isinstance(problem, Unparsable) and problem.code in _MAY_PASS and items[0].attempts < _TRIES:
+            # Perhaps the machine was busy: once more before the file is to blame.
             _log.warning("ingestion.file_put_off", file_ids=[key.file_id for key in keys], code=problem.code)
             await self._items.hand_back(token, keys, seconds=float(items[0].attempts), counts=True)
         elif isinstance(problem, Unparsable):

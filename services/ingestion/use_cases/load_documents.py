@@ -79,6 +79,7 @@ class DocumentLoading:
             if lengths := {key: self._lengths.pop(key) for key in groups if key in self._lengths}:
                 await self._texts.parsed(lengths)
         if others := [item for key, group in groups.items() if key not in parsed | ours for item in group]:
+            # Somebody else makes these texts just now; their items come back in a moment.
             yield NotLoaded(others, None)
 
     async def parse(self, key: TextKey, name: str) -> None:

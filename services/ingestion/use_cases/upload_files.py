@@ -72,6 +72,7 @@ class FileUpload:
         name = clean_name(part.name)
         kind = type_of(name)
         blob_id = await self._uploads.begin(company_id)
+        # Before any bytes: what fails half-way is discarded as well.
         begun.append(blob_id)
         pieces = checked_pieces(
             name,

@@ -105,6 +105,7 @@ class RunAgent:
         passages = (*shown.passages, *found.passages)
         progress = _Progress(shown.messages)
         request = replace(self._request(task, progress.messages), passages=passages)
+        # It was offered no tools; what a model calls all the same is not called.
         answer = replace(await self._ask(request, journal, step=1), tool_calls=())
         progress.take_answer(answer)
         citations = answer.citations or _cited(answer.text, passages)
@@ -118,6 +119,7 @@ class RunAgent:
         await self._resume(task, journal, progress, offered)
         most = task.agent.max_steps or self._limits.steps
         while True:
+            # The last step asks for text: a turn must not end in calls whose results nobody reads.
             last = progress.step + 1 >= most or not tools
             request = replace(
                 self._request(task, progress.messages), tools=tools, passages=shown.passages, answer_in_text=last

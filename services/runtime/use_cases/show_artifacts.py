@@ -97,6 +97,7 @@ class ShowArtifacts:
             self._clock() + self._limits.patience,
         )
         given: dict[str, list[Part]] = {}
+        # The newest first: what the limits allow goes to what the question is most likely about.
         for part in reversed(named):
             given[part.artifact_id] = await self._part(part, showing)
         passages = await self._passages(showing)
@@ -113,6 +114,7 @@ class ShowArtifacts:
                 return await self._content(facts, showing)
             problem = facts.problem or "it is still being processed"
         except ServiceError as error:
+            # An answer without the file that it was asked about would be a wrong one.
             if asked and isinstance(error, NotFound | ServiceUnavailable):
                 raise
             _log.warning("artifact.not_shown", artifact_id=part.artifact_id, kind=error.kind)
@@ -204,6 +206,7 @@ def _named(messages: Sequence[Message]) -> list[ArtifactPart]:
     for message in messages:
         for part in message.parts if isinstance(message, UserMessage) else ():
             if isinstance(part, ArtifactPart):
+                # A file that is named again moves to its newer place.
                 newest.pop(part.artifact_id, None)
                 newest[part.artifact_id] = part
     return list(newest.values())

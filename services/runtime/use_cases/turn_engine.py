@@ -148,6 +148,7 @@ class TurnEngine:
                 return
             ended = await self._committed(ending)
             following = ended.following
+            # What lost is not stored, and must not be remembered as part of the conversation.
             if ended.won:
                 self._execute.remember(turn, running.question, ending)
             if ending.kind is EndingKind.RELEASED:

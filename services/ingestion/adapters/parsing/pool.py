@@ -76,6 +76,7 @@ class ParsingPool:
             except ProcessDied as died:
                 if self._closed:
                     raise _closed() from None
+                # The machine may have killed it; the second time it was the file.
                 _log.warning("parsing_process.died", attempt=attempt, reason=str(died))
                 continue
             if "code" in head:
@@ -94,9 +95,11 @@ class ParsingPool:
             if head.get("code") == "memory":
                 raise process.out_of_memory()
         except BaseException:
+            # An interrupted job leaves half a frame in the pipes: the process is of no use any more.
             await self._discard(process)
             self._places.put_nowait(None)
             raise
+        # Native parsers do not give back all that they take.
         if process.jobs >= _JOBS_PER_PROCESS or process.memory() > _FULL * self._limits.memory_bytes:
             await self._discard(process)
             process = None

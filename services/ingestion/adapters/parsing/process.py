@@ -24,6 +24,7 @@ _BUFFER = 1024**2
 _MODULE = "services.ingestion.adapters.parsing.worker"
 # Nothing else of the environment: a process that opens strangers' documents gets no keys and no addresses.
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TESSDATA_PREFIX", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+# There are as many processes as may work at once: threads would only compete with them.
 _SINGLE_THREADED = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1", "MALLOC_ARENA_MAX": "2"}
 
 

@@ -17,6 +17,7 @@ from services.runtime.domain.turns import ClaimedTurn, Ended, Ending, EndingKind
 
 _log = structlog.get_logger("runtime.turns")
 
+# Fence and status decide: a worker whose turn was taken over or cancelled ends no row, and writes nothing.
 _FINISH: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%s) AS g (
@@ -82,6 +83,7 @@ class PostgresEndings:
                 for turn, started in claimed_turns(await claiming.fetchall()):
                     following[turn.session_id] = turn
                     transaction.drafts.append(started)
+        # Of two endings in one session the first starts what follows; nothing is started twice.
         return [Ended(ending.turn.id in ended, following.pop(ending.turn.session_id, None)) for ending in endings]
 
     @staticmethod
@@ -104,6 +106,7 @@ def _outcomes(finishing: list[Ending], ended: dict[str, int]) -> list[Any]:
         last = ended.get(ending.turn.id)
         if last is None or ending.event is None:
             continue
+        # The row took a number for each event; the outcome has the last.
         first = last - len(ending.leading)
         drafts += [turn_events.draft(ending.turn, event, first + i) for i, event in enumerate(ending.leading)]
         drafts.append(turn_events.draft(ending.turn, ending.event, last, ending.payload))

@@ -24,12 +24,14 @@ from services.runtime.domain.turns import (
     TakenIn,
 )
 
+# In the order of their ids: two batches that share sessions could deadlock otherwise.
 _LOCK_SESSIONS: Final = """
     SELECT id, company_id, owner_id, status = 'active', next_position,
            CASE WHEN id = ANY(%s) THEN config::text END
     FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE
 """
 # A statement of its own, after the locks: only then does its snapshot show what others did before they let go.
+# A command that was refused has no turn: its recorded outcome says that it is known.
 _SITUATION: Final = f"""
     SELECT 'known', id, 0 FROM turns WHERE id = ANY(%(turns)s)
     UNION ALL
@@ -90,6 +92,7 @@ class PostgresIntake:
     @staticmethod
     async def _view(connection: Any, submissions: Sequence[Submission]) -> IntakeView:
         session_ids = list({submission.session_id for submission in submissions})
+        # Configurations are large, and only for images does it matter here what the model can see.
         with_images = list({s.session_id for s in submissions if s.question.has_image})
         locked = await connection.execute(_LOCK_SESSIONS, (with_images, session_ids))
         situation = await connection.execute(

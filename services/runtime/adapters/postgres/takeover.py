@@ -13,6 +13,7 @@ from services.runtime.domain import turn_events
 from services.runtime.domain.turns import ClaimedTurn, Overview, Stray
 
 # After its own start the database cannot tell dead workers from those that could not reach it.
+# One without a row was forgotten, and is as gone as one whose lease ran out.
 _GONE: Final = """
     (w.lease_expires_at IS NULL OR w.lease_expires_at < clock_timestamp())
     AND clock_timestamp() > pg_postmaster_start_time() + make_interval(secs => %(lease)s)
@@ -27,6 +28,7 @@ _STRAYS: Final = f"""
       AND ({_ORPHANED}
            OR (t.status = 'running' AND t.deadline < clock_timestamp() - make_interval(secs => %(grace)s)))
 """
+# Who waits longest comes first: what does not fit is left to the next look.
 _WAITING: Final = """
     SELECT q.session_id, count(*),
            bool_or(NOT EXISTS (SELECT FROM turns r WHERE r.session_id = q.session_id
@@ -47,6 +49,7 @@ _TAKE: Final = f"""
     RETURNING {CLAIMED_COLUMNS}, t.event_sequence,
               coalesce((SELECT max(number) FROM steps WHERE turn_id = t.id), 0)
 """
+# While turns name a worker, its row is what tells that they are orphans.
 _FORGET_WORKERS: Final = """
     DELETE FROM workers w WHERE w.lease_expires_at < clock_timestamp() - interval '1 minute'
       AND NOT EXISTS (SELECT FROM turns t WHERE t.worker_id = w.id)
