@@ -1,8 +1,9 @@
 """The table of `aes` commands. Each lives in a module of its own that is imported when it is called."""
 
+import tomllib
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -69,6 +70,19 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from deploy.local.home import PROJECT_ROOT
+
+        project = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]
+        typer.echo(f"aes {project['version']}")
+        raise typer.Exit
+
+
 @app.callback()
-def aes() -> None:
+def aes(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     """The Agent Execution Service: creates, validates and runs AI agents."""
