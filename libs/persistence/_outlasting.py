@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+import structlog
+
 from libs.persistence._database import is_contention, is_outage
 
+_log = structlog.get_logger("database")
 T = TypeVar("T")
 _PAUSE_SECONDS: Final = 1.0
 
@@ -21,4 +24,5 @@ async def outlast(transaction: Callable[[], Awaitable[T]]) -> T:
         except Exception as problem:
             if not is_outage(problem) or is_contention(problem):
                 raise
+            _log.warning("database.unreachable", problem=str(problem).strip())
         await asyncio.sleep(_PAUSE_SECONDS)
