@@ -33,6 +33,8 @@ COMMANDS = {
     "dlq": Entry("cli.dead_letters.command", "See and replay messages that could not be processed."),
     "bench": Entry("cli.benchmarks", "Measure turns against an app written by hand."),
     "test": Entry("cli.test", "Run the test suite."),
+    "backup": Entry("cli.backup.back_up", "Write all databases and objects into a folder, while everything runs."),
+    "restore": Entry("cli.backup.restore", "Put a backup into empty databases and object stores."),
     "topics": Entry("cli.topics", "Manage the topics on the bus."),
 }
 

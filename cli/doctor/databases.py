@@ -18,19 +18,29 @@ def database_checks(urls: Mapping[str, str]) -> list[Check]:
 
 
 def _check(service: str, url: str) -> Check:
-    remedy = f"Start PostgreSQL, or set AES_{service.upper()}_DATABASE_URL to the right server, role and password."
+    remedy = (
+        f"Start PostgreSQL, or set AES_{service.upper()}_DATABASE_URL to the right server, role and password, and with "
+        "TLS to the right sslmode and sslrootcert."
+    )
     return Check(f"database of {service}", lambda: _database(service, url), remedy)
 
 
 async def _database(service: str, url: str) -> list[Finding]:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=10) as connection:
         version = connection.info.server_version // 10000
-        findings = [ok(f"database of {service}", f"PostgreSQL {version} answers")]
+        findings = [ok(f"database of {service}", f"PostgreSQL {version} answers{_encryption(connection)}")]
         findings.append(await _migrations(service, connection))
         if service == "ingestion":
             findings += await _vectors(connection)
         findings.append(await _clock(service, connection))
     return findings
+
+
+def _encryption(connection: Connection) -> str:
+    if connection.pgconn.ssl_in_use:
+        return ", by TLS"
+    # A socket of this machine needs none.
+    return "" if connection.info.host.startswith("/") else ", not encrypted"
 
 
 async def _migrations(service: str, connection: Connection) -> Finding:

@@ -42,7 +42,7 @@ class Surroundings:
 
 def surroundings(environment: Mapping[str, str] = os.environ) -> Surroundings:
     """Any address in the environment means that installation; raises StackError when there is none at all."""
-    if _names_addresses(environment):
+    if names_addresses(environment):
         return _installation(environment)
     home = Home.from_environment()
     if not home.credentials_file.exists():
@@ -53,7 +53,7 @@ def surroundings(environment: Mapping[str, str] = os.environ) -> Surroundings:
     return _stack(home, environment)
 
 
-def _names_addresses(environment: Mapping[str, str]) -> bool:
+def names_addresses(environment: Mapping[str, str]) -> bool:
     names = ["AES_KAFKA_BOOTSTRAP_SERVERS", *(f"AES_{name.upper()}_DATABASE_URL" for name in DATABASES)]
     return any(environment.get(name) for name in names)
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -28,17 +28,10 @@ from services.registry.settings import RegistrySettings
 from tests.support.bus_members import eventually
 from tests.support.kafka_rights import readable, sendable
 from tests.support.registry import command_envelope, configuration
-from tests.support.secured_kafka import SecuredKafka, secured_kafka
+from tests.support.secured_kafka import SecuredKafka
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "consume_events.py"
 SIGNING_KEY = "a key of tests, long enough to sign with"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    with secured_kafka(tmp_path_factory.mktemp("secured")) as kafka:
-        asyncio.run(create_topics(kafka.inside))
-        yield kafka
 
 
 def registry(kafka: KafkaConnection, database_url: str) -> Service:

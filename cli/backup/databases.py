@@ -1,0 +1,93 @@
+"""Databases into files and back, by PostgreSQL's own programs."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import LiteralString
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from deploy.local.errors import StackError
+
+# Published before the backup began, and perhaps not heard by everybody whose database was read before.
+_SLACK = "1 hour"
+
+
+def dump(url: str, file: Path) -> None:
+    """All of a database as it is at one moment. Raises StackError."""
+    _run("pg_dump", url, ["--format=custom", "--no-owner", "--no-privileges", f"--file={file}"])
+
+
+def load(url: str, file: Path) -> None:
+    """Into an empty database, in whole or not at all. Raises StackError."""
+    # The comment of an extension is its owner's, the administrator's, to write.
+    options = ["--no-owner", "--no-privileges", "--no-comments", "--single-transaction", "--exit-on-error"]
+    _run("pg_restore", url, [*options, str(file)])
+
+
+def is_empty(url: str) -> bool:
+    return _value(url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
+
+
+def migration(url: str) -> str:
+    return str(_value(url, "SELECT version_num FROM alembic_version"))
+
+
+def now(url: str) -> str:
+    """The database's clock, in UTC."""
+    return str(_value(url, "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"))
+
+
+def publish_again(url: str, since: str) -> int:
+    """Have the service send what it published from then on once more; returns how many events that are.
+
+    Under their own ids: whoever has processed one knows it, whoever missed it gets it.
+    """
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "UPDATE outbox SET published_at = NULL, attempts = 0"
+            " WHERE published_at >= %s::timestamptz - %s::interval AND parked_at IS NULL",
+            (since, _SLACK),
+        )
+        return found.rowcount
+
+
+def _value(url: str, statement: LiteralString) -> object:
+    with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+        row = connection.execute(statement).fetchone()
+    return row[0] if row else None
+
+
+def _run(program: str, url: str, options: Sequence[str]) -> None:
+    # A list of processes shows arguments to everybody, a password among them.
+    parts = conninfo_to_dict(url)
+    password = str(parts.pop("password", ""))
+    where = make_conninfo("", **parts)
+    environment = {**os.environ, **({"PGPASSWORD": password} if password else {})}
+    done = subprocess.run(
+        [str(_program(program)), f"--dbname={where}", "--no-password", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    if done.returncode != 0:
+        raise StackError(f"{program} failed: {done.stderr.strip()}")
+
+
+def _program(name: str) -> Path:
+    """Of the wheel that the embedded stack runs, where it is installed; it is as new as its server."""
+    from deploy.local.postgres import installation
+
+    try:
+        packaged = installation() / "bin" / name
+    except StackError:
+        packaged = Path()
+    if packaged.is_file():
+        return packaged
+    if found := shutil.which(name):
+        return Path(found)
+    raise StackError(f"{name} is not there.", "Install PostgreSQL's client programs, at least as new as the server.")

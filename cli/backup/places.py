@@ -1,0 +1,60 @@
+"""What there is to back up, and where to restore it."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from cli.doctor.surroundings import Surroundings, names_addresses, surroundings
+from deploy.local.errors import StackError
+from deploy.local.home import Home
+
+# Whoever follows events of another comes before it: of what happens in between, the event is sent again.
+ORDER = ("artifacts", "ingestion", "runtime", "registry", "gateway")
+
+
+@dataclass(frozen=True)
+class Places:
+    databases: Mapping[str, str] = field(repr=False)
+    """URL by service, in the order of a backup."""
+    objects: Mapping[str, str] = field(repr=False)
+    """URL of the object store by service."""
+
+
+def running() -> Places:
+    """What the AES_… variables name, else the embedded stack, which has to run. Raises StackError."""
+    from deploy.local.state import StackState
+
+    found = surroundings()
+    if found.home is not None and not StackState.read(found.home.state_file).is_supervised():
+        raise StackError("The embedded stack does not run.", "Start it with: ./aes up")
+    return _places(found)
+
+
+@contextmanager
+def empty() -> Iterator[Places]:
+    """What the variables name, else a new embedded stack, of which PostgreSQL runs meanwhile. Raises StackError."""
+    if names_addresses(os.environ):
+        yield _places(surroundings())
+        return
+    from deploy.local.foreground import start
+    from deploy.local.stack import build_stack
+    from deploy.local.state import StackState
+
+    home = Home.from_environment()
+    if StackState.read(home.state_file).is_supervised():
+        raise StackError("The embedded stack runs.", "Restore into a new one: set AES_HOME to a new directory.")
+    home.create()
+    postgres = asyncio.run(start(build_stack(home, os.environ).postgres, lambda _: None))
+    try:
+        yield _places(surroundings())
+    finally:
+        postgres.stop()
+
+
+def _places(found: Surroundings) -> Places:
+    databases = {service: found.databases[service] for service in ORDER if service in found.databases}
+    if not databases:
+        raise StackError("No database is named.", "Set AES_<SERVICE>_DATABASE_URL of every service.")
+    return Places(databases, found.objects)

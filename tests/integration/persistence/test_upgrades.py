@@ -1,0 +1,87 @@
+"""Every service's database goes from its first revision to the newest with data in it, while the old release writes."""
+
+import asyncio
+import re
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+from alembic import command
+from alembic.config import Config
+
+from libs.persistence import migrate
+from tests.support.bus_members import eventually
+
+ROOT = Path(__file__).parents[3]
+SERVICES = sorted(file.parent for file in (ROOT / "services").glob("*/migrations"))
+# What the release before still uses goes in the release after, when nobody does.
+BREAKING = re.compile(
+    r"drop_column|drop_table|drop_constraint|rename_table|new_column_name|\btype_="
+    r"|DROP (TABLE|COLUMN|CONSTRAINT)|RENAME (TO|COLUMN)|ALTER COLUMN \w+ (TYPE|SET NOT NULL)",
+    re.IGNORECASE,
+)
+
+
+def at_first_revision(url: str, service: Path) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(ROOT / "libs" / "persistence" / "_alembic"))
+    config.set_main_option("version_locations", str(service / "migrations" / "versions"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["url"] = url
+    command.upgrade(config, "0001")
+
+
+async def write(connection: psycopg.AsyncConnection[tuple[object, ...]], number: int) -> None:
+    """What every service does in every transaction: an event, and a message that took effect."""
+    async with connection.transaction():
+        await connection.execute(
+            "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal,"
+            " payload, writer) VALUES (%s, 'aes.t.v1', 't', 's', %s, 'c', 'r', false, 'x', 'w')",
+            (str(number), number),
+        )
+        await connection.execute("INSERT INTO inbox (consumer, message_id) VALUES ('t', %s)", (str(number),))
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+async def test_a_database_is_migrated_under_a_writer(service: Path, database_url: str) -> None:
+    await asyncio.to_thread(at_first_revision, database_url, service)
+    written = 0
+
+    async def go_on() -> None:
+        nonlocal written
+        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+            for written in count(1):
+                await write(connection, written)
+
+    writing = asyncio.create_task(go_on())
+    await eventually(lambda: written > 20)
+    await asyncio.to_thread(migrate, database_url, service / "migrations")
+    done = written
+    await eventually(lambda: written > done + 20)
+    assert not writing.done()
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+
+    newest = max(file.stem[:4] for file in (service / "migrations" / "versions").glob("[0-9]*.py"))
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        row = await (
+            await connection.execute(
+                "SELECT version_num, (SELECT count(*) FROM outbox), (SELECT count(*) FROM inbox) FROM alembic_version"
+            )
+        ).fetchone()
+    assert row is not None
+    assert row[0] == newest
+    assert row[1] == row[2] >= done
+
+
+@pytest.mark.parametrize(
+    "revision",
+    [file for service in SERVICES for file in sorted((service / "migrations" / "versions").glob("[0-9]*.py"))],
+    ids=lambda file: f"{file.parents[2].name}-{file.stem}",
+)
+def test_a_revision_leaves_the_release_before_it_working(revision: Path) -> None:
+    upgrade = revision.read_text().split("def downgrade")[0]
+    assert BREAKING.search(upgrade) is None, "add now, remove a release later"
+    for column in re.findall(r"add_column\((.*?)\)\n", upgrade, re.DOTALL):
+        assert "nullable=False" not in column or "server_default" in column
