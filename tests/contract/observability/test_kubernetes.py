@@ -1,0 +1,57 @@
+"""The components for the Prometheus operator and for traces, on top of the base."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from deploy.k8s import alert_rules
+from deploy.local.go_programs import NotBuilt
+from tests.support.kustomize import ROOT, binary, containers_of, of_kind
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> tuple[dict[str, Any], ...]:
+    try:
+        program = binary()
+    except NotBuilt as reason:
+        pytest.skip(str(reason))
+    up = "../" * len(tmp_path.parents)
+    components = [f"{up}{ROOT.relative_to('/')}/components/{name}" for name in ("prometheus-operator", "tracing")]
+    (tmp_path / "kustomization.yaml").write_text(
+        yaml.safe_dump({"resources": [f"{up}{ROOT.relative_to('/')}/base"], "components": components})
+    )
+    outcome = subprocess.run([str(program), "build", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+    return tuple(yaml.safe_load_all(outcome.stdout))
+
+
+def test_the_rules_are_current() -> None:
+    assert alert_rules.RULES.read_text() == alert_rules.text(), "python -m deploy.k8s.alert_rules"
+
+
+def test_every_process_is_asked(manifests: tuple[dict[str, Any], ...]) -> None:
+    (monitor,) = of_kind(manifests, "PodMonitor")
+    selector = monitor["spec"]["selector"]
+    (components,) = [expression["values"] for expression in selector["matchExpressions"]]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    for deployment in of_kind(manifests, "Deployment"):
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        assert selector["matchLabels"].items() <= labels.items()
+        assert labels["app.kubernetes.io/component"] in components
+        ports = [port["name"] for container in containers_of(deployment) for port in container.get("ports", [])]
+        assert endpoint["port"] in ports
+    for job in of_kind(manifests, "Job"):
+        assert job["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"] not in components
+
+
+def test_traces_have_a_place_and_a_way_to_it(manifests: tuple[dict[str, Any], ...]) -> None:
+    (settings,) = [one["data"] for one in of_kind(manifests, "ConfigMap")]
+    assert settings["OTEL_EXPORTER_OTLP_ENDPOINT"].endswith(":4318")
+    assert settings["AES_GATEWAY_URL"], "the others stay"
+    (policy,) = [one for one in of_kind(manifests, "NetworkPolicy") if one["metadata"]["name"] == "traces"]
+    assert policy["spec"]["egress"][0]["ports"] == [{"port": 4318}]
+    kubernetes_validate.validate(policy, "1.33", strict=True)
