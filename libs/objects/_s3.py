@@ -30,6 +30,11 @@ T = TypeVar("T")
 _PART_BYTES: Final = 5 * 1024 * 1024
 _CONNECTIONS: Final = 32
 _LISTED_AT_ONCE: Final = 500
+# 409: something else is done at the same place just now. A server on a file system answers so when it removes a
+# directory while another object is put into it.
+_RETRIES: Final = urllib3.Retry(
+    total=4, backoff_factor=0.1, status_forcelist=[409, 500, 502, 503, 504], raise_on_status=False
+)
 _MISSING: Final = frozenset({"NoSuchKey", "NoSuchObject", "NotFound"})
 _BUCKET_IS_THERE: Final = frozenset({"BucketAlreadyOwnedByYou", "BucketAlreadyExists"})
 
@@ -57,7 +62,7 @@ class S3Objects:
             http_client=urllib3.PoolManager(
                 maxsize=_CONNECTIONS,
                 timeout=urllib3.Timeout(connect=5, read=60),
-                retries=urllib3.Retry(total=3, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]),
+                retries=_RETRIES,
             ),
         )
         # Signing happens here, without a call: the host is part of what is signed.

@@ -117,10 +117,10 @@ class RunningStack:
 
 
 @contextmanager
-def temporary_home() -> Iterator[Path]:
-    """A state directory that is gone afterwards; AES_E2E_HOME names one to be used and left running instead."""
+def temporary_home(*, kept: bool = True) -> Iterator[Path]:
+    """A state directory that is gone afterwards; AES_E2E_HOME names one to be ``kept``: used and left running."""
     given = os.environ.get("AES_E2E_HOME")
-    if given:
+    if given and kept:
         Path(given).mkdir(parents=True, exist_ok=True)
         yield Path(given).resolve()
         return

@@ -10,6 +10,7 @@ import pytest
 
 from deploy.local.foreground import start
 from deploy.local.go_programs import NotBuilt
+from tests.support import containers
 from tests.support.infrastructure import Infrastructure, shared
 from tests.support.s3_server import S3Server, binary
 
@@ -48,6 +49,13 @@ def topic_prefix() -> str:
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    if containers.wanted():
+        server = S3Server(tmp_path_factory.mktemp("s3"), {})
+        container = containers.objects("tests", server.secret)
+        server.port = container.ports[9000]
+        yield server
+        container.stop()
+        return
     try:
         binary()
     except NotBuilt as reason:

@@ -21,13 +21,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.e2e.running_stack import RunningStack, environment_of, temporary_home
-from tests.rolling_restart.run import Plan, roll
-from tests.rolling_restart.targets import SERVICES, Commands, Compose, EmbeddedStack, Target
-
-REPLICAS = "gateway=2,runtime=2,ingestion=2"
-# Turns are to be under way when a process is asked to end.
-MODEL_SECONDS = "0.3"
+from tests.rolling_restart.run import Plan, Say, roll
+from tests.rolling_restart.targets import REPLICAS, SERVICES, Commands, Compose, Target, stack_with_replicas
 
 
 def main() -> int:
@@ -37,7 +32,7 @@ def main() -> int:
         rounds=options.rounds,
         talkers=options.talkers,
         pause=options.pause,
-        kill=options.kill,
+        kill="all" if options.kill else "none",
     )
     began = time.monotonic()
 
@@ -56,30 +51,15 @@ def main() -> int:
 
 
 @contextmanager
-def _target(options: argparse.Namespace, say) -> Iterator[Target]:  # type: ignore[no-untyped-def]
+def _target(options: argparse.Namespace, say: Say) -> Iterator[Target]:
     if options.embedded:
-        with temporary_home() as home:
-            environment = environment_of(home, "http://127.0.0.1:9/v1")
-            environment |= {"AES_REPLICAS": REPLICAS, "AES_RUNTIME_BUILTIN_MODEL_DELAY_SECONDS": MODEL_SECONDS}
-            stack = RunningStack(home, environment)
-            say(f"starting a stack with {REPLICAS} in {home}")
-            stack.up()
-            try:
-                yield EmbeddedStack(stack)
-            finally:
-                if options.logs:
-                    _keep_logs(stack, options.logs)
-                stack.down()
+        say(f"starting a stack with {REPLICAS}")
+        with stack_with_replicas(options.logs) as target:
+            yield target
     elif options.compose:
         yield Compose(shlex.split(options.compose), options.api_key, options.base_url, options.kafka)
     else:
         yield Commands(options.base_url, options.api_key, options.restart, options.process, options.kafka)
-
-
-def _keep_logs(stack: RunningStack, directory: str) -> None:
-    import shutil
-
-    shutil.copytree(stack.home / "logs", directory, dirs_exist_ok=True)
 
 
 def _options() -> argparse.Namespace:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from tests.rolling_restart.checks import problems
 from tests.rolling_restart.client import Client
@@ -16,8 +16,9 @@ from tests.rolling_restart.spread import Spread
 from tests.rolling_restart.targets import SERVICES, Target
 
 _OUTBOX_SECONDS = 60.0
-_SETTLE_SECONDS = 5.0
 Say = Callable[[str], None]
+Kill = Literal["none", "second", "all"]
+"""Which processes end without a warning; `second`: of each service the second one."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,15 @@ class Plan:
     """``services`` are restarted in this order, ``rounds`` times, one process after the other."""
 
     services: tuple[str, ...] = SERVICES
+    left_alone: frozenset[str] = frozenset()
+    """Processes that are not restarted, though their service is."""
     rounds: int = 1
     talkers: int = 8
     pause: float = 0.3
     between: float = 2.0
-    kill: bool = False
+    kill: Kill = "none"
+    settle: float = 5.0
+    """Seconds of load before the first restart and after the last one."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +103,19 @@ async def roll(target: Target, plan: Plan, say: Say) -> Outcome:
     processes.sort(key=lambda each: plan.services.index(each[0]))
     try:
         load.start()
-        await asyncio.sleep(_SETTLE_SECONDS)
+        await asyncio.sleep(plan.settle)
+        to_restart = [each for each in processes if each[1] not in plan.left_alone]
         outcome = Outcome(load, [], spread, quiet=time.monotonic())
         usual = outcome.usual_seconds()
-        say(f"{len(load.turns)} turns so far, {usual:.2f} s each; restarting {len(processes)} processes")
+        say(f"{len(load.turns)} turns so far, {usual:.2f} s each; restarting {len(to_restart)} processes")
         for number in range(plan.rounds):
-            for service, process in processes:
+            for service, process in to_restart:
                 await asyncio.to_thread(spread.before_end_of, service, process)
-                outcome.restarts.append(await _restarted(target, process, kill=plan.kill))
+                kill = plan.kill == "all" or (plan.kill == "second" and process.endswith("2"))
+                outcome.restarts.append(await _restarted(target, process, kill=kill))
                 await asyncio.sleep(plan.between)
                 say(_told(outcome, number, process))
-        await asyncio.sleep(_SETTLE_SECONDS)
+        await asyncio.sleep(plan.settle)
         await load.stop()
         say(f"load ended: {len(load.turns)} turns, {len(load.ingestions)} ingestions, {len(load.uploads)} artifacts")
         outcome.problems += await _outbox(spread, processes)
@@ -117,7 +124,7 @@ async def roll(target: Target, plan: Plan, say: Say) -> Outcome:
         if spread.letters:
             outcome.problems.append(f"{spread.letters:g} dead letters")
         outcome.problems += [f"{process} did nothing" for process in spread.idle(processes)]
-        outcome.problems += await problems(load, target.kafka, killed=plan.kill)
+        outcome.problems += await problems(load, target.kafka, killed=plan.kill != "none")
         return outcome
     finally:
         await client.close()
@@ -147,7 +154,8 @@ async def _outbox(spread: Spread, processes: list[tuple[str, str]]) -> list[str]
         waiting = {process: await asyncio.to_thread(spread.waiting, process) for _, process in processes}
         left = {process: count for process, count in waiting.items() if count}
         if not left:
-            return []
+            unknown = all(count is None for count in waiting.values()) and not spread.unread
+            return ["no process tells what waits in its outbox"] if unknown else []
         if time.monotonic() > deadline:
             return [f"{count:g} events wait in the outbox, as {process} counts them" for process, count in left.items()]
         await asyncio.sleep(1)

@@ -9,9 +9,10 @@ from typing import Final
 
 from tests.rolling_restart.targets import Target
 
+# What counts the work of a service, and what is in the names of the processes that do it.
 _DONE: Final = {
-    "runtime": ("aes_runtime_turns_ended_total",),
-    "ingestion": ("aes_ingestion_items_total",),
+    "runtime": ("aes_runtime_turns_ended_total", "runtime"),
+    "ingestion": ("aes_ingestion_items_total", "streams"),
 }
 _WAITING: Final = "aes_outbox_waiting_events"
 _LETTERS: Final = "aes_dead_letters_total"
@@ -34,9 +35,9 @@ class Spread:
             self.unread.add(process)
             return
         self.letters += total(text, _LETTERS) or 0
-        for name in _DONE.get(service, ()):
-            if (value := total(text, name)) is not None:
-                self.done[process] += value
+        counter, named = _DONE.get(service, ("", ""))
+        if counter and named in process:
+            self.done[process] += total(text, counter) or 0
 
     def waiting(self, process: str) -> float | None:
         """Events that this process knows of and that are not sent yet."""
@@ -55,5 +56,5 @@ class Spread:
 
 def total(text: str, name: str) -> float | None:
     """The sum over all labels; None when there is no such metric."""
-    values = re.findall(rf"^{name}(?:{{[^}}]*}})? ([-+.\deE]+)$", text, re.MULTILINE)
+    values = re.findall(rf"^{name}(?:{{.*}})? ([-+.\deE]+)$", text, re.MULTILINE)
     return sum(map(float, values)) if values else None

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from tests.e2e.running_stack import RunningStack
+from tests.e2e.running_stack import RunningStack, environment_of, temporary_home
 
+REPLICAS: Final = "gateway=2,runtime=2,ingestion=2"
+# Turns are to be under way when a process is asked to end.
+_MODEL_SECONDS: Final = "0.3"
 SERVICES: Final = ("gateway", "registry", "runtime", "ingestion", "artifacts")
 _PATIENCE: Final = 180.0
 
@@ -79,6 +84,22 @@ class EmbeddedStack:
         return next(part for parts in self._parts().values() for part in parts if part["name"] == process)
 
 
+@contextmanager
+def stack_with_replicas(logs: str | None = None) -> Iterator[EmbeddedStack]:
+    """A stack that is gone afterwards, but for its logs when a directory for them is named."""
+    with temporary_home(kept=False) as home:
+        environment = environment_of(home, "http://127.0.0.1:9/v1")
+        environment |= {"AES_REPLICAS": REPLICAS, "AES_RUNTIME_BUILTIN_MODEL_DELAY_SECONDS": _MODEL_SECONDS}
+        stack = RunningStack(home, environment)
+        try:
+            stack.up()
+            yield EmbeddedStack(stack)
+        finally:
+            if logs:
+                shutil.copytree(home / "logs", logs, dirs_exist_ok=True)
+            stack.down()
+
+
 @dataclass
 class Compose:
     """The containers of a Compose project. Each is stopped and started again as the engine does it at an update."""
@@ -115,10 +136,8 @@ class Compose:
 
     def metrics(self, process: str) -> str | None:
         """Asked from inside: the services publish no ports."""
-        port = "int(next((v for n, v in os.environ.items() if n.endswith('_PORT') and n.startswith('AES_')), 8000))"
         script = (
-            "import os, urllib.request as r;"
-            f"print(r.urlopen(f'http://127.0.0.1:{{{port}}}/metrics', timeout=5).read().decode())"
+            "import urllib.request as r;print(r.urlopen('http://127.0.0.1:8000/metrics', timeout=5).read().decode())"
         )
         done = subprocess.run(
             ["docker", "exec", self.names[process], "python", "-c", script], capture_output=True, text=True, check=False

@@ -1,7 +1,8 @@
 """Real PostgreSQL and real Kafka for tests: one private pair per test run, started when first asked for.
 
 `AES_TEST_POSTGRES_URL` (an administrator's URL) and `AES_TEST_KAFKA` (bootstrap servers) name running ones to
-use instead. `python -m tests.support.infrastructure` starts a pair, prints those two as JSON and waits.
+use instead; with `AES_TEST_INFRA=containers` they are containers. `python -m tests.support.infrastructure` starts a
+pair, prints those two as JSON and waits.
 """
 
 import asyncio
@@ -31,6 +32,7 @@ from deploy.local.orphans import end_orphans
 from deploy.local.ports import choose_free
 from deploy.local.postgres import Postgres
 from deploy.local.processes import MARKER, Identity
+from tests.support import containers
 
 T = TypeVar("T")
 _PREFIX = "aes-test-"
@@ -44,7 +46,7 @@ class Infrastructure:
     def __init__(self, directory: Path | None = None) -> None:
         self._given = directory
         self._directory: Path | None = None
-        self._running: dict[str, RunningPart] = {}
+        self._running: dict[str, RunningPart | containers.Running] = {}
         self._lock = threading.Lock()
         self._postgres_url = os.environ.get("AES_TEST_POSTGRES_URL")
         self._kafka = os.environ.get("AES_TEST_KAFKA")
@@ -52,7 +54,9 @@ class Infrastructure:
     def postgres_url(self) -> str:
         """The administrator's URL of a server in which tests make databases."""
         with self._lock:
-            if self._postgres_url is None:
+            if self._postgres_url is None and containers.wanted():
+                self._running["postgres"], self._postgres_url = containers.postgres(secrets.token_hex(8))
+            elif self._postgres_url is None:
                 postgres = Postgres(
                     directory=self._root() / "postgres",
                     log=self._root() / "postgres.log",
@@ -68,7 +72,9 @@ class Infrastructure:
     def kafka(self) -> str:
         """Bootstrap servers of a broker that creates no topics by itself."""
         with self._lock:
-            if self._kafka is None:
+            if self._kafka is None and containers.wanted():
+                self._running["kafka"], self._kafka = containers.kafka()
+            elif self._kafka is None:
                 kafka = Kafka(
                     directory=self._root() / "kafka",
                     log=self._root() / "kafka.log",

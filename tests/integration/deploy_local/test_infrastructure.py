@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from deploy.local.kafka import Kafka
+from tests.support import containers
 from tests.support.infrastructure import Infrastructure
 
 
@@ -28,6 +29,19 @@ async def test_a_dropped_database_is_gone(infrastructure: Infrastructure) -> Non
 async def test_the_broker_answers(kafka: str) -> None:
     port = int(kafka.rpartition(":")[2])
     assert await _asking(port).is_ready()
+
+
+def test_the_servers_of_a_run_are_embedded_or_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, are_containers in (("containers", True), ("embedded", False)):
+        monkeypatch.setenv("AES_TEST_INFRA", value)
+        assert containers.wanted() is are_containers
+    monkeypatch.setenv("AES_TEST_INFRA", "docker")
+    with pytest.raises(ValueError, match="AES_TEST_INFRA"):
+        containers.wanted()
+
+
+def test_containers_have_the_images_of_the_compose_file() -> None:
+    assert {"kafka", "postgres", "weaviate", "objects"} <= containers.images().keys()
 
 
 async def test_nobody_listening_is_not_ready() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from aiohttp import web
 
 from libs.objects import (
     InvalidKey,
@@ -155,6 +156,44 @@ async def test_deleting_and_putting_nearby_at_once(store: ObjectStore) -> None:
     await asyncio.gather(*map(come_and_go, range(8)))
 
     assert await keys(store) == [f"d/{number}/x" for number in range(8)]
+
+
+class Contended:
+    """An S3 server at whose objects others work: so many attempts at putting one come at a bad moment."""
+
+    def __init__(self, conflicts: int) -> None:
+        self.conflicts = conflicts
+        self.stored = b""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        if self.conflicts:
+            self.conflicts -= 1
+            problem = b"<Error><Code>OperationAborted</Code><Message>Try again.</Message></Error>"
+            return web.Response(status=409, body=problem, content_type="application/xml")
+        self.stored = body
+        return web.Response(headers={"ETag": '"0"'})
+
+
+@pytest.mark.parametrize(("conflicts", "is_stored"), [(2, True), (100, False)])
+async def test_a_put_that_meets_another_operation_is_repeated(conflicts: int, is_stored: bool) -> None:
+    contended = Contended(conflicts)
+    app = web.Application()
+    app.router.add_put("/{path:.*}", contended.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    endpoint = f"127.0.0.1:{runner.addresses[0][1]}"
+    settings = S3Settings(endpoint=endpoint, bucket="bucket", access_key="a", secret_key="b" * 8, secure=False)
+    try:
+        if is_stored:
+            await S3Objects(settings).put("k", one_piece(b"content"))
+        else:
+            with pytest.raises(StoreUnavailable, match="OperationAborted"):
+                await S3Objects(settings).put("k", one_piece(b"content"))
+    finally:
+        await runner.cleanup()
+    assert (b"content" in contended.stored) is is_stored
 
 
 @pytest.mark.parametrize("key", ["", "/a", "a/", "../a", "a/../b", "a//b", ".a", "a b", "ä", "a" * 1000, "a\x00"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.foreground import RunningPart, start
+from deploy.local.foreground import start
 from deploy.local.go_programs import NotBuilt
 from deploy.local.processes import MARKER
 from deploy.local.weaviate import WeaviateServer, binary
@@ -19,6 +19,7 @@ from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.bootstrap import MIGRATIONS
 from services.ingestion.domain.engines import Engine
+from tests.support import containers
 from tests.support.passages import DIMENSIONS
 
 
@@ -32,7 +33,13 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture(scope="session")
-def weaviate_part(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPart]:
+def weaviate_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
+    """Its address, and the port of its gRPC API."""
+    if containers.wanted():
+        container = containers.weaviate()
+        yield f"http://127.0.0.1:{container.ports[8080]}", container.ports[50051]
+        container.stop()
+        return
     try:
         binary()
     except NotBuilt as reason:
@@ -41,19 +48,13 @@ def weaviate_part(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningP
     server = WeaviateServer(directory, {**os.environ, MARKER: str(directory)})
     with ThreadPoolExecutor(1) as executor:
         running = executor.submit(asyncio.run, start(server, print)).result()
-    yield running
+    yield server.url, server.grpc_port
     running.stop()
 
 
 @pytest.fixture
-def weaviate_server(weaviate_part: RunningPart) -> WeaviateServer:
-    assert isinstance(weaviate_part.part, WeaviateServer)
-    return weaviate_part.part
-
-
-@pytest.fixture
-async def weaviate(weaviate_server: WeaviateServer) -> AsyncIterator[WeaviateEngine]:
-    engine = WeaviateEngine(Address(weaviate_server.url, weaviate_server.grpc_port))
+async def weaviate(weaviate_server: tuple[str, int]) -> AsyncIterator[WeaviateEngine]:
+    engine = WeaviateEngine(Address(*weaviate_server))
     yield engine
     await engine.close()
 
