@@ -14,6 +14,7 @@ from tests.support import sample_owner
 from tests.support.bus_members import eventually
 from tests.support.command_records import ALICE, command_record
 from tests.support.event_owner import EventOwner
+from tests.support.metrics import metric
 from tests.support.sample_owner import NoteTaken, TakeNote
 
 
@@ -79,8 +80,14 @@ async def test_an_inbox_conflict_shows_inside_a_pipeline(owner: EventOwner) -> N
         await enter()
 
 
+def counts() -> list[float]:
+    outcomes = [metric("aes_commands_total", command="notes.take_note", outcome=each) for each in ("done", "repeated")]
+    return [*outcomes, metric("aes_inbox_hits_total", consumer="commands")]
+
+
 async def test_a_repeat_sends_the_recorded_outcome_again(owner: EventOwner, router: CommandRouter) -> None:
     record = command_record(COMMAND)
+    before = counts()
     await router.deliver(record)
     await eventually(lambda: len(owner.producer.delivered) == 1)
     await router.deliver(record)
@@ -88,6 +95,7 @@ async def test_a_repeat_sends_the_recorded_outcome_again(owner: EventOwner, rout
     first, second, third = owner.producer.delivered
     assert first == second == third
     assert await notes(owner) == [("note", "buy rope")]
+    assert [now - then for now, then in zip(counts(), before, strict=True)] == [1, 2, 2]
 
 
 async def test_a_refusal_is_recorded_and_repeated(owner: EventOwner, router: CommandRouter) -> None:
