@@ -110,10 +110,16 @@ def test_prometheus_finds_every_process_of_compose() -> None:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-@pytest.mark.parametrize("check", [("config", "prometheus.yml"), ("rules", "alerts.yml")])
-def test_prometheus_takes_its_files(check: tuple[str, str]) -> None:
-    command = ["promtool", "check", check[0], str(PROMETHEUS / check[1])]
-    outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check", "config", PROMETHEUS / "prometheus.yml"),
+        ("test", "rules", Path(__file__).parent / "alerts_test.yml"),
+    ],
+    ids=["files", "rules"],
+)
+def test_prometheus_takes_its_files(command: tuple[str | Path, ...]) -> None:
+    outcome = subprocess.run(["promtool", *map(str, command)], capture_output=True, text=True, check=False, timeout=60)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
