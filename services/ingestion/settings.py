@@ -1,6 +1,8 @@
 """What the ingestion service reads from the environment."""
 
-from pydantic import Field, SecretStr
+from typing import Self
+
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.api.knowledge import Engine
@@ -31,3 +33,10 @@ class IngestionSettings(ServiceSettings):
     lease_seconds: float = Field(20.0, ge=1)
     reconcile_seconds: float = Field(30.0, ge=1)
     watchdog_seconds: float = Field(120.0, ge=10)
+
+    @model_validator(mode="after")
+    def _check_patience(self) -> Self:
+        # While every parsing process reads one long file, nothing else moves: that is no reason to end them.
+        if self.watchdog_seconds <= self.parsing_timeout_seconds:
+            raise ValueError("AES_INGESTION_WATCHDOG_SECONDS must be longer than AES_INGESTION_PARSING_TIMEOUT_SECONDS")
+        return self
