@@ -58,6 +58,14 @@ class Producer(Protocol):
         """Whether the broker acknowledges what it is sent."""
 
 
+def problem_of(acknowledged: "Future[None]") -> Exception | None:
+    """Why the broker does not have a message by now, if it does not."""
+    if not acknowledged.done():
+        return BusUnavailable("the broker did not confirm in time")
+    problem = acknowledged.exception()
+    return problem if isinstance(problem, Exception) else None
+
+
 class Assignment(Protocol):
     """What a consumer tells of its partitions. Both are awaited before the group goes on."""
 

@@ -9,7 +9,7 @@ import structlog
 
 from libs.eventing import _metrics as metrics
 from libs.eventing import _outbox_table as table
-from libs.eventing._bus import BusUnavailable, MessageRefused, Producer
+from libs.eventing._bus import BusUnavailable, MessageRefused, Producer, problem_of
 from libs.eventing._message_spans import carrying, sending
 from libs.eventing._origin import is_terminal
 from libs.eventing._outbox_table import RecordedEvent
@@ -103,7 +103,7 @@ class Publisher:
         try:
             acknowledged = await self._send(event)
         except (BusUnavailable, MessageRefused) as problem:
-            _log.warning("event.left_to_sweeper", event_id=event.event_id, problem=str(problem))
+            _log.warning("event.left_to_sweeper", **_ids(event), problem=str(problem))
             self._hold(event.subject)
             return
         except BaseException:
@@ -241,7 +241,7 @@ class Publisher:
         await asyncio.wait([acknowledged for _, acknowledged in sent.values()], timeout=_ACKNOWLEDGE_SECONDS)
         published = []
         for row, acknowledged in sent.values():
-            problem = _problem_of(acknowledged)
+            problem = problem_of(acknowledged)
             if problem is None:
                 published.append(row.id)
                 continue
@@ -262,7 +262,7 @@ class Publisher:
             if replacement is not None:
                 await table.insert(connection, [replacement], self._source, _nothing_before)
         self._parked.inc()
-        _log.error("outbox.parked", event_id=event.event_id, type=event.type, reason=reason)
+        _log.error("outbox.parked", **_ids(event), type=event.type, reason=reason)
 
     async def release(self) -> None:
         """Publish directly again what is about subjects that the sweeper is done with."""
@@ -291,11 +291,8 @@ class Publisher:
         )
 
 
-def _problem_of(acknowledged: "asyncio.Future[None]") -> Exception | None:
-    if not acknowledged.done():
-        return BusUnavailable("the broker did not confirm in time")
-    problem = acknowledged.exception()
-    return problem if isinstance(problem, Exception) else None
+def _ids(event: RecordedEvent) -> dict[str, str]:
+    return {"event_id": event.event_id, "correlation_id": event.correlation_id}
 
 
 def _nothing_before(_subject: str, _sequence: int) -> bool:
