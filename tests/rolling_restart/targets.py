@@ -109,8 +109,8 @@ class Compose:
     api_key: str
     base_urls: list[str]
     kafka: str | None = None
-    grace: int = 30
-    """Seconds until a container that was asked to end is killed."""
+    grace: int = 45
+    """Seconds until a container that was asked to end is killed, as in docker-compose.yml."""
     names: dict[str, str] = field(default_factory=dict)
     """Container by name of the process."""
 
