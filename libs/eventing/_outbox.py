@@ -19,7 +19,7 @@ from libs.persistence import Connection, Database
 class Appended:
     """Events recorded in a transaction; to be published once it is committed.
 
-    ``earlier`` are those of the same subjects that a process left behind when it ended.
+    ``earlier`` are those of the same subjects that were recorded before and are not on their way yet.
     """
 
     earlier: Sequence[RecordedEvent]
@@ -88,7 +88,7 @@ class Outbox:
                     if transaction.drafts:
                         insertion = await self._insert(connection, transaction.drafts)
                     await connection.execute("COMMIT")
-                appended = _NOTHING if insertion is None else await _answered(insertion)
+                appended = _NOTHING if insertion is None else await self._answered(insertion)
             except BaseException:
                 self._publisher.leave_to_sweeper([] if insertion is None else insertion.subjects)
                 await connection.rollback()
@@ -99,7 +99,7 @@ class Outbox:
         """Record events in a transaction of the caller's, who calls ``publish`` after the commit."""
         if not drafts:
             return _NOTHING
-        return await _answered(await self._insert(connection, drafts))
+        return await self._answered(await self._insert(connection, drafts))
 
     def publish(self, appended: Appended) -> None:
         """Hand recorded events to the publisher, in the order of the commits. Returns at once."""
@@ -109,6 +109,11 @@ class Outbox:
 
     async def _insert(self, connection: Connection, drafts: Sequence[EventDraft]) -> table.Insertion:
         return await table.insert(connection, drafts, self._writer, self._own.continues)
+
+    async def _answered(self, insertion: table.Insertion) -> Appended:
+        # Also of this process: of two commits in a row, the second one's answer may come first.
+        waiting = [event for event in await insertion.earlier() if event.sequence > self._own.last(event.subject)]
+        return Appended(waiting, await insertion.events())
 
     async def outcome(self, command_id: str) -> RecordedEvent | None:
         """The event that ended a command, if it has ended."""
@@ -123,12 +128,8 @@ class Outbox:
     async def republish(self, event: RecordedEvent) -> None:
         """Send a recorded event again under its own id, after what still waits before it. Raises ``BusUnavailable``."""
         async with self._database.connection() as connection:
-            waiting = await table.left_behind(connection, [event.subject], writer="")
+            waiting = await table.left_behind(connection, [event.subject])
         for earlier in waiting:
             if earlier.id < event.id:
                 await self._publisher.republish(earlier)
         await self._publisher.republish(event)
-
-
-async def _answered(insertion: table.Insertion) -> Appended:
-    return Appended(await insertion.earlier(), await insertion.events())

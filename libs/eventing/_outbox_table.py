@@ -36,7 +36,7 @@ _ALLOCATE: Final = """
 """
 _LEFT_BEHIND: Final = f"""
     SELECT {_COLUMNS} FROM outbox
-    WHERE subject = ANY(%s) AND writer <> %s AND published_at IS NULL AND parked_at IS NULL ORDER BY id
+    WHERE subject = ANY(%s) AND published_at IS NULL AND parked_at IS NULL ORDER BY id
 """
 _OUTCOME: Final = f"SELECT {_COLUMNS} FROM outbox WHERE causation_id = %s AND terminal"
 _PAYLOAD: Final = "SELECT payload FROM outbox WHERE event_id = %s AND company_id = %s"
@@ -113,8 +113,11 @@ class Insertion:
         return [row.subject for row in self.rows]
 
     async def earlier(self) -> list[RecordedEvent]:
-        """Unpublished events of the same subjects that another process recorded, oldest first."""
-        return [] if self.left_behind is None else await self.left_behind.fetchall()
+        """Unpublished events of the same subjects that were recorded before, oldest first."""
+        if self.left_behind is None:
+            return []
+        own = {row.event_id for row in self.rows}
+        return [event for event in await self.left_behind.fetchall() if event.event_id not in own]
 
     async def events(self) -> list[RecordedEvent]:
         recorded = {event_id: (number, created) for number, event_id, created in await self.inserted.fetchall()}
@@ -147,7 +150,7 @@ async def insert(
     rows = [await _numbered(connection, draft) for draft in drafts]
     inserted = await connection.execute(_APPEND, (writer, _as_json(rows)))
     doubtful = _doubtful(rows, continues)
-    return Insertion(rows, inserted, await _ask_left_behind(connection, doubtful, writer) if doubtful else None)
+    return Insertion(rows, inserted, await _ask_left_behind(connection, doubtful) if doubtful else None)
 
 
 def _doubtful(rows: Sequence["_Row"], continues: Callable[[str, int], bool]) -> list[str]:
@@ -157,9 +160,9 @@ def _doubtful(rows: Sequence["_Row"], continues: Callable[[str, int], bool]) -> 
     return [subject for subject, sequence in first.items() if not continues(subject, sequence)]
 
 
-async def _ask_left_behind(connection: Connection, subjects: list[str], writer: str) -> AsyncCursor[RecordedEvent]:
+async def _ask_left_behind(connection: Connection, subjects: list[str]) -> AsyncCursor[RecordedEvent]:
     cursor = connection.cursor(row_factory=class_row(RecordedEvent))
-    await cursor.execute(_LEFT_BEHIND, (subjects, writer))
+    await cursor.execute(_LEFT_BEHIND, (subjects,))
     return cursor
 
 
@@ -210,9 +213,9 @@ async def _numbered(connection: Connection, draft: EventDraft) -> _Row:
     )
 
 
-async def left_behind(connection: Connection, subjects: list[str], writer: str) -> list[RecordedEvent]:
-    """Unpublished events of these subjects that another process recorded, oldest first."""
-    return await (await _ask_left_behind(connection, subjects, writer)).fetchall()
+async def left_behind(connection: Connection, subjects: list[str]) -> list[RecordedEvent]:
+    """Unpublished events of these subjects, oldest first."""
+    return await (await _ask_left_behind(connection, subjects)).fetchall()
 
 
 async def outcome(connection: Connection, command_id: str) -> RecordedEvent | None:

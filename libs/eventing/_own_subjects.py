@@ -23,6 +23,10 @@ class OwnSubjects:
         """Whether this event begins its subject or follows one that this process recorded."""
         return sequence == 1 or self._last.get(subject) == sequence - 1
 
+    def last(self, subject: str) -> int:
+        """The newest number of the subject that this process has handed on, 0 when it knows of none."""
+        return self._last.get(subject, 0)
+
     def remember(self, committed: Iterable[RecordedEvent]) -> None:
         """These were recorded, in this order, by a transaction that was committed."""
         for event in committed:
