@@ -152,7 +152,7 @@ class Load:
             base = (await self.client.call("POST", "/knowledge-bases/", expect=201, json=body)).json()["id"]
             await self._ingested(base)
             self.ingestions.append(Ingestion(base, words))
-            await self._rest(self.pause)
+            await self._rest(self.pause * 3)
 
     async def _ingested(self, base: str) -> None:
         deadline = time.monotonic() + 2 * PATIENCE
