@@ -10,6 +10,7 @@ from tests.e2e.api import Api, new_client, unique
 from tests.e2e.event_log import EventLog
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack, environment_of, remembered_port, temporary_home
+from tests.support.otlp_receiver import OtlpReceiver
 
 _LIMIT_SECONDS = 400
 
@@ -47,8 +48,15 @@ def model(home) -> Iterator[HeldModel]:
 
 
 @pytest.fixture(scope="session")
-def stack(home, model: HeldModel, request: pytest.FixtureRequest) -> Iterator[RunningStack]:
-    running = RunningStack(home, environment_of(home, model.base_url))
+def spans(home) -> Iterator[OtlpReceiver]:
+    with OtlpReceiver(remembered_port(home, "otlp-port")).serving() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="session")
+def stack(home, model: HeldModel, spans: OtlpReceiver, request: pytest.FixtureRequest) -> Iterator[RunningStack]:
+    traced = {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+    running = RunningStack(home, {**environment_of(home, model.base_url), **traced})
     running.up()
     running.wait_ready()
     yield running

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import psutil
 
 from deploy.local.home import Home
@@ -61,6 +62,11 @@ class RunningStack:
     def kafka(self) -> str:
         """Bootstrap servers."""
         return f"127.0.0.1:{self.services()['kafka']['port']}"
+
+    def metrics(self, part: str) -> str:
+        """What a service tells Prometheus."""
+        address = f"http://127.0.0.1:{self.services()[part]['port']}/metrics"
+        return httpx.get(address, timeout=30, trust_env=False).raise_for_status().text
 
     def kill(self, part: str, how: signal.Signals = signal.SIGKILL) -> int:
         """Send a signal to a part; returns the pid that it had."""

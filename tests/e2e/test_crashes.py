@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
+from libs.tracing import trace_id_of
 from tests.e2e.api import Api, configuration, unique
 from tests.e2e.event_log import ENDS, BusEvent, EventLog, count_by_subject
 from tests.e2e.held_model import HeldModel, tool_results
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.waiting import eventually
+from tests.support.otlp_receiver import OtlpReceiver, SeenSpan
 
 PLAIN, WITH_TOOL, WITH_TOOL_LATER = "openai:stub-hold", "openai:stub-hold-tool", "openai:stub-wait-tool"
 
@@ -77,11 +79,12 @@ def check_sequences(events: Sequence[BusEvent]) -> None:
 
 
 async def test_runtime_killed_in_the_middle_of_20_turns(
-    breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
+    breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog, spans: OtlpReceiver
 ) -> None:
     load = Load(api, model)
     with model.held():
         await load.start(plain=12, with_tool=8)
+        taken_in = [await _span(spans, text, "process runtime-commands") for text in load.texts]
         killed = breakable.kill("runtime")
         await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)
         # A turn that was taken over asks the model again.
@@ -100,6 +103,18 @@ async def test_runtime_killed_in_the_middle_of_20_turns(
     replies = [(await caller).json() for caller in load.callers]
     assert [len(reply["response"]["tool_calls"]) for reply in replies] == [0] * 12 + [1] * 8
     assert {reply["response"]["tool_calls"][0]["output"] for reply in replies[12:]} == {"6*7 = 42"}
+    for text, before in zip(load.texts, taken_in, strict=True):
+        after = await _span(spans, text, "invoke_agent")
+        assert (after.trace_id, after.parent_id) == (before.trace_id, before.span_id), "it is the same trace"
+        assert after.process != before.process
+    assert "\naes_runtime_turns_taken_over_total 20.0\n" in breakable.metrics("runtime")
+
+
+async def _span(spans: OtlpReceiver, correlation_id: str, name: str) -> SeenSpan:
+    async def look() -> SeenSpan | None:
+        return next((span for span in spans.traces[trace_id_of(correlation_id)] if span.name == name), None)
+
+    return await eventually(look)
 
 
 async def _all_asked_again(load: Load) -> bool:
