@@ -139,7 +139,7 @@ async def test_every_scope_opens_its_own_doors_only(stack: RunningStack, api: Ap
 
 
 async def test_a_key_gives_no_more_than_it_has(as_alice: Api) -> None:
-    for scopes in (["company:read"], ["agents:read", "files:write"]):
+    for scopes in (["company:read"], ["agents:read", "files:read"]):
         reply = await as_alice.http.post("/api-keys/", json={"name": "more", "scopes": scopes})
         check_error(reply, 403, "permission_error")
     made = await make_key(as_alice, scopes=["agents:read"])
