@@ -67,6 +67,8 @@ class WeaviateServer:
             "PERSISTENCE_DATA_PATH": str(self.directory / "data"),
             "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "true",
             "DEFAULT_VECTORIZER_MODULE": "none",
+            # A write to an emptied server would make a collection of another kind.
+            "AUTOSCHEMA_ENABLED": "false",
             "CLUSTER_HOSTNAME": "node1",
             "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",
             "RAFT_BOOTSTRAP_EXPECT": "1",

@@ -115,6 +115,7 @@ def weaviate() -> Running:
         "PERSISTENCE_DATA_PATH": "/var/lib/weaviate",
         "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "true",
         "DEFAULT_VECTORIZER_MODULE": "none",
+        "AUTOSCHEMA_ENABLED": "false",
         "CLUSTER_HOSTNAME": "weaviate",
         "RAFT_BOOTSTRAP_EXPECT": "1",
         "DISABLE_TELEMETRY": "true",

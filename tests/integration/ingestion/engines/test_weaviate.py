@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +18,7 @@ from deploy.local.weaviate import WeaviateServer, binary
 from libs.contracts.identifiers import new_id
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
-from services.ingestion.domain.engines import EngineUnavailable
+from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from tests.support.passages import DIMENSIONS, SEA, passage, query
 
 T = TypeVar("T")
@@ -27,7 +29,7 @@ def quiet(_: str) -> None:
     """Progress is of no interest."""
 
 
-async def test_a_killed_server_is_an_outage_and_loses_nothing(tmp_path: Path) -> None:
+async def test_a_killed_server_is_an_outage_and_loses_nothing_and_an_emptied_one_is_filled_anew(tmp_path: Path) -> None:
     try:
         await asyncio.to_thread(binary)
     except NotBuilt as reason:
@@ -55,6 +57,17 @@ async def test_a_killed_server_is_an_outage_and_loses_nothing(tmp_path: Path) ->
         assert await _until_answered(lambda: engine.count(index_id)) == len(PASSAGES)
         everything = query("ferry", mode="keyword", top_k=100)
         assert len(await _until_answered(lambda: engine.search(index_id, everything))) == len(PASSAGES)
+        running.stop()
+        await asyncio.to_thread(shutil.rmtree, tmp_path / "data")
+        running = await start(server, quiet)
+        # An emptied server has no index any more; new ones are made as soon as that was noticed.
+        with pytest.raises(IndexMissing):
+            await _until_answered(lambda: engine.write(index_id, PASSAGES))
+        with suppress(IndexMissing):
+            await _until_answered(lambda: engine.create_index(index_id, DIMENSIONS))
+        await _until_answered(lambda: engine.create_index(index_id, DIMENSIONS))
+        await _until_answered(lambda: engine.write(index_id, PASSAGES))
+        assert await _until_answered(lambda: engine.count(index_id)) == len(PASSAGES)
     finally:
         await engine.close()
         running.stop()

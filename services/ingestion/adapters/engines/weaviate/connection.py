@@ -20,7 +20,8 @@ from weaviate.exceptions import (
 from services.ingestion.adapters.engines.weaviate.schema import COLLECTION, create_collection
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 
-_MISSING = ("tenant not found", "could not find class", "class not found", "collection not found")
+_COLLECTION_MISSING = ("could not find class", "class not found", "collection not found", "not present in schema")
+_MISSING = ("tenant not found", *_COLLECTION_MISSING)
 _OUR_FAULT = (WeaviateInvalidInputError, InsufficientPermissionsError)
 
 
@@ -54,7 +55,11 @@ class Connection:
         except _OUR_FAULT:
             raise
         except WeaviateBaseError as problem:
-            if any(words in str(problem).lower() for words in _MISSING):
+            told = str(problem).lower()
+            if any(words in told for words in _COLLECTION_MISSING):
+                # The server was emptied. It gets its collection again with the next connection.
+                await self.close()
+            if any(words in told for words in _MISSING):
                 raise IndexMissing(index_id) from problem
             raise EngineUnavailable(f"weaviate does not answer ({type(problem).__name__})") from problem
 

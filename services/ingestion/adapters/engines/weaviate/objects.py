@@ -53,7 +53,7 @@ def hit_of(properties: Mapping[str, Any], score: float) -> Hit:
 def refusal(index_id: str, messages: Iterable[str]) -> Exception:
     """What the port says about objects that were not taken."""
     told = "; ".join(sorted(messages))
-    if "tenant not found" in told:
+    if "tenant not found" in told or "not present in schema" in told:
         return IndexMissing(index_id)
     if "dimensions do not match" in told:
         return ValueError("the index takes vectors of another number of dimensions")
