@@ -13,7 +13,7 @@ from deploy.local.foreground import start
 from deploy.local.ports import choose_free
 from deploy.local.service_part import ServicePart
 from services.gateway.administration import ensure_development_key
-from tests.e2e.api import Api, configuration, new_client
+from tests.e2e.api import Api, new_client
 from tests.e2e.waiting import eventually
 from tests.support.infrastructure import Infrastructure
 from tests.support.secured_kafka import SecuredKafka
