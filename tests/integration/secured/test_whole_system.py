@@ -101,7 +101,7 @@ async def _ingest(api: Api) -> None:
 
 
 async def _upload(api: Api, session: str) -> None:
-    """A document of a session is indexed by another service, and copied there."""
+    """A document of a session is indexed by another service, which tells of it."""
     place = f"/sessions/{session}/artifacts/"
     reply = await api.http.post(place, files={"file": ("guide.md", GUIDE)})
     assert reply.status_code == 201, reply.text
