@@ -38,6 +38,15 @@ def migrate(url: str, migrations: Path) -> None:
             _upgrade(url, migrations)
 
 
+def is_migrated(url: str, migrations: Path) -> bool:
+    """Whether the database has the newest revision in ``migrations/versions``, or a newer one unknown here.
+
+    Blocks the calling thread; raises what ``is_outage`` knows when the database does not answer.
+    """
+    with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+        return _is_current(connection, migrations)
+
+
 def _is_current(connection: psycopg.Connection[tuple[object, ...]], migrations: Path) -> bool:
     if connection.execute("SELECT to_regclass('alembic_version')").fetchone() == (None,):
         return False

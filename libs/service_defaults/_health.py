@@ -9,7 +9,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.responses import JSONResponse, Response
 
 _CHECK_SECONDS: Final = 3.0
-Check = Callable[[], Awaitable[bool]]
+Check = Callable[[], Awaitable[bool | str]]
+"""Whether it holds, or what it waits for."""
 
 
 class Readiness:
@@ -31,7 +32,8 @@ class Readiness:
     async def _run(check: Check) -> str:
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
-                return "ok" if await check() else "not yet"
+                outcome = await check()
+                return outcome if isinstance(outcome, str) else "ok" if outcome else "not yet"
         except Exception as problem:
             return repr(problem)
 

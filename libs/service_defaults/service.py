@@ -26,6 +26,7 @@ from libs.service_defaults._health import Check, Readiness, health_routes
 from libs.service_defaults._http_server import HttpServer
 from libs.service_defaults._metrics import watch_consumers, watch_stores
 from libs.service_defaults._routes import bus_routes
+from libs.service_defaults._schema import AwaitedSchema
 from libs.service_defaults._stopping import CONNECTIONS, CONSUMERS, HOOKS, OUTBOX, REQUESTS, TASKS, Stopping
 from libs.service_defaults.correlation import CorrelationMiddleware
 from libs.service_defaults.errors import install_error_handlers
@@ -69,6 +70,7 @@ class Service:
         self.calls = OwnerClient(settings.addresses(), self.signer)
         self.payloads = PayloadReader(self.calls.payload)
         self.readiness = Readiness()
+        self._schema = AwaitedSchema(name, migrations)
         # What it would measure and trace by itself is done here for all services alike.
         silent: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
         self.http = FastAPI(title=name, docs_url=None, redoc_url=None, openapi_url=None, telemetry=silent)
@@ -97,9 +99,9 @@ class Service:
     async def _has_started(self) -> bool:
         return self._started and not self._stop.is_set()
 
-    async def _database_answers(self) -> bool:
+    async def _database_answers(self) -> bool | str:
         await self.database.ping()
-        return True
+        return self._schema.problem or True
 
     def follow(self, purpose: str, *, gather: bool = False) -> EventRouter:
         """A router for other services' events, in a group of its own named ``<service>-<purpose>``.
@@ -113,7 +115,7 @@ class Service:
         return router
 
     def on_start(self, hook: Hook) -> None:
-        """Run before anything is consumed or served, once the database can be reached."""
+        """Run before anything is consumed or served, once the database can be reached and is migrated."""
         self._on_start.append(hook)
 
     def on_stop(self, hook: Hook) -> None:
@@ -241,11 +243,12 @@ class Service:
                 _log.debug("service.signals_left_alone", signal=number)
 
     async def _open_database(self) -> None:
+        url = self.settings.database_url.get_secret_value()
         if self.settings.auto_migrate:
-            url = self.settings.database_url.get_secret_value()
             await asyncio.to_thread(migrate, url, self.migrations)
         await self.database.open()
         await self.database.ping()
+        await self._schema.wait(url)
 
     async def _until_answered(self, attempt: Hook) -> None:
         while True:

@@ -27,13 +27,13 @@ class Installation:
     database_url: str
     port: int
 
-    def owner(self, port: int | None = None) -> Service:
+    def owner(self, port: int | None = None, *, auto_migrate: bool = True) -> Service:
         return sample_owner.build(
             sample_owner.NotesSettings(
                 kafka_bootstrap_servers=self.kafka,
                 topic_prefix=self.prefix,
                 signing_key=SecretStr(SIGNING_KEY),
-                auto_migrate=True,
+                auto_migrate=auto_migrate,
                 database_url=SecretStr(self.database_url),
                 port=port or self.port,
             )

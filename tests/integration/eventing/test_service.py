@@ -7,12 +7,15 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from deploy.local.ports import choose_free
 from libs.eventing import CommandContext, CommandSender, Transaction
+from libs.persistence import migrate
 from libs.service_defaults import Service
+from libs.service_defaults._schema import BEHIND
 from tests.integration.eventing.conftest import SIGNING_KEY, Installation, until_ready
 from tests.integration.eventing.test_sample_owner import take_note
 from tests.support import sample_owner
@@ -183,6 +186,43 @@ async def test_a_background_task_that_fails_is_started_again(installation: Insta
     service.background("elsewhere", fragile, role="api")
     running = asyncio.create_task(service.run(frozenset({"worker"})))
     await eventually(lambda: len(starts) >= 2)
+    service.stop()
+    await running
+
+
+async def test_the_start_waits_for_the_migrations(
+    installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = installation.owner(auto_migrate=False)
+    begun = asyncio.Event()
+
+    async def begin() -> None:
+        begun.set()
+
+    service.on_start(begin)
+    running = asyncio.create_task(service.run())
+    async with asyncio.timeout(60):
+        while (await service.readiness.results())["database"] != BEHIND:
+            await asyncio.sleep(0.05)
+    assert await status(installation.port) == 503
+    assert not begun.is_set()
+
+    await asyncio.to_thread(migrate, installation.database_url, service.migrations)
+    await until_ready(service)
+    assert await status(installation.port) == 200
+    service.stop()
+    await running
+    log = capsys.readouterr()
+    assert (log.out + log.err).count("database.behind") == 1
+
+
+async def test_a_release_that_is_older_than_its_database_starts(installation: Installation) -> None:
+    service = installation.owner(auto_migrate=False)
+    await asyncio.to_thread(migrate, installation.database_url, service.migrations)
+    async with await psycopg.AsyncConnection.connect(installation.database_url) as connection:
+        await connection.execute("UPDATE alembic_version SET version_num = '0917'")
+    running = asyncio.create_task(service.run())
+    await until_ready(service)
     service.stop()
     await running
 
