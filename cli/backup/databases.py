@@ -1,7 +1,6 @@
 """Databases into files and back, by PostgreSQL's own programs."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import LiteralString
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from cli.backup.programs import find
 from deploy.local.errors import StackError
 
 # Published before the backup began, and perhaps not heard by everybody whose database was read before.
@@ -66,9 +66,10 @@ def _run(program: str, url: str, options: Sequence[str]) -> None:
     parts = conninfo_to_dict(url)
     password = str(parts.pop("password", ""))
     where = make_conninfo("", **parts)
-    environment = {**os.environ, **({"PGPASSWORD": password} if password else {})}
+    found = find(program)
+    environment = {**os.environ, **found.environment, **({"PGPASSWORD": password} if password else {})}
     done = subprocess.run(
-        [str(_program(program)), f"--dbname={where}", "--no-password", *options],
+        [str(found.path), f"--dbname={where}", "--no-password", *options],
         capture_output=True,
         text=True,
         check=False,
@@ -76,18 +77,3 @@ def _run(program: str, url: str, options: Sequence[str]) -> None:
     )
     if done.returncode != 0:
         raise StackError(f"{program} failed: {done.stderr.strip()}")
-
-
-def _program(name: str) -> Path:
-    """Of the wheel that the embedded stack runs, where it is installed; it is as new as its server."""
-    from deploy.local.postgres import installation
-
-    try:
-        packaged = installation() / "bin" / name
-    except StackError:
-        packaged = Path()
-    if packaged.is_file():
-        return packaged
-    if found := shutil.which(name):
-        return Path(found)
-    raise StackError(f"{name} is not there.", "Install PostgreSQL's client programs, at least as new as the server.")

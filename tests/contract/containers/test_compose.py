@@ -71,6 +71,12 @@ def test_our_containers_can_do_no_more_than_they_have_to() -> None:
         assert not one.keys() & {"user", "privileged", "cap_add"}
 
 
+def test_processes_that_are_left_behind_are_cleared_away() -> None:
+    with_children = {"runtime", "ingestion-streams", "artifacts"}
+
+    assert {name for name, one in containers().items() if one.get("init")} == with_children
+
+
 def test_ports_are_open_to_this_machine_alone() -> None:
     published = [port for one in containers().values() for port in one.get("ports", [])]
 

