@@ -23,6 +23,8 @@ def machine_checks(signing_key: str, directories: Mapping[str, Path], home: Home
         return [_signing_key(signing_key)]
 
     async def disks() -> list[Finding]:
+        if not directories:
+            return [skipped("disks", "nothing is kept on this machine, so none was looked at")]
         return [_disk(what, path) for what, path in directories.items()]
 
     checks = [Check("signing key", key, ""), Check("disk", disks, "See to the disk.")]

@@ -70,6 +70,7 @@ class ConsumerLoop:
         self._stopping = asyncio.Event()
         self._committed_at = 0.0
         dead_letters.expect(topics)
+        metrics.expect_retries(group)
 
     async def run(self) -> None:
         """Consume until ``stop``; an unreachable broker is waited for."""

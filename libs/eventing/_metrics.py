@@ -68,6 +68,12 @@ def inbox_hits(consumer: str) -> Counter:
     return _INBOX_HITS.labels(consumer)
 
 
+def expect_retries(group: str) -> None:
+    """They are counted from now on."""
+    for cause in ("outage", "error"):
+        _RETRIES.labels(group, cause)
+
+
 def retried(group: str, *, outage: bool) -> None:
     _RETRIES.labels(group, "outage" if outage else "error").inc()
 

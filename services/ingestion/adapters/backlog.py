@@ -10,7 +10,12 @@ from services.ingestion.adapters.metrics import WAITING
 
 _log = structlog.get_logger(__name__)
 _SECONDS: Final = 10.0
-_COUNT: Final = "SELECT count(*) FROM ingestion_items WHERE state IN ('pending', 'running', 'removing')"
+# Without any worker an ingestion has no items yet. Texts are left out: unless they are parsed ahead, they wait long.
+COUNT: Final = """
+    SELECT (SELECT count(*) FROM ingestion_items WHERE state IN ('pending', 'running', 'removing'))
+    + (SELECT count(*) FROM ingestion_runs WHERE state IN ('planning', 'running', 'finishing'))
+    + (SELECT count(*) FROM artifact_documents WHERE state = 'pending' OR (state = 'deleted' AND index_id IS NOT NULL))
+"""
 
 
 async def keep_counting(database: Database) -> None:
@@ -18,7 +23,7 @@ async def keep_counting(database: Database) -> None:
     while True:
         try:
             async with database.connection() as connection:
-                row = await (await connection.execute(_COUNT)).fetchone()
+                row = await (await connection.execute(COUNT)).fetchone()
                 WAITING.set(row[0] if row else 0)
         except Exception as problem:
             if not is_outage(problem):

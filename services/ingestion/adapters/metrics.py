@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
 from prometheus_client import Counter, Gauge
+
+from services.ingestion.domain.parsing import Reason
 
 ITEMS: Final = Counter(
     "aes_ingestion_items_total",
@@ -15,12 +17,19 @@ FAILURES: Final = Counter("aes_ingestion_failures_total", "Files that could not 
 PASSAGES: Final = Counter("aes_ingestion_passages_total", "Passages of files that went into an index.")
 PARSED_BYTES: Final = Counter("aes_ingestion_parsed_bytes_total", "Bytes of the files that were parsed.")
 RUNS: Final = Counter("aes_ingestion_runs_total", "Ingestions of knowledge bases that ended.", ["outcome"])
-WAITING: Final = Gauge("aes_ingestion_waiting_items", "Unfinished items, in the whole installation.")
+WAITING: Final = Gauge(
+    "aes_ingestion_waiting_items", "Unfinished items, ingestions and documents of sessions, in the whole installation."
+)
 DOCUMENTS: Final = Counter(
     "aes_ingestion_artifact_documents_total", "Documents of sessions, by what came of them.", ["outcome"]
 )
 
+# A counter that first shows up with a 1 has never risen for Prometheus.
 for _outcome in ("completed", "failed"):
-    # A counter that first shows up with a 1 has never risen for Prometheus.
     RUNS.labels(_outcome)
-    ITEMS.labels("ingested" if _outcome == "completed" else _outcome)
+for _outcome in ("ingested", "removed", "failed", "put_off"):
+    ITEMS.labels(_outcome)
+for _outcome in ("indexed", "failed"):
+    DOCUMENTS.labels(_outcome)
+for _code in (*get_args(Reason), "embedding_refused", "given_up"):
+    FAILURES.labels(_code)

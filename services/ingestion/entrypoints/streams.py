@@ -11,7 +11,7 @@ import contextlib
 import logging
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import faust
@@ -78,9 +78,10 @@ class IngestionStreams:
         """Tell Prometheus every few seconds how much of what was announced is still to be heard, until cancelled."""
         monitor = self.app.monitor
         while True:
-            ends, heard = monitor.tp_end_offsets, monitor.tp_committed_offsets
-            behind = (max(end - heard.get(place, end), 0) for place, end in ends.items())
-            tell_lag(_GROUP, INGESTION_WORK.name, sum(behind))
+            if self.joined:
+                # Unlike the monitor's, they are known from the assignment on, before anything is acknowledged.
+                consumer: Any = self.app.consumer
+                tell_lag(_GROUP, INGESTION_WORK.name, lag(monitor.tp_end_offsets, consumer._committed_offset))
             await asyncio.sleep(_MEASURE_SECONDS)
 
     async def stop(self) -> None:
@@ -123,6 +124,14 @@ class IngestionStreams:
                 _log.exception("streams.work_failed")
         finally:
             self._places.release()
+
+
+def lag(ends: Mapping[Any, int], committed: Mapping[Any, int | None]) -> int:
+    """Messages that are not acknowledged, by partition's end and the position that was last acknowledged.
+
+    Where a group has never acknowledged anything, it begins at the start.
+    """
+    return sum(max(end - max(committed.get(place) or 0, 0), 0) for place, end in ends.items())
 
 
 def _credentials(kafka: KafkaConnection) -> CredentialsT | None:

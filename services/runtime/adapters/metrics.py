@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from services.runtime.domain.turns import Ending
+from services.runtime.domain.turns import Ending, EndingKind
 
 _LONG: Final = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 _ENDED: Final = Counter(
@@ -42,6 +42,10 @@ TOOL_SECONDS: Final = Histogram(
     "aes_runtime_tool_call_duration_seconds", "Of calls of tools.", ["tool"],
     buckets=(0.001, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
 )  # fmt: skip
+
+for _outcome in (*EndingKind, "lost"):
+    # A counter that first shows up with a 1 has never risen for Prometheus.
+    _ENDED.labels(str(_outcome))
 
 
 class PrometheusMetrics:

@@ -2,6 +2,7 @@
 
 from libs.contracts.commands.ingestion import DeleteFile
 from libs.contracts.identifiers import new_id
+from services.ingestion.adapters.backlog import COUNT
 from services.ingestion.domain.runs import ClaimedRun, RunKey
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents
@@ -59,3 +60,16 @@ async def test_progress_is_told_once_a_second_at_most(
 
     assert [progress is not None for progress in told] == [True, False, True]
     assert await ingestion.events("knowledge_base.ingestion.progress") == ["knowledge_base.ingestion.progress"] * 2
+
+
+async def test_an_ingestion_that_nobody_plans_waits_to_be_seen(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    idle = await ingestion.rows(f"SELECT ({COUNT}) AS waiting")
+    await bases.create(await bases.upload(documents(1)))
+    unplanned = await planned(ingestion)
+    waiting = await ingestion.rows(f"SELECT ({COUNT}) AS waiting")
+    await worker.drain()
+
+    assert (idle, unplanned, waiting) == ([{"waiting": 0}], [], [{"waiting": 1}])
+    assert await ingestion.rows(f"SELECT ({COUNT}) AS waiting") == idle
