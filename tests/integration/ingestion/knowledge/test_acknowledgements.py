@@ -8,8 +8,9 @@ from pathlib import Path
 from libs.contracts.topics import INGESTION_WORK
 from libs.eventing import KafkaBus, KafkaConnection, create_topics
 from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
-from services.ingestion.entrypoints.streams import IngestionStreams
+from services.ingestion.entrypoints.streams import IngestionStreams, lag
 from tests.support.ingestion_workers import until
+from tests.support.metrics import metric
 
 Items = Callable[[Sequence[ItemKey]], Awaitable[None]]
 
@@ -75,3 +76,36 @@ async def test_work_whose_handler_raised_is_acknowledged_and_never_heard_of_agai
 
     assert (raised, heard) == ([lost], [next_one])
     assert not directory_left
+
+
+def test_the_lag_is_known_before_anything_is_acknowledged() -> None:
+    assert lag({"a": 12, "b": 7, "c": 3}, {"a": 9, "b": None, "c": 3}) == 3 + 7
+    assert lag({"a": 4}, {"a": 5}) == 0
+    assert lag({"a": 4}, {"a": -1}) == 4
+
+
+async def test_a_worker_that_hangs_has_a_lag(kafka: str, topic_prefix: str) -> None:
+    await create_topics(kafka, topic_prefix, topics=(INGESTION_WORK,))
+    producer = KafkaBus(kafka, prefix=topic_prefix).producer()
+
+    async def is_healthy() -> bool:
+        return producer.healthy
+
+    await producer.start()
+    await until(is_healthy, "the producer is connected")
+    try:
+        for number in range(5):
+            await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([ItemKey("index", f"{number}")]), []))
+
+        async def hang(_: Sequence[ItemKey]) -> None:
+            await asyncio.Event().wait()
+
+        async def has_lag() -> bool:
+            return metric("aes_consumer_lag_messages", group="ingestion-worker", topic="ingestion-work") > 0
+
+        async with working(kafka, topic_prefix, hang) as streams:
+            measuring = asyncio.create_task(streams.measure())
+            await until(has_lag, "what is not acknowledged is counted")
+            measuring.cancel()
+    finally:
+        await producer.stop()
