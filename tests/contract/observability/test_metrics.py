@@ -1,5 +1,6 @@
 """What operators read and are woken by names metrics that exist, and every metric is explained."""
 
+import importlib
 import json
 import re
 import shutil
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import REGISTRY
 
 from tests.contract.observability.queries import asked_for, grouped_by
 from tests.support.metric_registry import ROOT, declared_metrics
@@ -130,3 +132,18 @@ def test_grafana_finds_its_source_and_its_dashboard() -> None:
     panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
     assert {panel["datasource"]["uid"] for panel in panels} == {source["uid"]}
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+@pytest.mark.parametrize(
+    ("module", "series", "labels"),
+    [
+        ("services.ingestion.adapters.metrics", "aes_ingestion_failures_total", {"code": "given_up"}),
+        ("services.ingestion.adapters.metrics", "aes_ingestion_failures_total", {"code": "timeout"}),
+        ("services.ingestion.adapters.metrics", "aes_ingestion_artifact_documents_total", {"outcome": "indexed"}),
+        ("services.runtime.adapters.metrics", "aes_runtime_turns_ended_total", {"outcome": "failed"}),
+        ("services.artifacts.adapters.metrics", "aes_artifacts_processed_total", {"outcome": "failed"}),
+    ],
+)
+def test_what_alerts_wait_for_is_there_before_it_happens(module: str, series: str, labels: dict[str, str]) -> None:
+    importlib.import_module(module)
+    assert REGISTRY.get_sample_value(series, labels) is not None
