@@ -34,8 +34,9 @@ def of_kind(manifests: tuple[Manifest, ...], *kinds: str) -> list[Manifest]:
 
 
 def pod(manifest: Manifest) -> Manifest:
-    """The pod's specification of a Deployment, a StatefulSet or a Job."""
-    found: Manifest = manifest["spec"]["template"]["spec"]
+    """The pod's specification of a Deployment, a StatefulSet, a Job or a CronJob."""
+    job = manifest["spec"].get("jobTemplate", manifest)
+    found: Manifest = job["spec"]["template"]["spec"]
     return found
 
 

@@ -1,5 +1,6 @@
 """Who reaches whom, and how everything is scaled."""
 
+import ipaddress
 from typing import Any
 
 from libs.contracts.topics import TOPICS
@@ -20,9 +21,11 @@ CALLERS = {
 SERVERS = {
     "kafka": set[str](),
     "postgres": set[str](),
-    "weaviate": {"ingestion"},
-    "objects": {"ingestion", "artifacts", "object-accounts"},
+    "weaviate": {"ingestion", "operator"},
+    "objects": {"ingestion", "artifacts", "object-accounts", "operator"},
 }
+PUBLIC = ("203.0.113.7", "2606:4700::1111")
+PRIVATE = ("10.96.0.1", "172.20.3.4", "192.168.1.1", "169.254.169.254", "fd00:10::1", "fe80::1")
 # Deployment, its consumer group, and the topics that its members share.
 SHARED = {
     "registry-worker": {"registry-commands"},
@@ -75,7 +78,7 @@ def test_only_callers_reach_a_service_and_only_its_owners_are_called(overlay: tu
     policies = named(of_kind(overlay, "NetworkPolicy"))
     everything = policies.pop("everything")["spec"]
     assert set(everything["policyTypes"]) == {"Ingress", "Egress"}
-    assert policies.keys() - SERVERS.keys() - {"object-accounts"} == CALLERS.keys()
+    assert policies.keys() - SERVERS.keys() - {"object-accounts", "operator", "reached-by-operator"} == CALLERS.keys()
     for service in CALLERS:
         policy = policies[service]
         assert policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/name"] == service
@@ -132,10 +135,48 @@ def test_keda_looks_at_groups_and_topics_that_are_there(keda: tuple[Manifest, ..
     assert streams.conf.id == GROUPS["ingestion-streams"]["ingestion-work"]
 
 
-def test_only_streams_go_down_to_none(keda: tuple[Manifest, ...]) -> None:
+def test_only_streams_go_down_to_none(production: tuple[Manifest, ...], keda: tuple[Manifest, ...]) -> None:
     least = {name: one["spec"]["minReplicaCount"] for name, one in named(of_kind(keda, "ScaledObject")).items()}
 
     assert {name for name, count in least.items() if count == 0} == {"ingestion-streams"}
+    by_cpu = named(of_kind(production, "HorizontalPodAutoscaler"))
+    assert least["runtime-worker"] == by_cpu["runtime-worker"]["spec"]["minReplicas"]
+
+
+def test_busy_workers_get_help_under_keda_too(keda: tuple[Manifest, ...]) -> None:
+    scalers = named(of_kind(keda, "ScaledObject"))
+    for name in ("runtime-worker", "artifacts-worker"):
+        (cpu,) = [trigger for trigger in scalers[name]["spec"]["triggers"] if trigger["type"] == "cpu"]
+        assert (cpu["metricType"], cpu["metadata"]) == ("Utilization", {"value": "70"})
+
+
+def test_what_nobody_works_off_keeps_no_streams_running(keda: tuple[Manifest, ...]) -> None:
+    """A replay of dead letters ends with a mark in the topic, which counts as lag until the next message."""
+    triggers = named(of_kind(keda, "ScaledObject"))["ingestion-streams"]["spec"]["triggers"]
+
+    (lag,) = [trigger["metadata"] for trigger in triggers if trigger["type"] == "kafka"]
+    assert lag["excludePersistentLag"] == "true"
+    assert [trigger["type"] for trigger in triggers] == ["kafka", "postgresql"], "what waits is counted besides"
+
+
+def test_private_networks_are_not_reached_by_either_protocol(overlay: tuple[Manifest, ...]) -> None:
+    blocks = {
+        policy["metadata"]["name"]: [peer["ipBlock"] for peer in peers if "ipBlock" in peer]
+        for policy in of_kind(overlay, "NetworkPolicy")
+        if (peers := [peer for rule in policy["spec"].get("egress", []) for peer in rule.get("to", [])])
+    }
+    assert {name for name, found in blocks.items() if found} == {"runtime", "ingestion", "artifacts", "operator"}
+    for found in filter(None, blocks.values()):
+        for address in PUBLIC:
+            assert any(_lets_through(block, address) for block in found), address
+        for address in PRIVATE:
+            assert not any(_lets_through(block, address) for block in found), address
+
+
+def _lets_through(block: dict[str, Any], address: str) -> bool:
+    allowed = ipaddress.ip_network(block["cidr"])
+    found = ipaddress.ip_address(address)
+    return found in allowed and not any(found in ipaddress.ip_network(one) for one in block["except"])
 
 
 def test_queries_are_asked_with_secrets_that_are_there(keda: tuple[Manifest, ...]) -> None:

@@ -1,6 +1,7 @@
 """Every overlay is what Kubernetes 1.33 takes, and what its restricted pod security lets run."""
 
 import base64
+from collections.abc import Iterator
 
 import kubernetes_validate
 
@@ -8,6 +9,12 @@ from tests.support.kustomize import Manifest, containers_of, of_kind, pod
 
 # Of operators that a cluster may have; their schemas are theirs.
 CUSTOM = {"Kafka", "KafkaNodePool", "KafkaTopic", "KafkaUser", "ScaledObject", "TriggerAuthentication"}
+# What Strimzi makes pods of: where it is declared, its parts, and what their containers are called in its template.
+STRIMZI_PODS: dict[str, dict[str, str]] = {
+    "entityOperator": {"topicOperator": "topicOperatorContainer", "userOperator": "userOperatorContainer"},
+    "cruiseControl": {"": "cruiseControlContainer"},
+    "kafkaExporter": {"": "container"},
+}
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
@@ -24,7 +31,7 @@ def test_nothing_is_there_twice(overlay: tuple[Manifest, ...]) -> None:
 
 
 def test_pods_are_restricted(overlay: tuple[Manifest, ...]) -> None:
-    for manifest in of_kind(overlay, "Deployment", "Job", "StatefulSet"):
+    for manifest in of_kind(overlay, "Deployment", "Job", "CronJob", "StatefulSet"):
         specification = pod(manifest)
         assert specification["securityContext"]["runAsNonRoot"], manifest["metadata"]["name"]
         assert specification["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -40,13 +47,40 @@ def test_pods_are_restricted(overlay: tuple[Manifest, ...]) -> None:
             }
 
 
+def test_pods_of_operators_are_restricted_where_nothing_else_may_run(overlay: tuple[Manifest, ...]) -> None:
+    (namespace,) = of_kind(overlay, "Namespace")
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    templates = list(_templates_of_strimzi(overlay))
+    # Brokers and the operators of topics and users.
+    assert len(templates) == (2 if of_kind(overlay, "Kafka") else 0)
+    for template, containers in templates:
+        assert template["pod"]["securityContext"]["runAsNonRoot"] is True
+        assert template["pod"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert containers
+        for container in containers:
+            rights = template[container]["securityContext"]
+            assert rights["allowPrivilegeEscalation"] is False
+            assert rights["capabilities"] == {"drop": ["ALL"]}
+
+
+def _templates_of_strimzi(overlay: tuple[Manifest, ...]) -> Iterator[tuple[Manifest, list[str]]]:
+    """Of each pod: its template, and what its containers are called there."""
+    for pool in of_kind(overlay, "KafkaNodePool"):
+        yield pool["spec"]["template"], ["kafkaContainer"]
+    for cluster in of_kind(overlay, "Kafka"):
+        for part, containers in STRIMZI_PODS.items():
+            if (declared := cluster["spec"].get(part)) is not None:
+                there = [name for inner, name in containers.items() if not inner or inner in declared]
+                yield declared["template"], there
+
+
 def test_containers_are_probed_bounded_and_of_a_release(overlay: tuple[Manifest, ...]) -> None:
-    for manifest in of_kind(overlay, "Deployment", "StatefulSet", "Job"):
+    for manifest in of_kind(overlay, "Deployment", "StatefulSet", "Job", "CronJob"):
         for container in containers_of(manifest):
             assert container["image"].count(":") == 1, container["image"]
             assert {"cpu", "memory"} <= container["resources"]["requests"].keys()
             assert "memory" in container["resources"]["limits"]
-            if manifest["kind"] != "Job":
+            if not manifest["kind"].endswith("Job"):
                 assert all(probe in container for probe in PROBES), manifest["metadata"]["name"]
 
 

@@ -18,6 +18,8 @@ from tests.support.certificates import make_certificates
 from tests.support.kustomize import ROOT, Manifest, containers_of, of_kind, pod, shared_settings
 from tests.support.service_settings import SERVICES, settings_of, variables_of
 
+# What clients of others' servers read in a service, by service; the runtime gets all that is known of providers.
+OF_CLIENTS = {"ingestion": {"OPENAI_API_KEY", "OPENAI_BASE_URL"}}
 OURS = "agent-execution-service/"
 EXAMPLES: dict[str, dict[str, str]] = {
     secret["metadata"]["name"]: secret["stringData"]
@@ -69,13 +71,14 @@ def test_every_variable_is_read_and_every_needed_one_given(
         service = service_of(container)
         given = environment(overlay, container)
         own = {variable["name"] for variable in container["env"]}
-        assert own <= variables_of(service), manifest["metadata"]["name"]
+        assert own <= variables_of(service) | OF_CLIENTS.get(service, set()), manifest["metadata"]["name"]
         with monkeypatch.context() as patch:
             for name, value in given.items():
                 patch.setenv(name, _mounted(manifest, value, authority) if name.endswith("_CA_FILE") else value)
             settings = settings_of(service)()
         if manifest["kind"] == "Deployment":
             assert shared(overlay).items() <= given.items()
+            assert settings.accepted_signing_keys.get_secret_value() == given["AES_SIGNING_KEYS_ACCEPTED"]
             _check_process(manifest, container, settings)
         if (objects := getattr(settings, "objects_url", None)) is not None:
             open_store(objects.get_secret_value())
@@ -144,14 +147,18 @@ def test_secrets_that_are_used_are_those_of_the_example(
     overlay: tuple[Manifest, ...], dev: tuple[Manifest, ...]
 ) -> None:
     known = {(name, key) for name, data in EXAMPLES.items() for key in data}
-    whole = {
-        source["secretRef"]["name"]
+    whole = [
+        (service_of(container), *container["args"], source["secretRef"])
         for _, container in containers(overlay, "Deployment")
         for source in container["envFrom"]
         if "secretRef" in source
-    }
-    assert whole == {"model-providers"}
+    ]
+    providers = {"name": "model-providers", "optional": True}
+    assert whole == [("runtime", "api", providers), ("runtime", "worker", providers)]
     used = _used_secrets(overlay)
+    optional = _used_secrets(overlay, optional=True)
+    assert optional <= known
+    assert optional == {("signing-key", "accepted"), *(("model-providers", name) for name in OF_CLIENTS["ingestion"])}
     if overlay == dev:
         # All that it uses it brings along.
         own = {(one["metadata"]["name"], key) for one in of_kind(overlay, "Secret") for key in one["data"]}
@@ -165,9 +172,12 @@ def test_secrets_that_are_used_are_those_of_the_example(
         assert {name for name, _ in used} - own == EXAMPLES.keys() - without
 
 
-def _used_secrets(overlay: tuple[Manifest, ...]) -> set[tuple[str, ...]]:
-    pods = of_kind(overlay, "Deployment", "StatefulSet", "Job")
+def _used_secrets(overlay: tuple[Manifest, ...], *, optional: bool = False) -> set[tuple[str, ...]]:
+    """Name and key of those that have to be there, or of those that may be."""
+    pods = of_kind(overlay, "Deployment", "StatefulSet", "Job", "CronJob")
     variables = [variable for one in pods for c in containers_of(one) for variable in c.get("env", [])]
+    if optional:
+        return {found for variable in variables if (found := _reference(variable, optional=True))}
     (ingress,) = of_kind(overlay, "Ingress")
     tls = {(entry["secretName"], key) for entry in ingress["spec"]["tls"] for key in ("tls.crt", "tls.key")}
     return {reference for variable in variables if (reference := _reference(variable))} | tls
@@ -177,12 +187,14 @@ def test_the_example_names_keys_that_providers_have() -> None:
     needed = {provider.key_variable for provider in COMPATIBLE} | {
         variable for provider in OTHERS for variable in provider.variables
     }
-    assert EXAMPLES["model-providers"].keys() <= needed
+    addresses = {provider.address_variable for provider in COMPATIBLE}
+    assert EXAMPLES["model-providers"].keys() <= needed | addresses
 
 
-def _reference(variable: dict[str, Any]) -> tuple[str, ...]:
+def _reference(variable: dict[str, Any], *, optional: bool = False) -> tuple[str, ...]:
     reference = variable.get("valueFrom", {}).get("secretKeyRef")
-    return (reference["name"], reference["key"]) if reference else ()
+    wanted = reference is not None and reference.get("optional", False) is optional
+    return (reference["name"], reference["key"]) if wanted else ()
 
 
 def test_the_job_that_makes_topics_calls_a_command_that_is_there(overlay: tuple[Manifest, ...]) -> None:
