@@ -81,6 +81,13 @@ class TurnEngine:
             if running.claim is None or running.claim.succeeded
         }
 
+    @property
+    def present(self) -> frozenset[str]:
+        """The turns in work here, those whose claim is being committed among them."""
+        return frozenset(
+            turn_id for turn_id, running in self._running.items() if running.claim is None or not running.claim.failed
+        )
+
     def free_slots(self) -> int:
         return 0 if self._draining else max(self._capacity - len(self._running), 0)
 

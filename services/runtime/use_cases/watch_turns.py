@@ -12,7 +12,7 @@ import structlog
 
 from libs.contracts.errors import InternalError, TimedOut
 from services.runtime.domain.ports import SessionRemoval, StoreUnavailable, Takeover
-from services.runtime.domain.turns import Ending, EndingKind, Overview, Stray
+from services.runtime.domain.turns import ClaimedTurn, Ending, EndingKind, Overview, Stray
 from services.runtime.use_cases.execute_turn import failure
 from services.runtime.use_cases.turn_engine import TurnEngine
 
@@ -82,16 +82,19 @@ class WatchTurns:
     async def look(self) -> None:
         # Read before the database: a turn that was claimed in between must not look like one that was lost.
         before = self._engine.held
-        seen = await self._takeover.overview(sorted(self._unknown), self._rules.overdue_grace)
+        # One that was strange at the last look may have come in since: a commit's answer can be late.
+        unknown = self._unknown - self._engine.present
+        seen = await self._takeover.overview(sorted(unknown), self._rules.overdue_grace)
         self._stop_lost(before, seen)
         # Seen twice in a row: a claim whose commit is just coming back is not yet known here either.
-        known = {**before, **self._engine.held}
-        self._unknown = frozenset(turn_id for turn_id in seen.held if turn_id not in known)
+        present = before.keys() | self._engine.present
+        self._unknown = frozenset(turn_id for turn_id in seen.held if turn_id not in present)
         self._metrics.looked(running=len(self._engine.held), queued=seen.queued)
-        for stray in seen.strays:
+        strays = [stray for stray in seen.strays if stray.overdue or not self._runs_here(stray.turn)]
+        for stray in strays:
             if self._is_hopeless(stray):
                 await self._alone(self._end_hopeless(stray), turn_id=stray.turn.id)
-        await self._alone(self._take_over([stray for stray in seen.strays if not self._is_hopeless(stray)]))
+        await self._alone(self._take_over([stray for stray in strays if not self._is_hopeless(stray)]))
         await self._alone(self._claim(seen.claimable))
         for session_id in seen.deleting:
             await self._alone(self._removal.finish(session_id), session_id=session_id)
@@ -111,6 +114,9 @@ class WatchTurns:
         for turn_id, fence in before.items():
             if seen.held.get(turn_id) != (fence, "running") and self._engine.held.get(turn_id) == fence:
                 self._engine.stop(turn_id)
+
+    def _runs_here(self, turn: ClaimedTurn) -> bool:
+        return self._engine.held.get(turn.id) == turn.fence
 
     def _is_hopeless(self, stray: Stray) -> bool:
         return stray.cancelled or stray.overdue or stray.lost_attempts >= self._rules.attempts

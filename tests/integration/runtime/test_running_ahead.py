@@ -1,12 +1,16 @@
 """The model is asked while the claim of its turn is being committed; nothing else happens before that."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from psycopg import AsyncConnection
 from psycopg.errors import RaiseException
 
 from libs.contracts.identifiers import new_id
+from services.runtime.domain.intake import Decide
+from services.runtime.domain.ports import RunAhead, TurnIntake
+from services.runtime.domain.turns import IntakeResult, Submission
 from tests.support.runtime_nodes import Node, ObedientModel, until
 
 _LOCK = 4711
@@ -52,6 +56,46 @@ async def test_a_turn_whose_claim_was_not_committed_never_was(node: Node, model:
     [turn] = await node.ended(turn_id)
     assert (turn["status"], turn["attempt"]) == ("completed", 1)
     assert await node.history(session) == [("user", "hello"), ("assistant", "re: hello")]
+
+
+async def test_a_late_answer_of_the_commit_does_not_make_a_turn_look_lost(start_node, model: ObedientModel) -> None:
+    node = await start_node(watching=False)
+    session = await node.create_session()
+    model.shut("hello")
+    intake = node.worker.take_in._intake
+    commit, answered = intake._commit, asyncio.Event()
+
+    async def answer_late(submissions: Sequence[Submission]) -> Sequence[IntakeResult]:
+        [store, *others] = commit.args
+        results = await commit.func(LateStore(store, answered), *others, submissions)
+        return list(results)
+
+    intake._commit = answer_late
+    turn_id = new_id()
+    taking_in = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
+    await until(lambda: node.turn(turn_id))
+    await node.worker.watch.look()
+    answered.set()
+    await taking_in
+    await node.worker.watch.look()
+    model.open("hello")
+    [turn] = await node.ended(turn_id)
+    assert (turn["status"], turn["attempt"], model.asked) == ("completed", 1, ["hello"])
+
+
+class LateStore:
+    """A TurnIntake whose answers come when told, after their commit."""
+
+    def __init__(self, store: TurnIntake, answered: asyncio.Event) -> None:
+        self._store = store
+        self._answered = answered
+
+    async def take_in(
+        self, submissions: Sequence[Submission], decide: Decide, run_ahead: RunAhead
+    ) -> list[IntakeResult]:
+        results = await self._store.take_in(submissions, decide, run_ahead)
+        await self._answered.wait()
+        return results
 
 
 async def _alter(node: Node, statements: str) -> None:

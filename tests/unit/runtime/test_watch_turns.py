@@ -22,6 +22,10 @@ class Engine:
         self.stopped: list[str] = []
         self.finished: list[Ending] = []
 
+    @property
+    def present(self) -> frozenset[str]:
+        return frozenset(self.held)
+
     def free_slots(self) -> int:
         return self.free
 
@@ -89,6 +93,27 @@ async def test_a_turn_is_unknown_only_when_seen_twice() -> None:
     for _ in range(2):
         await looking.look()
     assert database.unknown == [[], ["strange"]]
+
+
+async def test_a_turn_whose_claim_is_answered_between_two_looks_is_not_unknown() -> None:
+    engine, database = Engine(), Database(held={"late": (1, "running")})
+    looking = watch(engine, database)
+    await looking.look()
+    engine.held = {"late": 1}
+    await looking.look()
+    assert database.unknown == [[], []]
+    assert engine.stopped == []
+
+
+async def test_what_runs_here_is_not_taken_over() -> None:
+    """The database was asked before the claim's answer was here, and says so after it."""
+    engine, database = Engine({"mine": 1, "older": 1}), Database(strays=(stray("mine"), newer := _newer("older")))
+    await watch(engine, database).look()
+    assert (database.taken, engine.started) == ([newer.turn.id], [newer.turn.id])
+
+
+def _newer(turn_id: str) -> Stray:
+    return Stray(claimed_turn(id=turn_id, fence=2, attempt=2), "dead", 1, overdue=False, cancelled=False)
 
 
 @pytest.mark.parametrize(
