@@ -7,6 +7,8 @@ from uuid_utils import uuid7
 
 CORRELATION_ID_PATTERN: Final = r"^[A-Za-z0-9._:-]{1,128}$"
 _CORRELATION_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_LONGEST_AGENT_KEY: Final = 300
+_AGENT_KEY: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -18,6 +20,11 @@ def new_id() -> str:
 def is_id(value: str) -> bool:
     """Whether the text has the form of an id; one that has not is simply unknown (404)."""
     return _UUID.fullmatch(value) is not None
+
+
+def is_agent_key(value: str) -> bool:
+    """Whether the text has the form of an agent's key, lower-case ASCII words joined by hyphens."""
+    return len(value) <= _LONGEST_AGENT_KEY and _AGENT_KEY.fullmatch(value) is not None
 
 
 def is_correlation_id(value: str) -> bool:

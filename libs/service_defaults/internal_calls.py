@@ -16,6 +16,7 @@ from libs.contracts.envelope import Envelope, envelope_from
 from libs.contracts.errors import AuthenticationFailed, ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.eventing import CommandState, IdentitySigner, Received
+from libs.service_defaults._dot_paths import NOTHING, has_dots, nothing
 from libs.service_defaults.correlation import HEADER, current_correlation_id
 
 DEADLINE_SECONDS: Final = 5.0
@@ -25,6 +26,7 @@ _TOKEN_SECONDS: Final = 120.0
 # Signing costs more than the call itself; half of a token's life is left for the call to arrive.
 _TOKEN_REUSED_SECONDS: Final = 60.0
 _BEARER: Final = "Bearer "
+_JSON: Final = "application/json"
 _CONNECTIONS: Final = 200
 # The process at the other end has ended or is not there; another one may answer.
 _GONE: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
@@ -52,6 +54,8 @@ class OwnerClient:
     An address may be several, separated by commas, of the service's processes: calls go to them in turn. A process
     that cannot be reached, or that ends before it has answered, is passed over; with a single address, behind which
     there may be several processes as well, it is tried once more.
+
+    A path with ``.`` or ``..`` for a name is asked of nobody: the answer is a 404.
     """
 
     def __init__(self, addresses: dict[str, str], signer: IdentitySigner) -> None:
@@ -87,10 +91,12 @@ class OwnerClient:
         It must be safe to repeat, as all reads are.
         """
         places = self._places(owner)
+        if has_dots(path):
+            return OwnerResponse(404, NOTHING, _JSON)
         with _calling(method, owner) as span:
             headers = self._headers(identity)
             if body is not None:
-                headers["Content-Type"] = "application/json"
+                headers["Content-Type"] = _JSON
             answer = await self._request(places, method, owner, path, params, body, headers, deadline)
             span.set("http.response.status_code", answer.status)
             return answer
@@ -140,6 +146,9 @@ class OwnerClient:
         the answer as well.
         """
         places = self._places(owner)
+        if has_dots(path):
+            yield OwnerStream(404, {"Content-Type": _JSON}, nothing())
+            return
         async with AsyncExitStack() as stack:
             span = stack.enter_context(_calling(method, owner))
 

@@ -40,6 +40,8 @@ class ServiceSettings(KafkaSettings):
     @field_validator("accepted_signing_keys")
     @classmethod
     def _long_enough(cls, keys: SecretStr) -> SecretStr:
+        if keys.get_secret_value().lstrip().startswith("["):
+            raise ValueError("commas separate the keys; a list in brackets would be taken for one key")
         if any(len(key) < _SHORTEST_KEY for key in _separated(keys)):
             raise ValueError(f"each key needs at least {_SHORTEST_KEY} characters")
         return keys

@@ -12,7 +12,7 @@ import structlog
 
 from libs.contracts.envelope import Envelope
 from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
-from libs.contracts.events.registry import AgentDeleted, AgentUpdated
+from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
 from libs.eventing import CommandSender
 from libs.service_defaults import API, Service
 from services.gateway.adapters.jwt_tokens import JwtTokens
@@ -182,7 +182,7 @@ def build(settings: GatewaySettings) -> Service:
             shared_origins=settings.shared_origins(),
         )
     )
-    _listen(sender, api)
+    listen(sender, api)
     service.ready_check("events", _positioned(sender))
     service.http.add_middleware(_Outermost, application=api.application)
 
@@ -196,7 +196,7 @@ def build(settings: GatewaySettings) -> Service:
     return service
 
 
-def _listen(sender: CommandSender, api: PublicApi) -> None:
+def listen(sender: CommandSender, api: PublicApi) -> None:
     """Tell the public API what becomes of credentials; each such event's subject is the credential's id."""
 
     def revoked(envelope: Envelope, _: bytes) -> None:
@@ -207,7 +207,9 @@ def _listen(sender: CommandSender, api: PublicApi) -> None:
 
     for event in (ApiKeyRevoked, ConnectionDeleted, AgentDeleted):
         sender.on_event(event.TYPE, revoked)
-    sender.on_event(AgentUpdated.TYPE, changed)
+    # A page may have asked for an agent's key before there was the agent.
+    for news in (AgentCreated, AgentUpdated):
+        sender.on_event(news.TYPE, changed)
 
 
 class _Outermost:

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import quote
 
 from libs.contracts.api.agents import Agent
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
-from libs.contracts.identifiers import is_id, new_id
+from libs.contracts.identifiers import is_agent_key, is_id, new_id
 from libs.contracts.identity import Identity, Scope
 from libs.service_defaults.owner_answers import checked
 from services.gateway.domain.accounts import Principal
@@ -106,7 +105,9 @@ class ConnectionManager:
     async def _agent(self, maker: Identity, wanted: ConnectionRequest) -> Agent:
         if wanted.agent_id is not None and not is_id(wanted.agent_id):
             raise NotFound("There is no agent with this id.")
-        place = wanted.agent_id or f"by-key/{quote(wanted.agent_key or '', safe='')}"
+        if wanted.agent_key is not None and not is_agent_key(wanted.agent_key):
+            raise NotFound("There is no agent with this key.")
+        place = wanted.agent_id or f"by-key/{wanted.agent_key}"
         reply = await self._owners.request("GET", "registry", f"/internal/agents/{place}", maker)
         return Agent.model_validate_json(checked(reply))
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from datetime import datetime
 from typing import Final
-from urllib.parse import quote
 
 from libs.contracts.api.agents import Agent
 from libs.contracts.errors import AuthenticationFailed
+from libs.contracts.identifiers import is_agent_key
 from libs.contracts.identity import Identity
 from libs.contracts.origins import canonical_origin, is_origin
 from libs.service_defaults.owner_answers import checked
@@ -22,7 +22,6 @@ from services.gateway.use_cases.recent import Recent
 
 # Of no company: what is public is shown to anybody, and whose agent it is is the question.
 _GATEWAY: Final = Identity(company_id="", user_id="gateway", key_id="gateway", scopes=frozenset())
-_LONGEST_AGENT_KEY: Final = 300
 
 
 class PublicKeys:
@@ -57,7 +56,7 @@ class PublicKeys:
 
     async def by_agent_key(self, key: str) -> Principal:
         """Raises ``AuthenticationFailed`` unless it is that of an agent open to visitors."""
-        found = await self._by_agent.find(key) if 0 < len(key) <= _LONGEST_AGENT_KEY else None
+        found = await self._by_agent.find(key) if is_agent_key(key) else None
         if found is None:
             raise AuthenticationFailed("The agent key is not valid: there is no such public agent.")
         return found
@@ -72,7 +71,7 @@ class PublicKeys:
         return None if holder is None else _visitor(holder)
 
     async def _guest(self, key: str) -> Principal | None:
-        path = f"/internal/agents/public/{quote(key, safe='')}"
+        path = f"/internal/agents/public/{key}"
         reply = await self._owners.request("GET", "registry", path, _GATEWAY)
         if reply.status == 404:
             return None

@@ -65,6 +65,13 @@ async def test_an_agent_that_the_maker_cannot_see_is_not_there(public: Gateway) 
         assert (refused.status_code, error_of(refused)["type"]) == (404, "not_found_error")
 
 
+@pytest.mark.parametrize("key", [".", "..", "../public", "No key", "support\n"])
+async def test_a_key_that_is_none_is_no_agents(public: Gateway, key: str) -> None:
+    refused = await make(public, agent_id=None, agent_key=key)
+    assert (refused.status_code, error_of(refused)["type"]) == (404, "not_found_error")
+    assert not public.owners.asked
+
+
 async def test_visitors_cannot_be_given_more_than_the_maker_has(public: Gateway) -> None:
     secret, _ = public.keys.issue(scopes=frozenset({"keys:write", "sessions:read"}), rate_limit=100)
     assert (await make(public, secret)).json()["scopes"] == ["sessions:read"]

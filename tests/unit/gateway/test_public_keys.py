@@ -1,18 +1,25 @@
 """Keys in web pages: what their visitors may do, from where, and until when."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from libs.contracts.api.agents import Agent
 from libs.contracts.commands.runtime import CreateSession, ExecuteTurn
+from libs.contracts.envelope import Envelope
+from libs.contracts.events.registry import AgentCreated, AgentUpdated
 from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
+from libs.contracts.timestamps import now_text
+from libs.eventing import CommandSender
+from services.gateway.bootstrap import listen
 from tests.support.gateway import Gateway, Sent, error_of
-from tests.support.public_agents import AGENT_ID, ELSEWHERE, SHOP, connect, open_to_visitors
+from tests.support.public_agents import AGENT_ID, ELSEWHERE, SHOP, connect, open_to_visitors, stored_agent
 
+OnEvent = Callable[[Envelope, bytes], None]
 NORMALIZED = {
     "agent_config": {"name": "Support", "system_prompt": "secret"},
     "config_hash": "abc",
@@ -121,7 +128,8 @@ async def test_a_key_is_good_for_allowed_origins_only(public: Gateway) -> None:
     [
         "connection_key=", "connection_key=x", f"connection_key=pub_{'a' * 32}", "connection_key=%00", "agent_key=",
         "agent_key=unknown", "agent_key=..%2F..%2Fhealth", "agent_key=%00%ff", f"agent_key={'a' * 400}",
-        "agent_key=support&connection_key=x",
+        "agent_key=support&connection_key=x", "agent_key=.", "agent_key=..", "agent_key=Support",
+        "agent_key=support%0A",
     ],
 )  # fmt: skip
 async def test_keys_that_are_none(public: Gateway, key: str) -> None:
@@ -130,6 +138,7 @@ async def test_keys_that_are_none(public: Gateway, key: str) -> None:
     assert (refused.status_code, error_of(refused)["type"]) == (401, "authentication_error")
     assert "expired" not in error_of(refused)["message"]
     assert "access-control-allow-origin" not in refused.headers
+    assert [path for _, _, path, _ in public.owners.asked if not path.endswith("/unknown")] == []
 
 
 async def test_an_api_key_goes_before_a_public_one(public: Gateway) -> None:
@@ -163,6 +172,41 @@ async def test_an_agent_that_is_public_no_more_is_closed_at_once(public: Gateway
     public.owners.answers.clear()
     public.api.changed(AGENT_ID)
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 401
+
+
+class FakeSender:
+    """Calls back for events that a test makes up."""
+
+    def __init__(self) -> None:
+        self.callbacks: dict[str, OnEvent] = {}
+
+    def on_event(self, event_type: str, callback: OnEvent) -> None:
+        self.callbacks[event_type] = callback
+
+    def hear(self, event: Event) -> None:
+        envelope = Envelope(
+            id=new_id(),
+            type=event.TYPE,
+            source="/aes/registry",
+            subject=AGENT_ID,
+            time=now_text(),
+            correlation_id="label",
+            company_id="company-1",
+        )
+        self.callbacks[event.TYPE](envelope, event.encode())
+
+
+@pytest.mark.parametrize("news", [AgentCreated, AgentUpdated])
+async def test_a_key_that_was_asked_for_too_early_is_good_from_the_agents_first_moment(
+    public: Gateway, news: type[AgentCreated | AgentUpdated]
+) -> None:
+    sender = FakeSender()
+    listen(cast(CommandSender, sender), public.api)
+    assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 401
+    open_to_visitors(public)
+    assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 401
+    sender.hear(news(agent=Agent(**stored_agent())))
+    assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 201
 
 
 async def test_a_registry_that_is_away_is_no_refusal(public: Gateway) -> None:

@@ -7,12 +7,13 @@ import pytest
 from aiohttp import web
 
 from libs.contracts.envelope import Envelope
-from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.timestamps import now_text
 from libs.eventing import IdentitySigner
 from libs.service_defaults import OwnerClient
 from libs.service_defaults.correlation import bind_correlation_id
 from libs.service_defaults.internal_calls import frame
+from libs.service_defaults.owner_answers import checked
 from tests.support.command_records import ALICE, SIGNING_KEY
 
 SIGNER = IdentitySigner(SIGNING_KEY)
@@ -152,6 +153,23 @@ async def test_streams_that_stall_do_not_keep_short_calls_out(calls: OwnerClient
     for stream in streams:
         stream.cancel()
     await asyncio.gather(*streams, return_exceptions=True)
+
+
+@pytest.mark.parametrize("name", [".", "..", "%2e%2E", "..?all=1", "../", "./x"])
+async def test_a_name_of_dots_is_asked_of_nobody(calls: OwnerClient, neighbour: Neighbour, name: str) -> None:
+    answer = await calls.get("notes", f"/internal/notes/{name}", ALICE)
+    with pytest.raises(NotFound, match="nothing by this name"):
+        checked(answer)
+    async with calls.exchange("GET", "notes", f"/internal/notes/{name}", ALICE) as stream:
+        assert (stream.status, b"".join([piece async for piece in stream.pieces])) == (404, answer.body)
+    assert not neighbour.requests
+
+
+async def test_dots_within_a_name_are_asked_for(calls: OwnerClient, neighbour: Neighbour) -> None:
+    names = ("1.0.0", "...", ".hidden", "a..", "%252e")
+    for name in names:
+        assert (await calls.get("notes", f"/internal/notes/{name}", ALICE)).status == 200
+    assert [request.raw_path for request in neighbour.requests] == [f"/internal/notes/{name}" for name in names]
 
 
 async def test_the_state_of_a_command(calls: OwnerClient, neighbour: Neighbour) -> None:

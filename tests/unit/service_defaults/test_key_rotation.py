@@ -65,3 +65,6 @@ def test_accepted_keys_are_separated_by_commas() -> None:
     assert settings(f"{OLD}, {'k' * 40}").signing_keys() == (NEW, OLD, "k" * 40)
     with pytest.raises(ValidationError, match="at least 32 characters"):
         settings("short")
+    for listed in (f'["{OLD}"]', f' ["{OLD}","{"k" * 40}"]'):
+        with pytest.raises(ValidationError, match="commas separate the keys"):
+            settings(listed)
