@@ -2,7 +2,8 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import LiteralString
 
@@ -18,14 +19,19 @@ _SLACK = "1 hour"
 
 def dump(url: str, file: Path) -> None:
     """All of a database as it is at one moment. Raises StackError."""
-    _run("pg_dump", url, ["--format=custom", "--no-owner", "--no-privileges", f"--file={file}"])
+    _run("pg_dump", ["--format=custom", "--no-owner", "--no-privileges", f"--file={file}"], url)
 
 
 def load(url: str, file: Path) -> None:
     """Into an empty database, in whole or not at all. Raises StackError."""
     # The comment of an extension is its owner's, the administrator's, to write.
     options = ["--no-owner", "--no-privileges", "--no-comments", "--single-transaction", "--exit-on-error"]
-    _run("pg_restore", url, [*options, str(file)])
+    _run("pg_restore", [*options, str(file)], url)
+
+
+def read_whole(file: Path) -> None:
+    """Raises StackError when a dump cannot be read to its end."""
+    _run("pg_restore", [f"--file={os.devnull}", str(file)])
 
 
 def is_empty(url: str) -> bool:
@@ -46,7 +52,7 @@ def publish_again(url: str, since: str) -> int:
 
     Under their own ids: whoever has processed one knows it, whoever missed it gets it.
     """
-    with psycopg.connect(url) as connection:
+    with _failures_told(), psycopg.connect(url) as connection:
         found = connection.execute(
             "UPDATE outbox SET published_at = NULL, attempts = 0"
             " WHERE published_at >= %s::timestamptz - %s::interval AND parked_at IS NULL",
@@ -56,20 +62,28 @@ def publish_again(url: str, since: str) -> int:
 
 
 def _value(url: str, statement: LiteralString) -> object:
-    with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+    with _failures_told(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         row = connection.execute(statement).fetchone()
     return row[0] if row else None
 
 
-def _run(program: str, url: str, options: Sequence[str]) -> None:
+@contextmanager
+def _failures_told() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as problem:
+        raise StackError(f"PostgreSQL: {problem}") from problem
+
+
+def _run(program: str, options: Sequence[str], url: str = "") -> None:
     # A list of processes shows arguments to everybody, a password among them.
     parts = conninfo_to_dict(url)
     password = str(parts.pop("password", ""))
-    where = make_conninfo("", **parts)
+    where = [f"--dbname={make_conninfo('', **parts)}", "--no-password"] if url else []
     found = find(program)
     environment = {**os.environ, **found.environment, **({"PGPASSWORD": password} if password else {})}
     done = subprocess.run(
-        [str(found.path), f"--dbname={where}", "--no-password", *options],
+        [str(found.path), *where, *options],
         capture_output=True,
         text=True,
         check=False,

@@ -2,12 +2,19 @@
 
 from contextlib import aclosing
 
-from libs.objects import ObjectMissing, ObjectStore, open_store
+from deploy.local.errors import StackError
+from libs.objects import ObjectMissing, ObjectStore, StoreUnavailable, open_store
 
 
 async def copy_all(source_url: str, target_url: str) -> tuple[int, int]:
-    """Returns how many objects the source has, and their bytes. Raises StoreUnavailable."""
-    source, target = open_store(source_url), open_store(target_url)
+    """Returns how many objects the source has, and their bytes. Raises StackError."""
+    try:
+        return await _copy_all(open_store(source_url), open_store(target_url))
+    except StoreUnavailable as problem:
+        raise StackError(f"Objects: {problem}") from problem
+
+
+async def _copy_all(source: ObjectStore, target: ObjectStore) -> tuple[int, int]:
     await target.start()
     there = {entry.key: entry async for entry in target.entries()}
     count = size = 0

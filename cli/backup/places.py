@@ -20,6 +20,8 @@ class Places:
     """URL by service, in the order of a backup."""
     objects: Mapping[str, str] = field(repr=False)
     """URL of the object store by service."""
+    home: Home | None = None
+    """Of the embedded stack, when that is what is meant."""
 
 
 def running() -> Places:
@@ -32,6 +34,15 @@ def running() -> Places:
     return _places(found)
 
 
+def check_stopped() -> None:
+    """Raises StackError when what would be restored into is an embedded stack that runs."""
+    from deploy.local.state import StackState
+
+    home = Home.from_environment()
+    if not names_addresses(os.environ) and StackState.read(home.state_file).is_supervised():
+        raise StackError("The embedded stack runs.", "Restore into a new one: set AES_HOME to a new directory.")
+
+
 @contextmanager
 def empty() -> Iterator[Places]:
     """What the variables name, else a new embedded stack, of which PostgreSQL runs meanwhile. Raises StackError."""
@@ -40,11 +51,9 @@ def empty() -> Iterator[Places]:
         return
     from deploy.local.foreground import start
     from deploy.local.stack import build_stack
-    from deploy.local.state import StackState
 
+    check_stopped()
     home = Home.from_environment()
-    if StackState.read(home.state_file).is_supervised():
-        raise StackError("The embedded stack runs.", "Restore into a new one: set AES_HOME to a new directory.")
     home.create()
     postgres = asyncio.run(start(build_stack(home, os.environ).postgres, lambda _: None))
     try:
@@ -57,4 +66,4 @@ def _places(found: Surroundings) -> Places:
     databases = {service: found.databases[service] for service in ORDER if service in found.databases}
     if not databases:
         raise StackError("No database is named.", "Set AES_<SERVICE>_DATABASE_URL of every service.")
-    return Places(databases, found.objects)
+    return Places(databases, found.objects, found.home)

@@ -1,14 +1,20 @@
 """`aes restore`."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.terminal import Json, failures_explained, note, print_json
 from deploy.local.errors import StackError
+
+if TYPE_CHECKING:
+    from cli.backup.manifest import Manifest
+    from cli.backup.places import Places
+    from deploy.local.home import Home
 
 app = typer.Typer(add_completion=False)
 
@@ -23,22 +29,24 @@ def restore(
     Those that AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL name, else a new embedded stack in AES_HOME.
     Kafka has to have new topics, or AES_TOPIC_PREFIX another value: what services last published they publish again.
     """
-    from cli.backup.places import empty
+    from cli.backup.check import checked
+    from cli.backup.places import check_stopped, empty
 
-    with failures_explained(json_output), empty() as places:
-        again = _restore(folder, places.databases, places.objects)
+    with failures_explained(json_output):
+        check_stopped()
+        manifest = checked(folder)
+        with empty() as places:
+            again = _restore(folder, manifest, places)
     if json_output:
         print_json({"published_again": again})
     else:
         note(f"Restored. {sum(again.values())} events will be published again when the services start.")
 
 
-def _restore(folder: Path, urls: Mapping[str, str], stores: Mapping[str, str]) -> dict[str, int]:
+def _restore(folder: Path, manifest: "Manifest", places: "Places") -> dict[str, int]:
     from cli.backup import databases
-    from cli.backup.manifest import Manifest, dump_file, objects_url
-    from cli.backup.objects import copy_all
 
-    manifest = Manifest.read(folder)
+    urls, stores = places.databases, places.objects
     if missing := manifest.migrations.keys() - urls.keys() | manifest.objects.keys() - stores.keys():
         raise StackError(
             f"The backup has data of {', '.join(sorted(missing))}, and no place for them is named.",
@@ -46,9 +54,40 @@ def _restore(folder: Path, urls: Mapping[str, str], stores: Mapping[str, str]) -
         )
     if filled := [service for service in manifest.migrations if not databases.is_empty(urls[service])]:
         raise StackError(f"The databases of {', '.join(filled)} are not empty.", "Restore into new ones.")
+    with _in_whole(manifest, places.home):
+        return _write(folder, manifest, places)
+
+
+def _write(folder: Path, manifest: "Manifest", places: "Places") -> dict[str, int]:
+    from cli.backup import databases
+    from cli.backup.check import check_objects
+    from cli.backup.manifest import dump_file, objects_url
+    from cli.backup.objects import copy_all
+
     # The other way round than a backup: no row without its bytes.
-    for service in manifest.objects:
-        asyncio.run(copy_all(objects_url(folder, service), stores[service]))
+    found = {
+        service: asyncio.run(copy_all(objects_url(folder, service), places.objects[service]))
+        for service in manifest.objects
+    }
+    check_objects(folder, manifest, found)
     for service in manifest.migrations:
-        databases.load(urls[service], dump_file(folder, service))
-    return {service: databases.publish_again(urls[service], manifest.started_at) for service in manifest.migrations}
+        databases.load(places.databases[service], dump_file(folder, service))
+    return {
+        service: databases.publish_again(places.databases[service], manifest.started_at)
+        for service in manifest.migrations
+    }
+
+
+@contextmanager
+def _in_whole(manifest: "Manifest", home: "Home | None") -> Iterator[None]:
+    """What fails from now on leaves something half restored: say what to do, and keep `aes up` from starting it."""
+    if home is not None:
+        home.restore_marker.touch()
+    try:
+        yield
+    except (StackError, OSError) as problem:
+        told = problem.problem if isinstance(problem, StackError) else str(problem)
+        what = home.root if home else f"the databases and objects of {', '.join(manifest.migrations)}"
+        raise StackError(f"Not restored: {told}", f"Delete {what}, then restore again.") from problem
+    if home is not None:
+        home.restore_marker.unlink()

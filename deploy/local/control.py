@@ -39,6 +39,11 @@ def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[Stack
     """
     names = [service.name for service in SERVICES]
     wanted = parse_replicas(replicas, names) if replicas is not None else None
+    if home.restore_marker.exists():
+        raise StackError(
+            f"A restore into {home.root} was begun and has not finished.",
+            f"When none runs any more: delete {home.root}, then restore again.",
+        )
     home.create()
     with _one_at_a_time(home, show):
         state = StackState.read(home.state_file)
@@ -101,7 +106,8 @@ def purge(home: Home) -> None:
     socket_directory = postgres_of(home, Credentials.load_or_create(home.credentials_file)).socket_directory
     for directory in (socket_directory, home.postgres, home.kafka, home.objects, home.logs):
         shutil.rmtree(directory, ignore_errors=True)
-    for file in (home.state_file, home.ports_file, home.credentials_file, home.development_key_file):
+    keys = (home.credentials_file, home.development_key_file)
+    for file in (home.state_file, home.ports_file, home.restore_marker, *keys):
         file.unlink(missing_ok=True)
 
 

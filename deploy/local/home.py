@@ -63,6 +63,11 @@ class Home:
     def development_key_file(self) -> Path:
         return self.root / "development-key"
 
+    @property
+    def restore_marker(self) -> Path:
+        """There while a backup is restored, and after one that failed."""
+        return self.root / "restoring"
+
     def log_of(self, part: str) -> Path:
         return self.logs / f"{part}.log"
 

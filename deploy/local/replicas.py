@@ -15,7 +15,8 @@ def parse_replicas(text: str, services: Collection[str]) -> dict[str, int]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, number = part.rpartition("=")
         named = [name] if separator else list(services)
-        if not number.isdigit() or not 1 <= int(number) <= _MOST or not counts.keys() >= set(named):
+        written = number.isascii() and number.isdecimal()
+        if not written or not 1 <= int(number) <= _MOST or not counts.keys() >= set(named):
             known = ", ".join(services)
             raise StackError(
                 f"{part!r} does not say how many replicas of which service there are to be.",

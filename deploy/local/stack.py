@@ -141,7 +141,7 @@ def _asked_ports(names: list[str], caller: Mapping[str, str]) -> dict[str, int]:
         variable = f"AES_{name.upper().replace('-', '_')}_PORT"
         value = caller.get(variable)
         if value:
-            if not value.isdigit() or not 0 < int(value) < 65536:
+            if not (value.isascii() and value.isdecimal()) or not 0 < int(value) < 65536:
                 raise StackError(f"{variable} is {value!r}, which is not a port.", "Name a number below 65536.")
             asked[name] = int(value)
     return asked

@@ -29,7 +29,9 @@ def test_replicas_are_read(text: str, counts: dict[str, int]) -> None:
     assert parse_replicas(text, NAMES) == counts
 
 
-@pytest.mark.parametrize("text", ["runtime", "runtime=0", "runtime=x", "runtime=9", "-1", "kafka=2", "=2"])
+@pytest.mark.parametrize(
+    "text", ["runtime", "runtime=0", "runtime=x", "runtime=²", "٢", "runtime=9", "-1", "kafka=2", "=2"]
+)
 def test_what_says_no_number_of_a_service_is_refused(text: str) -> None:
     with pytest.raises(StackError, match="replicas"):
         parse_replicas(text, NAMES)
