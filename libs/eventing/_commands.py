@@ -214,7 +214,8 @@ class CommandRouter:
         if await self.knows(context.command_id, context.identity.company_id):
             raise inbox.AlreadyProcessed(context.command_id)
         try:
-            return await asyncio.wait_for(route.prepare(command, context), _PREPARE_SECONDS)
+            async with asyncio.timeout(_PREPARE_SECONDS):
+                return await route.prepare(command, context)
         except TimeoutError as problem:
             raise ServiceUnavailable("a service that this needs did not answer in time", retry_after=2) from problem
 

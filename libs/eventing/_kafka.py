@@ -81,7 +81,8 @@ class _Reader:
 
     async def stop(self) -> None:
         try:
-            await asyncio.wait_for(self._consumer.stop(), 5.0)
+            async with asyncio.timeout(5.0):
+                await self._consumer.stop()
         except (TimeoutError, KafkaError) as problem:
             _log.warning("consumer.stop_failed", problem=repr(problem))
 

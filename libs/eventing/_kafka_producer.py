@@ -103,7 +103,8 @@ class KafkaProducer:
 
     async def _end(self, producer: AIOKafkaProducer) -> None:
         try:
-            await asyncio.wait_for(producer.stop(), _STOP_SECONDS)
+            async with asyncio.timeout(_STOP_SECONDS):
+                await producer.stop()
         except TimeoutError:
             _log.warning("producer.undelivered", messages=len(self._unacknowledged))
         except Exception as problem:

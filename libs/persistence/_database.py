@@ -1,5 +1,6 @@
 """A pool of psycopg connections. SQL is written in the services' adapters; there is no mapper in between."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -113,11 +114,21 @@ class Database:
 
     @asynccontextmanager
     async def _checked_out(self) -> AsyncIterator[Connection]:
+        cancellations = _cancellations()
         connection = await self._pool.getconn()
         try:
+            if _cancellations() > cancellations:
+                # Until Python 3.12 `asyncio.wait_for`, with which the pool waits, forgets a cancellation that comes
+                # at the moment of a connection; whoever cancelled would wait for a task that goes on for ever.
+                raise asyncio.CancelledError
             yield connection
         except BaseException as problem:
             leave_out_values(problem)
             raise
         finally:
             await self._pool.putconn(connection)
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()

@@ -66,7 +66,8 @@ class TableReading:
     async def _keep(self, leases: list[str], ended: asyncio.Event) -> None:
         while not ended.is_set():
             try:
-                await asyncio.wait_for(ended.wait(), self._lease_seconds / 4)
+                async with asyncio.timeout(self._lease_seconds / 4):
+                    await ended.wait()
             except TimeoutError:
                 await self._renew(leases)
 

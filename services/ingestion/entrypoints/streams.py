@@ -88,7 +88,8 @@ class IngestionStreams:
         """Take nothing more and let what is in work end; what does not within seconds is taken up by others."""
         self._stopping = True
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.app.stop(), _STOP_SECONDS)
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self.app.stop()
         if self._working:
             await asyncio.wait(set(self._working), timeout=_STOP_SECONDS)
         for task in set(self._working):

@@ -95,7 +95,8 @@ class ArtifactIndexing:
     async def _keep(self, tokens: list[str], ended: asyncio.Event) -> None:
         while not ended.is_set():
             try:
-                await asyncio.wait_for(ended.wait(), _LEASE_SECONDS / 4)
+                async with asyncio.timeout(_LEASE_SECONDS / 4):
+                    await ended.wait()
             except TimeoutError:
                 await self._renew(tokens)
 

@@ -74,7 +74,8 @@ class WatchTurns:
             except Exception:
                 _log.exception("watch.failed")
             try:
-                await asyncio.wait_for(self._woken.wait(), self._rules.interval * (0.75 + 0.5 * self._jitter()))
+                async with asyncio.timeout(self._rules.interval * (0.75 + 0.5 * self._jitter())):
+                    await self._woken.wait()
             except TimeoutError:
                 continue
             self._woken.clear()

@@ -70,6 +70,25 @@ async def test_a_cancelled_transaction_leaves_nothing_and_gives_its_connection_b
     assert await count(database) == 0
 
 
+@pytest.mark.parametrize("ticks", range(12))
+async def test_a_cancellation_that_comes_with_the_connection_is_not_forgotten(database: Database, ticks: int) -> None:
+    async def hold() -> None:
+        async with database.connection():
+            await asyncio.Event().wait()
+
+    async with database.connection():
+        async with database.connection():
+            waiting = asyncio.create_task(hold())
+            while not database.waiting:
+                await asyncio.sleep(0)
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait({waiting}, timeout=30)
+        assert waiting.cancelled()
+        assert await count(database) == 0, "its connection was not given back"
+
+
 async def test_an_exhausted_pool_is_an_outage_and_no_deadlock(database: Database) -> None:
     async with database.connection(), database.connection():
         with pytest.raises(PoolTimeout) as full:

@@ -159,7 +159,8 @@ async def test_an_outside_consumer_reads_events_and_does_nothing_else(broker: Se
     assert await readable(given) == {topic.name for topic in EVENT_TOPICS}
     consumer = AIOKafkaConsumer("runtime-events", **given.options(), group_id="runtime-commands")
     with pytest.raises(KafkaError, match="Group"):
-        await asyncio.wait_for(_join(consumer), 60)
+        async with asyncio.timeout(60):
+            await _join(consumer)
 
 
 async def _join(consumer: AIOKafkaConsumer) -> None:

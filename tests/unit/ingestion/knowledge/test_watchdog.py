@@ -15,7 +15,8 @@ async def test_work_that_stands_still_ends_the_process() -> None:
         return True
 
     watching = asyncio.create_task(Watchdog(stuck, limit_seconds=0.05, look_seconds=0.02, end=ended.set).run())
-    await asyncio.wait_for(ended.wait(), 60)
+    async with asyncio.timeout(60):
+        await ended.wait()
     watching.cancel()
 
 
