@@ -115,8 +115,9 @@ class Database:
     @asynccontextmanager
     async def _checked_out(self) -> AsyncIterator[Connection]:
         cancellations = _cancellations()
-        connection = await self._pool.getconn()
+        connection: Connection | None = None
         try:
+            connection = await self._pool.getconn()
             if _cancellations() > cancellations:
                 # Until Python 3.12 `asyncio.wait_for`, with which the pool waits, forgets a cancellation that comes
                 # at the moment of a connection; whoever cancelled would wait for a task that goes on for ever.
@@ -124,9 +125,14 @@ class Database:
             yield connection
         except BaseException as problem:
             leave_out_values(problem)
+            if isinstance(problem, Exception) and _cancellations() > cancellations:
+                # What fails while a cancelled block ends, a rollback say, must not stand in for the cancellation.
+                raise asyncio.CancelledError from problem
             raise
         finally:
-            await self._pool.putconn(connection)
+            if connection is not None:
+                # Shielded: one whose way back is cut off would be missing in the pool for ever.
+                await asyncio.shield(self._pool.putconn(connection))
 
 
 def _cancellations() -> int:

@@ -89,6 +89,49 @@ async def test_a_cancellation_that_comes_with_the_connection_is_not_forgotten(da
         assert await count(database) == 0, "its connection was not given back"
 
 
+@pytest.mark.parametrize("ticks", range(4))
+async def test_a_connection_whose_way_back_is_cancelled_is_not_lost(database: Database, ticks: int) -> None:
+    async def hold(until: asyncio.Event) -> None:
+        async with database.connection():
+            taken.append(until)
+            await until.wait()
+
+    taken: list[asyncio.Event] = []
+    released, never = asyncio.Event(), asyncio.Event()
+    holding = [asyncio.create_task(hold(released)) for _ in range(2)]
+    while len(taken) < 2:
+        await asyncio.sleep(0.01)
+    # Those who come to wait in the same moment keep the pool's locks from being free.
+    waiting = [asyncio.create_task(hold(never)) for _ in range(3)]
+    released.set()
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    for task in (*holding, *waiting):
+        task.cancel()
+    await asyncio.wait({*holding, *waiting})
+    async with database.connection(), database.connection():
+        assert not database.waiting
+
+
+async def test_what_fails_while_a_cancelled_block_ends_does_not_hide_the_cancellation(database: Database) -> None:
+    begun = asyncio.Event()
+
+    async def undo_in_vain() -> None:
+        async with database.connection() as connection:
+            try:
+                begun.set()
+                await asyncio.Event().wait()
+            finally:
+                await connection.close()
+                await connection.rollback()
+
+    task = asyncio.create_task(undo_in_vain())
+    await begun.wait()
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+
+
 async def test_an_exhausted_pool_is_an_outage_and_no_deadlock(database: Database) -> None:
     async with database.connection(), database.connection():
         with pytest.raises(PoolTimeout) as full:
