@@ -2,6 +2,7 @@
 
 import tomllib
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -31,7 +32,7 @@ COMMANDS = {
     "keys": Entry("cli.administration.keys", "Manage API keys."),
     "kb": Entry("cli.knowledge.command", "Make knowledge bases of folders, list and search them."),
     "dlq": Entry("cli.dead_letters.command", "See and replay messages that could not be processed."),
-    "bench": Entry("cli.benchmarks", "Measure turns against an app written by hand."),
+    "bench": Entry("cli.benchmarks", "Measure turns, ingestion and search."),
     "test": Entry("cli.test", "Run the test suite."),
     "backup": Entry("cli.backup.back_up", "Write all databases and objects into a folder, while everything runs."),
     "restore": Entry("cli.backup.restore", "Put a backup into empty databases and object stores."),
@@ -56,6 +57,13 @@ class LazyCommands(TyperGroup):
         command = typer.main.get_command(import_module(entry.module).app)
         command.name = cmd_name
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in COMMANDS:
+            similar = " or ".join(get_close_matches(args[0], COMMANDS))
+            hint = f" Did you mean {similar}?" if similar else ""
+            ctx.fail(f"There is no command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self._listing = True

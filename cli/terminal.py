@@ -1,7 +1,9 @@
 """Output that is the same for all commands: results on stdout, everything else on stderr."""
 
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -38,15 +40,28 @@ def failures_explained(as_json: bool) -> Iterator[None]:
     except StackError as error:
         if as_json:
             print_json({"error": {"message": error.problem, "remedy": error.remedy}})
-        note(f"{emphasise('Error:', RED)} {error.problem}")
+        _say("Error:", RED, error.problem)
         if error.remedy:
-            note(f"{emphasise('What to do:', BOLD)} {error.remedy}")
+            _say("What to do:", BOLD, error.remedy)
         raise typer.Exit(1) from None
     except OSError as error:
         if as_json:
             print_json({"error": {"message": str(error), "remedy": ""}})
-        note(f"{emphasise('Error:', RED)} {error}")
+        _say("Error:", RED, str(error))
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         note("\nInterrupted.")
         raise typer.Exit(130) from None
+
+
+def _say(label: str, style: int, text: str) -> None:
+    """Label and text; on a terminal lines end between words, while scripts get them as they are."""
+    lines = f"{label} {text}".split("\n")
+    if sys.stderr.isatty():
+        lines = [_folded(line, shutil.get_terminal_size().columns) for line in lines]
+    note("\n".join(lines).replace(label, emphasise(label, style), 1))
+
+
+def _folded(line: str, width: int) -> str:
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

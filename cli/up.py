@@ -44,7 +44,8 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
     print(f"""
   API        {state.base_url}/api/v1
   Reference  {state.base_url}/api/v1/docs/
-  Key        {key}   (also in {home.development_key_file})
+  Key        {key}
+             also in {home.development_key_file}
 """)
     commands = [emphasise(command, BOLD) for command in ("./aes status", "./aes logs -f", "./aes down")]
     note("Go on with {}, {} or {}.".format(*commands))

@@ -73,10 +73,16 @@ class Api:
         return response
 
     def _unreachable(self, call: str, problem: Exception) -> StackError:
-        return StackError(
-            f"{call} got no answer from {self.base_url}: {problem or type(problem).__name__}",
-            "See what runs with: ./aes status, and what happened with: ./aes logs gateway",
-        )
+        return unreachable(call, self.base_url, problem)
+
+
+def unreachable(call: str, address: str, problem: Exception) -> StackError:
+    """A call without an answer as a failure for the terminal."""
+    return StackError(
+        f"{call} got no answer from {address}: {problem or type(problem).__name__}",
+        "Is that the right address? For the embedded stack see what runs with: ./aes status, and what happened "
+        "with: ./aes logs gateway",
+    )
 
 
 def explained(call: str, status: int, body: bytes) -> StackError:

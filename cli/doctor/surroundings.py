@@ -47,7 +47,7 @@ def surroundings(environment: Mapping[str, str] = os.environ) -> Surroundings:
     home = Home.from_environment()
     if not home.credentials_file.exists():
         raise StackError(
-            "There is nothing to examine: no embedded stack, and no address in the environment.",
+            "There is nothing to work on: no embedded stack, and no address in the environment.",
             "Start the stack with: ./aes up, or set AES_KAFKA_BOOTSTRAP_SERVERS, AES_<SERVICE>_DATABASE_URL, …",
         )
     return _stack(home, environment)

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import httpx
 
-from cli.demo.api import explained
+from cli.demo.api import explained, unreachable
 from deploy.local.errors import StackError
 
 _ATTEMPTS = 6
@@ -109,10 +109,8 @@ class KnowledgeApi:
             try:
                 response = send()
             except httpx.HTTPError as problem:
-                raise StackError(
-                    f"{call} got no answer: {problem or type(problem).__name__}",
-                    "See what runs with: ./aes status, and what happened with: ./aes logs gateway",
-                ) from problem
+                address = str(self._client.base_url).removesuffix("/api/v1/")
+                raise unreachable(call, address, problem) from problem
             if response.status_code not in _BUSY or attempt == _ATTEMPTS:
                 break
             self._pause(min(_seconds(response.headers.get("retry-after")) or 2.0**attempt / 2, _LONGEST_PAUSE))

@@ -28,13 +28,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def tail(path: Path, lines: int, most_bytes: int = 256 * 1024) -> list[str]:
-    """The last lines of a log file, none when it does not exist."""
+def tail(path: Path, lines: int, most_bytes: int = 256 * 1024, since: int = 0) -> list[str]:
+    """The last lines of a log file from the byte `since` on, none when it does not exist."""
     if not path.exists():
         return []
     with path.open("rb") as file:
-        skipped = max(0, path.stat().st_size - most_bytes)
+        skipped = max(since, path.stat().st_size - most_bytes)
         file.seek(skipped)
         found = file.read().decode(errors="replace").splitlines()
     # The place to start at rarely is the start of a line.
-    return found[1 if skipped else 0 :][-lines:] if lines else []
+    return found[1 if skipped > since else 0 :][-lines:] if lines else []

@@ -89,8 +89,9 @@ def _fetch(maven: Any, jar: Jar, directory: Path) -> None:
     except Exception as error:
         raise StackError(
             f"Apache Kafka {KAFKA_VERSION} could not be downloaded ({jar.file}): {error}",
-            "The first start needs a network that reaches a Maven repository. Check the connection or the\n"
-            "proxy (HTTPS_PROXY), or name a mirror in AES_MAVEN_REPOSITORY, and run the command again.",
+            "The first start needs a network that reaches a Maven repository. Check the connection or the "
+            "proxy (HTTPS_PROXY; an authority of its own belongs into REQUESTS_CA_BUNDLE), or name a mirror in "
+            "AES_MAVEN_REPOSITORY, and run the command again.",
         ) from error
     if _sha256(downloaded) != jar.sha256:
         raise StackError(

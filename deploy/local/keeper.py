@@ -34,6 +34,7 @@ class Keeper:
         self._state = state
         self._changed = changed
         self._process: asyncio.subprocess.Process | None = None
+        self._log_begins = 0
         self._watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -97,6 +98,7 @@ class Keeper:
         await self.part.prepare(lambda detail: self._report("preparing", detail))
         command = self.part.command()
         with command.log.open("ab") as log:
+            self._log_begins = log.tell()
             self._process = await asyncio.create_subprocess_exec(
                 *command.arguments, stdout=log, stderr=log, **command.options()
             )
@@ -135,7 +137,7 @@ class Keeper:
 
     def _failure(self, what: str) -> PartFailed:
         log = self.part.command().log
-        last_words = "\n".join(f"  {line}" for line in tail(log, 15))
+        last_words = "\n".join(f"  {line}" for line in tail(log, 15, since=self._log_begins))
         return PartFailed(f"{self.part.name} {what}. The end of its log:\n{last_words}", f"The whole log: {log}")
 
     def _report(self, state: PartPhase, detail: str = "") -> None:

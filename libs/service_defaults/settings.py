@@ -22,7 +22,7 @@ class ServiceSettings(KafkaSettings):
     topic_prefix: str = Field("", validation_alias="AES_TOPIC_PREFIX")
     signing_key: SecretStr = Field(validation_alias="AES_SIGNING_KEY", min_length=_SHORTEST_KEY)
     accepted_signing_keys: SecretStr = Field(SecretStr(""), validation_alias="AES_SIGNING_KEYS_ACCEPTED")
-    log_level: str = Field("INFO", validation_alias="AES_LOG_LEVEL")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", validation_alias="AES_LOG_LEVEL")
     log_format: Literal["json", "console"] = Field("json", validation_alias="AES_LOG_FORMAT")
     auto_migrate: bool = Field(False, validation_alias="AES_AUTO_MIGRATE")
     gateway_url: str = Field("", validation_alias="AES_GATEWAY_URL")
@@ -36,6 +36,11 @@ class ServiceSettings(KafkaSettings):
     host: str = "127.0.0.1"
     port: int = Field(0, ge=0, le=65535)
     shutdown_grace_seconds: float = Field(10.0, gt=0, le=600)
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _in_any_case(cls, level: object) -> object:
+        return level.upper() if isinstance(level, str) else level
 
     @field_validator("accepted_signing_keys")
     @classmethod

@@ -101,7 +101,7 @@ def test_addresses_in_the_environment_are_what_is_examined(tmp_path: Path) -> No
 def test_a_stack_that_does_not_run_is_one_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AES_HOME", str(tmp_path))
     monkeypatch.delenv("AES_KAFKA_BOOTSTRAP_SERVERS", raising=False)
-    with pytest.raises(StackError, match="nothing to examine"):
+    with pytest.raises(StackError, match="nothing to work on"):
         surroundings({})
 
     Credentials.load_or_create(tmp_path / "credentials.json")

@@ -28,4 +28,6 @@ def test_the_tail_of_a_log(tmp_path: Path) -> None:
     assert tail(log, 2) == ["line 998", "line 999"]
     assert tail(log, 0) == []
     assert tail(log, 100, most_bytes=20) == ["line 998", "line 999"]
+    began = log.stat().st_size - len("line 999\n")
+    assert tail(log, 100, since=began) == ["line 999"]
     assert tail(tmp_path / "missing", 5) == []

@@ -14,6 +14,7 @@ GOOD = {
     "AES_NOTES_DATABASE_URL": "postgresql://somewhere/notes",
     "AES_NOTES_PORT": "8123",
     "AES_TOPIC_PREFIX": "t-",
+    "AES_LOG_LEVEL": "debug",
     "AES_RUNTIME_URL": "http://runtime",
 }
 
@@ -28,7 +29,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_shared_and_own_variables(environment: pytest.MonkeyPatch) -> None:
     settings = _read(NotesSettings)
     assert settings.database_url.get_secret_value() == "postgresql://somewhere/notes"
-    assert (settings.port, settings.topic_prefix) == (8123, "t-")
+    assert (settings.port, settings.topic_prefix, settings.log_level) == (8123, "t-", "DEBUG")
     assert settings.addresses()["runtime"] == "http://runtime"
     assert settings.addresses()["artifacts"] == ""
     assert GOOD["AES_SIGNING_KEY"] not in repr(settings)
@@ -38,6 +39,7 @@ def test_shared_and_own_variables(environment: pytest.MonkeyPatch) -> None:
     ("name", "value"),
     [
         ("AES_SIGNING_KEY", None),
+        ("AES_LOG_LEVEL", "chatty"),
         ("AES_SIGNING_KEY", "too short"),
         ("AES_NOTES_DATABASE_URL", None),
         ("AES_NOTES_PORT", "eighty"),
