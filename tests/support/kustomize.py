@@ -23,8 +23,22 @@ def binary() -> Path:
 
 @cache
 def rendered(overlay: str) -> tuple[Manifest, ...]:
-    command = [str(binary()), "build", str(ROOT / "overlays" / overlay)]
-    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    return _built(ROOT / "overlays" / overlay)
+
+
+def with_components(directory: Path, *names: str) -> tuple[Manifest, ...]:
+    """The base with these components on top; ``directory`` is an empty one."""
+    # kustomize takes relative paths only.
+    root = "../" * len(directory.parents) + str(ROOT.relative_to("/"))
+    components = [f"{root}/components/{name}" for name in names]
+    (directory / "kustomization.yaml").write_text(
+        yaml.safe_dump({"resources": [f"{root}/base"], "components": components})
+    )
+    return _built(directory)
+
+
+def _built(directory: Path) -> tuple[Manifest, ...]:
+    outcome = subprocess.run([str(binary()), "build", str(directory)], capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stderr
     return tuple(yaml.safe_load_all(outcome.stdout))
 

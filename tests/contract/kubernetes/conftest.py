@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from deploy.local.go_programs import NotBuilt
-from tests.support.kustomize import Manifest, binary, rendered
+from tests.support.kustomize import Manifest, binary, rendered, with_components
 
 
 @pytest.fixture(params=["dev", "production", "keda", "managed-kafka"])
@@ -23,6 +25,15 @@ def dev() -> tuple[Manifest, ...]:
 @pytest.fixture
 def keda() -> tuple[Manifest, ...]:
     return manifests("keda")
+
+
+@pytest.fixture
+def monitored(tmp_path: Path) -> tuple[Manifest, ...]:
+    """What the Prometheus operator is told, besides the base."""
+    try:
+        return with_components(tmp_path, "prometheus-operator")
+    except NotBuilt as reason:
+        pytest.skip(str(reason))
 
 
 def manifests(name: str) -> tuple[Manifest, ...]:

@@ -54,6 +54,8 @@ def test_the_cluster_lets_nobody_in_unencrypted_or_unknown(production: tuple[Man
     (listener,) = cluster["spec"]["kafka"]["listeners"]
     assert (listener["tls"], listener["authentication"]["type"]) == (True, "scram-sha-512")
     assert cluster["spec"]["kafka"]["authorization"] == {"type": "simple"}
+    # Any that is named here is one day too old for a new Strimzi, which then does nothing with the cluster.
+    assert "version" not in cluster["spec"]["kafka"]
     assert cluster["metadata"]["name"] == pool["metadata"]["labels"]["strimzi.io/cluster"] == CLUSTER
     made = of_kind(production, "KafkaTopic")
     assert {topic["spec"]["replicas"] for topic in made} == {pool["spec"]["replicas"]}

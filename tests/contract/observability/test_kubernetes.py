@@ -1,32 +1,22 @@
 """The components for the Prometheus operator and for traces, on top of the base."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
 
 from deploy.k8s import alert_rules
 from deploy.local.go_programs import NotBuilt
-from tests.support.kustomize import ROOT, binary, containers_of, of_kind
+from tests.support.kustomize import containers_of, of_kind, with_components
 
 
 @pytest.fixture
 def manifests(tmp_path: Path) -> tuple[dict[str, Any], ...]:
     try:
-        program = binary()
+        return with_components(tmp_path, "prometheus-operator", "tracing")
     except NotBuilt as reason:
         pytest.skip(str(reason))
-    up = "../" * len(tmp_path.parents)
-    components = [f"{up}{ROOT.relative_to('/')}/components/{name}" for name in ("prometheus-operator", "tracing")]
-    (tmp_path / "kustomization.yaml").write_text(
-        yaml.safe_dump({"resources": [f"{up}{ROOT.relative_to('/')}/base"], "components": components})
-    )
-    outcome = subprocess.run([str(program), "build", str(tmp_path)], capture_output=True, text=True, check=False)
-    assert outcome.returncode == 0, outcome.stderr
-    return tuple(yaml.safe_load_all(outcome.stdout))
 
 
 def test_the_rules_are_current() -> None:
