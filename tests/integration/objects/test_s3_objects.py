@@ -1,0 +1,57 @@
+"""What an S3 server as an object store does besides: it is elsewhere, and others work at its objects."""
+
+import pytest
+from aiohttp import web
+
+from libs.objects import S3Objects, S3Settings, StoreUnavailable, one_piece, open_store
+
+
+class Contended:
+    """An S3 server at whose objects others work: so many attempts at putting one come at a bad moment."""
+
+    def __init__(self, conflicts: int) -> None:
+        self.conflicts = conflicts
+        self.stored = b""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        if self.conflicts:
+            self.conflicts -= 1
+            problem = b"<Error><Code>OperationAborted</Code><Message>Try again.</Message></Error>"
+            return web.Response(status=409, body=problem, content_type="application/xml")
+        self.stored = body
+        return web.Response(headers={"ETag": '"0"'})
+
+
+@pytest.mark.parametrize(("conflicts", "is_stored"), [(2, True), (100, False)])
+async def test_a_put_that_meets_another_operation_is_repeated(conflicts: int, is_stored: bool) -> None:
+    contended = Contended(conflicts)
+    app = web.Application()
+    app.router.add_put("/{path:.*}", contended.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    endpoint = f"127.0.0.1:{runner.addresses[0][1]}"
+    settings = S3Settings(endpoint=endpoint, bucket="bucket", access_key="a", secret_key="b" * 8, secure=False)
+    try:
+        if is_stored:
+            await S3Objects(settings).put("k", one_piece(b"content"))
+        else:
+            with pytest.raises(StoreUnavailable, match="OperationAborted"):
+                await S3Objects(settings).put("k", one_piece(b"content"))
+    finally:
+        await runner.cleanup()
+    assert (b"content" in contended.stored) is is_stored
+
+
+async def test_links_name_the_public_address_of_the_server() -> None:
+    store = open_store("s3://key:secret@127.0.0.1:9000/bucket?secure=false&public=https://files.example.com")
+    url = store.link("k", seconds=60, content_type="text/plain", disposition="attachment")
+    assert url is not None
+    assert url.startswith("https://files.example.com/bucket/k?")
+
+
+async def test_a_server_that_is_away_is_an_outage() -> None:
+    settings = S3Settings(endpoint="127.0.0.1:1", bucket="bucket", access_key="a", secret_key="s" * 8, secure=False)
+    with pytest.raises(StoreUnavailable):
+        await S3Objects(settings).start()
