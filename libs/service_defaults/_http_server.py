@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from libs.service_defaults._http_protocol import BoundedHeads
+from libs.service_defaults._http_protocol import BoundedConnection
 
 
 class HttpServer(uvicorn.Server):
@@ -18,7 +18,7 @@ class HttpServer(uvicorn.Server):
                 app,
                 host=host,
                 port=port,
-                http=BoundedHeads,
+                http=BoundedConnection,
                 access_log=False,
                 log_config=None,
                 lifespan="off",

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from libs.service_defaults._http_protocol import LARGEST_HEAD, BoundedHeads
+from libs.service_defaults._http_protocol import LARGEST_HEAD, BoundedConnection
 from libs.service_defaults._http_server import HttpServer
 
 BEGINNING = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -14,9 +14,18 @@ BEGINNING = b"GET / HTTP/1.1\r\nHost: x\r\n"
 GATE = asyncio.Event()
 
 
+# More than the buffers of a connection hold.
+LARGE = bytes(32 * 1024 * 1024)
+
+
 async def _application(scope: dict[str, str], _receive: object, send: object) -> None:
     if scope["path"] == "/slow":
         await GATE.wait()
+    if scope["path"] == "/large":
+        await send({"type": "http.response.start", "status": 200, "headers": []})  # type: ignore[operator]
+        await send({"type": "http.response.body", "body": LARGE, "more_body": True})  # type: ignore[operator]
+        await send({"type": "http.response.body", "body": b"end"})  # type: ignore[operator]
+        return
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})  # type: ignore[operator]
     await send({"type": "http.response.body", "body": b"ok"})  # type: ignore[operator]
 
@@ -72,7 +81,7 @@ async def test_large_bodies_and_many_requests_are_no_large_head(port: int) -> No
 async def test_who_does_not_finish_a_head_is_not_waited_for(
     port: int, monkeypatch: pytest.MonkeyPatch, pieces: tuple[bytes, ...]
 ) -> None:
-    monkeypatch.setattr(BoundedHeads, "head_seconds", 0.1)
+    monkeypatch.setattr(BoundedConnection, "head_seconds", 0.1)
     answer = await _until_closed(port, *pieces)
     assert answer.count(b"HTTP/1.1 200 OK") == len(pieces) // 2
 
@@ -98,3 +107,20 @@ async def test_a_server_that_turns_away_ends_what_is_under_way_and_takes_nothing
         answer = await busy
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert b"connection: close" in answer
+
+
+@pytest.mark.parametrize("connection", [b"close", b"keep-alive"])
+async def test_who_takes_nothing_of_an_answer_is_not_served_for_ever(
+    server: HttpServer, port: int, monkeypatch: pytest.MonkeyPatch, connection: bytes
+) -> None:
+    monkeypatch.setattr(BoundedConnection, "unread_seconds", 0.1)
+    request = b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: " + connection + b"\r\n\r\n"
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    writer.write(request)
+    async with asyncio.timeout(60):
+        while not server.server_state.connections:
+            await asyncio.sleep(0.01)
+        while server.server_state.connections or server.server_state.tasks:
+            await asyncio.sleep(0.01)
+    writer.close()
