@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from libs.contracts.topics import EVENT_TOPICS, TOPICS, Topic, TopicKind, with_dead_letters
 
-SERVICES: Final = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+SERVICES: Final = tuple(dict.fromkeys(topic.owner for topic in TOPICS))
 ResourceType = Literal["topic", "group", "cluster", "transactionalId"]
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from cli.backup.check import checked
 from cli.backup.manifest import Dump, Manifest, dump_file
+from cli.backup.places import ORDER
 from deploy.local.control import bring_up
+from deploy.local.declaration import DATABASES
 from deploy.local.errors import StackError
 from deploy.local.home import Home
 
@@ -94,3 +96,7 @@ def test_what_is_half_restored_is_not_started(tmp_path: Path) -> None:
     with pytest.raises(StackError, match=f"delete {tmp_path}, then restore again"):
         bring_up(home, lambda _: None)
     assert [path.name for path in tmp_path.iterdir()] == ["restoring"]
+
+
+def test_every_database_is_backed_up() -> None:
+    assert sorted(ORDER) == sorted(DATABASES)
