@@ -12,14 +12,6 @@ from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack, environment_of, remembered_port, temporary_home
 from tests.support.otlp_receiver import OtlpReceiver
 
-_LIMIT_SECONDS = 400
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.parent.name == "e2e":
-            item.add_marker(pytest.mark.timeout(_LIMIT_SECONDS, func_only=True))
-
 
 @dataclass(frozen=True)
 class Caller:
