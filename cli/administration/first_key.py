@@ -1,5 +1,6 @@
 """`aes keys first` and `aes keys take`: how an installation's first user comes to a key without anybody's help."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,14 +25,19 @@ def first(
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Make a company, a user and a key for it, each where it is missing. The key waits in a file to be taken, once."""
+    """Make a company, a user and a key for it, each where it is missing. The key waits in a file to be taken, once.
+
+    A company that has a valid key, as after a restore, gets none: its holders make others.
+    """
 
     async def ensure(office: "Administration") -> bool:
         if file.exists():
             return False
         await _ensure_holder(office, company, user)
+        now = datetime.now(UTC)
+        if any(key.revoked_at is None and (key.expires_at or now) >= now for key in await office.keys(company)):
+            return False
         issued = await office.create_key(company, user, name="first key")
-        # The key is of no use to anybody until it is in the file: a run that dies here makes another one.
         write_atomically(file, issued.secret + "\n", mode=0o600)
         return True
 
@@ -39,7 +45,7 @@ def first(
     if json_output:
         print_json({"made": made})
     else:
-        note(f"A key waits in {file}." if made else "The first key was made before.")
+        note(f"A key waits in {file}." if made else "There is a key already.")
 
 
 def take(file: KeyFile, json_output: Json = False) -> None:
@@ -69,7 +75,7 @@ def _taken(file: Path) -> str:
     try:
         secret = file.read_text()
     except FileNotFoundError:
-        raise StackError("No key waits there.", "Make one with: aes keys first, or aes keys create.") from None
+        raise StackError("No key waits there.", "Make one with: aes keys create.") from None
     if secret == _TAKEN:
         raise StackError("The key was taken before.", "Make another one with: aes keys create.")
     write_atomically(file, _TAKEN, mode=0o600)

@@ -60,6 +60,8 @@ def test_the_first_key_is_made_once_and_taken_once(migrated: str, tmp_path: Path
     assert aes(migrated, *first) == {"made": False}
     file.unlink()
     assert "No key waits" in take(file, exit_code=1)["error"]["message"]
+    assert aes(migrated, *first) == {"made": False}, "a restored installation has keys"
+    aes(migrated, "keys", "revoke", key["id"])
     assert aes(migrated, *first) == {"made": True}, "of a company and a user that are there"
 
 
