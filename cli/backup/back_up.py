@@ -1,6 +1,5 @@
 """`aes backup`."""
 
-import asyncio
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -34,11 +33,14 @@ def backup(folder: Folder, json_output: Json = False) -> None:
 
 
 def _back_up(folder: Path) -> Manifest:
+    from cli.backup.inventory import inventory_file
     from cli.backup.manifest import dump_file
     from cli.backup.places import running
 
     places = running()
-    new = {service: dump_file(folder, service).with_suffix(".new") for service in places.databases}
+    files = [dump_file(folder, service) for service in places.databases]
+    files += [inventory_file(folder, service) for service in places.objects]
+    new = {file: file.with_suffix(".new") for file in files}
     with _for_the_owner_alone():
         for part in ("databases", "objects"):
             (folder / part).mkdir(parents=True, exist_ok=True)
@@ -47,33 +49,50 @@ def _back_up(folder: Path) -> Manifest:
             manifest = _write(places, folder, new)
             # Only now is what the folder had before none any more.
             (folder / "manifest.json").unlink(missing_ok=True)
-            for service, file in new.items():
-                file.replace(dump_file(folder, service))
+            for file, written in new.items():
+                written.replace(file)
             manifest.write(folder)
         finally:
-            for file in new.values():
-                file.unlink(missing_ok=True)
+            for written in new.values():
+                written.unlink(missing_ok=True)
     return manifest
 
 
-def _write(places: "Places", folder: Path, files: Mapping[str, Path]) -> Manifest:
+def _write(places: "Places", folder: Path, new: Mapping[Path, Path]) -> Manifest:
+    """``new``: where to write each file of the folder for now."""
     from cli.backup import databases
-    from cli.backup.manifest import Dump, objects_url
-    from cli.backup.objects import copy_all
+    from cli.backup.manifest import Checksum, dump_file
 
     first = next(iter(places.databases.values()))
     manifest = Manifest(started_at=databases.now(first))
     for service, url in places.databases.items():
-        databases.dump(url, files[service])
+        file = new[dump_file(folder, service)]
+        databases.dump(url, file)
         manifest.migrations[service] = databases.migration(url)
-        manifest.dumps[service] = Dump.of(files[service])
+        manifest.dumps[service] = Checksum.of(file)
         manifest.bytes += manifest.dumps[service].size
+        note(f"Database of {service}: {manifest.dumps[service].size} bytes")
     # After the rows: bytes are written before the row that names them, and outlive it.
     for service, url in places.objects.items():
-        manifest.objects[service], size = asyncio.run(copy_all(url, objects_url(folder, service)))
-        manifest.bytes += size
+        _write_objects(service, url, folder, new, manifest)
     manifest.finished_at = databases.now(first)
     return manifest
+
+
+def _write_objects(service: str, url: str, folder: Path, new: Mapping[Path, Path], manifest: Manifest) -> None:
+    from cli.backup import inventory
+    from cli.backup.manifest import Checksum, objects_directory
+    from cli.backup.objects import copy_all
+    from cli.backup.steps import Steps
+
+    file = inventory.inventory_file(folder, service)
+    known = inventory.read(file) if file.is_file() else {}
+    target = f"file:{objects_directory(folder, service)}"
+    objects = copy_all(url, target, known, Steps(f"Objects of {service}"))
+    inventory.write(new[file], objects)
+    manifest.inventories[service] = Checksum.of(new[file])
+    manifest.objects[service] = len(objects)
+    manifest.bytes += sum(each.size for each in objects.values())
 
 
 @contextmanager

@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cli.backup import databases
-from cli.backup.manifest import Dump, Manifest, dump_file
+from cli.backup.manifest import Checksum, Manifest, dump_file, objects_directory
 from deploy.local.errors import StackError
 
+if TYPE_CHECKING:
+    from libs.objects import Written
+
 _REMEDY = "Restore another backup."
+_NAMED = 20
 
 
 def checked(folder: Path) -> Manifest:
@@ -19,20 +24,49 @@ def checked(folder: Path) -> Manifest:
             raise StackError(f"{file} is missing.", _REMEDY)
         if service not in manifest.dumps:
             databases.read_whole(file)
-        elif Dump.of(file) != manifest.dumps[service]:
+        elif Checksum.of(file) != manifest.dumps[service]:
             raise StackError(f"{file} is damaged: its size or checksum is not that of the manifest.", _REMEDY)
     return manifest
 
 
-def check_objects(folder: Path, manifest: Manifest, found: Mapping[str, tuple[int, int]]) -> None:
-    """Compare how many there are, and their bytes, by service, with the manifest; raises StackError when some lack.
+def checked_objects(folder: Path, manifest: Manifest) -> "dict[str, dict[str, Written]]":
+    """Every object of every service that the manifest has an inventory of.
+
+    Raises StackError that names those that are missing or not as they were written.
+    """
+    from cli.backup import inventory
+    from cli.backup.objects import damaged
+    from cli.backup.steps import Steps
+
+    found = {}
+    for service, checksum in manifest.inventories.items():
+        file = inventory.inventory_file(folder, service)
+        if not file.is_file():
+            raise StackError(f"{file} is missing.", _REMEDY)
+        if Checksum.of(file) != checksum:
+            raise StackError(f"{file} is damaged: its size or checksum is not that of the manifest.", _REMEDY)
+        found[service] = inventory.read(file)
+        steps = Steps(f"Objects of {service} checked")
+        if problems := damaged(objects_directory(folder, service), found[service], steps):
+            raise StackError(f"Of {len(found[service])} objects of {service} {_list(problems)}.", _REMEDY)
+    return found
+
+
+def check_counts(folder: Path, manifest: Manifest, found: Mapping[str, Mapping[str, "Written"]]) -> None:
+    """The same as far as it goes for a backup without inventories: how many objects, and their bytes.
 
     More is fine: a folder that was brought up to date keeps what was deleted since.
     """
     for service, expected in manifest.objects.items():
-        if found[service][0] < expected:
-            raise StackError(f"Of {expected} objects of {service} the backup has {found[service][0]}.", _REMEDY)
+        if len(found[service]) < expected:
+            raise StackError(f"Of {expected} objects of {service} the backup has {len(found[service])}.", _REMEDY)
     dumps = sum(dump_file(folder, service).stat().st_size for service in manifest.migrations)
-    there, expected = sum(size for _, size in found.values()), manifest.bytes - dumps
+    expected = manifest.bytes - dumps
+    there = sum(each.size for objects in found.values() for each in objects.values())
     if there < expected:
         raise StackError(f"Of {expected} bytes of objects the backup has {there}.", _REMEDY)
+
+
+def _list(problems: list[str]) -> str:
+    more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+    return f"{len(problems)} are not as they were written: {', '.join(problems[:_NAMED])}{more}"

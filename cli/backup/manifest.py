@@ -9,18 +9,20 @@ from pathlib import Path
 from deploy.local.errors import StackError
 from deploy.local.files import write_atomically
 
-_FORMAT = 2
-# Knows nothing of single dumps.
+_FORMAT = 3
+# The first knows nothing of single dumps, the second nothing of single objects.
+_WITH_OBJECTS = 3
+_WITH_DUMPS = 2
 _FIRST_FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Dump:
+class Checksum:
     size: int
     sha256: str
 
     @classmethod
-    def of(cls, file: Path) -> "Dump":
+    def of(cls, file: Path) -> "Checksum":
         with file.open("rb") as opened:
             digest = hashlib.file_digest(opened, "sha256")
         return cls(file.stat().st_size, digest.hexdigest())
@@ -32,10 +34,12 @@ class Manifest:
     finished_at: str = ""
     migrations: dict[str, str] = field(default_factory=dict)
     """By service, of its database; a release that knows them, or a newer one, can go on with it."""
-    dumps: dict[str, Dump] = field(default_factory=dict)
+    dumps: dict[str, Checksum] = field(default_factory=dict)
     """By service; empty in the first format."""
     objects: dict[str, int] = field(default_factory=dict)
     """How many, by service."""
+    inventories: dict[str, Checksum] = field(default_factory=dict)
+    """By service, of the file that names its objects; empty in the first two formats."""
     bytes: int = 0
     """Of databases, packed, and objects."""
 
@@ -72,8 +76,10 @@ class Manifest:
         datetime.fromisoformat(manifest.started_at)
         if not (manifest.migrations and manifest.finished_at):
             raise ValueError("it is not complete")
-        if version > _FIRST_FORMAT and manifest.dumps.keys() != manifest.migrations.keys():
+        if version >= _WITH_DUMPS and manifest.dumps.keys() != manifest.migrations.keys():
             raise ValueError("not every database has a dump")
+        if version >= _WITH_OBJECTS and manifest.inventories.keys() != manifest.objects.keys():
+            raise ValueError("not every service's objects are listed")
         return manifest
 
 
@@ -81,5 +87,5 @@ def dump_file(folder: Path, service: str) -> Path:
     return folder / "databases" / f"{service}.dump"
 
 
-def objects_url(folder: Path, service: str) -> str:
-    return f"file:{folder.resolve() / 'objects' / service}"
+def objects_directory(folder: Path, service: str) -> Path:
+    return folder.resolve() / "objects" / service

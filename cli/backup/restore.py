@@ -1,7 +1,6 @@
 """`aes restore`."""
 
-import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from cli.backup.manifest import Manifest
     from cli.backup.places import Places
     from deploy.local.home import Home
+    from libs.objects import Written
 
 app = typer.Typer(add_completion=False)
 
@@ -29,21 +29,28 @@ def restore(
     Those that AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL name, else a new embedded stack in AES_HOME.
     Kafka has to have new topics, or AES_TOPIC_PREFIX another value: what services last published they publish again.
     """
-    from cli.backup.check import checked
+    from cli.backup.check import checked, checked_objects
     from cli.backup.places import check_stopped, empty
 
     with failures_explained(json_output):
         check_stopped()
         manifest = checked(folder)
+        objects = checked_objects(folder, manifest)
+        if unchecked := sorted(manifest.objects.keys() - objects.keys()):
+            note(
+                f"An older release wrote no checksums of the objects of {', '.join(unchecked)}: they are only counted."
+            )
         with empty() as places:
-            again = _restore(folder, manifest, places)
+            again = _restore(folder, manifest, objects, places)
     if json_output:
-        print_json({"published_again": again})
+        print_json({"published_again": again, "unchecked_objects": unchecked})
     else:
         note(f"Restored. {sum(again.values())} events will be published again when the services start.")
 
 
-def _restore(folder: Path, manifest: "Manifest", places: "Places") -> dict[str, int]:
+def _restore(
+    folder: Path, manifest: "Manifest", checked: "Mapping[str, Mapping[str, Written]]", places: "Places"
+) -> dict[str, int]:
     from cli.backup import databases
 
     urls, stores = places.databases, places.objects
@@ -55,21 +62,34 @@ def _restore(folder: Path, manifest: "Manifest", places: "Places") -> dict[str, 
     if filled := [service for service in manifest.migrations if not databases.is_empty(urls[service])]:
         raise StackError(f"The databases of {', '.join(filled)} are not empty.", "Restore into new ones.")
     with _in_whole(manifest, places.home):
-        return _write(folder, manifest, places)
+        # The other way round than a backup: no row without its bytes.
+        _write_objects(folder, manifest, checked, places.objects)
+        return _write_rows(folder, manifest, places)
 
 
-def _write(folder: Path, manifest: "Manifest", places: "Places") -> dict[str, int]:
+def _write_objects(
+    folder: Path, manifest: "Manifest", checked: "Mapping[str, Mapping[str, Written]]", urls: Mapping[str, str]
+) -> None:
+    from cli.backup.check import check_counts
+    from cli.backup.manifest import objects_directory
+    from cli.backup.objects import copy_all, copy_these
+    from cli.backup.steps import Steps
+
+    counted = {}
+    for service in manifest.objects:
+        source, steps = f"file:{objects_directory(folder, service)}", Steps(f"Objects of {service}")
+        if service in checked:
+            copy_these(source, urls[service], checked[service], steps)
+        else:
+            counted[service] = copy_all(source, urls[service], {}, steps)
+    if counted:
+        check_counts(folder, manifest, counted)
+
+
+def _write_rows(folder: Path, manifest: "Manifest", places: "Places") -> dict[str, int]:
     from cli.backup import databases
-    from cli.backup.check import check_objects
-    from cli.backup.manifest import dump_file, objects_url
-    from cli.backup.objects import copy_all
+    from cli.backup.manifest import dump_file
 
-    # The other way round than a backup: no row without its bytes.
-    found = {
-        service: asyncio.run(copy_all(objects_url(folder, service), places.objects[service]))
-        for service in manifest.objects
-    }
-    check_objects(folder, manifest, found)
     for service in manifest.migrations:
         databases.load(places.databases[service], dump_file(folder, service))
     return {

@@ -1,6 +1,7 @@
 """`aes backup` and `aes restore` on databases and objects that the variables name."""
 
 import json
+import os
 import secrets
 import stat
 from collections.abc import AsyncIterator
@@ -68,20 +69,57 @@ def test_there_and_back(database_url: str, empty_url: str, tmp_path: Path, monke
     assert failed.exit_code == 1, failed.output
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
-    # Neither a lost object nor a shortened one goes unnoticed.
+    # Neither a lost object nor a damaged one goes unnoticed, before anything is written.
     lost = folder / "objects" / "artifacts" / "two"
-    for content in (b"2", None):
+    for content, told in ((b"2x", "two (damaged)"), (None, "two (missing)")):
         lost.unlink() if content is None else lost.write_bytes(content)
         refused = run(monkeypatch, "restore", folder, empty_url, target)
         assert refused.exit_code == 1
         error = json.loads(refused.stdout)["error"]
-        assert error["message"].startswith("Not restored: Of ")
-        assert error["remedy"] == "Delete the databases and objects of artifacts, then restore again."
+        assert error["message"] == f"Of 2 objects of artifacts 1 are not as they were written: {told}."
         assert is_empty(empty_url)
+        assert not target.exists()
 
-    lost.write_bytes(b"22")
+    # Nor does the next backup leave it so.
+    (tmp_path / "away").rename(source)
+    lost.write_bytes(b"2x")
+    for path in (folder / "objects" / "artifacts").iterdir():
+        os.utime(path)
+    again = run(monkeypatch, "backup", folder, database_url, source)
+    assert again.exit_code == 0, again.output
+    assert lost.read_bytes() == b"22"
+
     restored = run(monkeypatch, "restore", folder, empty_url, tmp_path / "other")
     assert restored.exit_code == 0, restored.output
-    assert json.loads(restored.stdout) == {"published_again": {"artifacts": 1}}
+    assert json.loads(restored.stdout) == {"published_again": {"artifacts": 1}, "unchecked_objects": []}
     assert waiting(empty_url) == [1]
     assert (tmp_path / "other" / "two").read_bytes() == b"22"
+
+
+def test_a_backup_of_an_older_release_is_counted(
+    database_url: str, empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute(TABLES)
+    source, target, folder = tmp_path / "source", tmp_path / "target", tmp_path / "backup"
+    (source / ".partial").mkdir(parents=True)
+    (source / "one").write_bytes(b"1")
+    assert run(monkeypatch, "backup", folder, database_url, source).exit_code == 0
+    (folder / "objects" / "artifacts.jsonl").unlink()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["inventories"]
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))
+    kept = folder / "objects" / "artifacts" / "one"
+
+    kept.unlink()
+    refused = run(monkeypatch, "restore", folder, empty_url, target)
+    assert refused.exit_code == 1
+    error = json.loads(refused.stdout)["error"]
+    assert error["message"] == "Not restored: Of 1 objects of artifacts the backup has 0."
+    assert error["remedy"] == "Delete the databases and objects of artifacts, then restore again."
+    kept.write_bytes(b"1")
+    restored = run(monkeypatch, "restore", folder, empty_url, target)
+    assert restored.exit_code == 0, restored.output
+    assert json.loads(restored.stdout) == {"published_again": {"artifacts": 1}, "unchecked_objects": ["artifacts"]}
+    assert "no checksums of the objects of artifacts" in restored.stderr
+    assert (target / "one").read_bytes() == b"1"

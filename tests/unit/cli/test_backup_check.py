@@ -1,18 +1,21 @@
 """A backup that is not whole is refused before anything of it is written."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.backup.check import checked
-from cli.backup.manifest import Dump, Manifest, dump_file
+from cli.backup import inventory
+from cli.backup.check import checked, checked_objects
+from cli.backup.manifest import Checksum, Manifest, dump_file, objects_directory
 from cli.backup.places import ORDER
 from deploy.local.control import bring_up
 from deploy.local.declaration import DATABASES
 from deploy.local.errors import StackError
 from deploy.local.home import Home
+from libs.objects import Written
 
 
 @pytest.fixture
@@ -20,8 +23,24 @@ def folder(tmp_path: Path) -> Path:
     file = dump_file(tmp_path, "runtime")
     file.parent.mkdir()
     file.write_bytes(b"rows")
+    objects = {}
+    for name, content in (("one", b"1"), ("two", b"22")):
+        path = objects_directory(tmp_path, "artifacts") / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        objects[name] = Written(len(content), hashlib.sha256(content).hexdigest())
+    listed = inventory.inventory_file(tmp_path, "artifacts")
+    inventory.write(listed, objects)
     moment = "2026-01-01T00:00:00.000000Z"
-    manifest = Manifest(moment, moment, {"runtime": "0001"}, {"runtime": Dump.of(file)}, {"artifacts": 2}, 40)
+    manifest = Manifest(
+        started_at=moment,
+        finished_at=moment,
+        migrations={"runtime": "0001"},
+        dumps={"runtime": Checksum.of(file)},
+        objects={"artifacts": 2},
+        inventories={"artifacts": Checksum.of(listed)},
+        bytes=40,
+    )
     manifest.write(tmp_path)
     return tmp_path
 
@@ -56,6 +75,8 @@ def test_a_damaged_manifest(folder: Path, text: str) -> None:
         {"dumps": {}},
         {"dumps": {"runtime": {"size": 4}}},
         {"objects": {"artifacts": "2"}},
+        {"inventories": ...},
+        {"inventories": {}},
         {"bytes": None},
     ],
 )
@@ -66,7 +87,7 @@ def test_a_manifest_that_lacks_something(folder: Path, changes: dict[str, Any]) 
 
 
 def test_a_newer_format(folder: Path) -> None:
-    changed(folder, format=3)
+    changed(folder, format=4)
     with pytest.raises(StackError, match="newer release"):
         checked(folder)
 
@@ -85,9 +106,40 @@ def test_a_missing_dump(folder: Path) -> None:
 
 
 def test_a_dump_without_a_checksum_is_read_whole(folder: Path) -> None:
-    changed(folder, format=1, dumps=...)
+    changed(folder, format=1, dumps=..., inventories=...)
     with pytest.raises(StackError, match="pg_restore failed"):
         checked(folder)
+
+
+def test_objects_as_they_were_written(folder: Path) -> None:
+    (objects_directory(folder, "artifacts") / "deleted-since").write_bytes(b"333")
+    assert checked_objects(folder, checked(folder))["artifacts"].keys() == {"one", "two"}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"), [(b"2x", "two (damaged)"), (b"2", "two (of another size)"), (None, "two (missing)")]
+)
+def test_objects_that_are_not_are_named(folder: Path, content: bytes | None, told: str) -> None:
+    path = objects_directory(folder, "artifacts") / "two"
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(StackError) as refusal:
+        checked_objects(folder, checked(folder))
+    assert refusal.value.problem == f"Of 2 objects of artifacts 1 are not as they were written: {told}."
+
+
+def test_an_inventory_that_is_not_as_it_was_written(folder: Path) -> None:
+    listed = inventory.inventory_file(folder, "artifacts")
+    listed.write_text(listed.read_text().replace("two", "2wo"))
+    with pytest.raises(StackError, match=r"artifacts\.jsonl is damaged"):
+        checked_objects(folder, checked(folder))
+    listed.unlink()
+    with pytest.raises(StackError, match=r"artifacts\.jsonl is missing"):
+        checked_objects(folder, checked(folder))
+
+
+def test_an_older_backup_has_no_objects_to_check(folder: Path) -> None:
+    changed(folder, format=2, inventories=...)
+    assert checked_objects(folder, checked(folder)) == {}
 
 
 def test_what_is_half_restored_is_not_started(tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+"""How far a backup or restore is, for who waits for it."""
+
+import sys
+import time
+
+from cli.terminal import note
+
+# In a log, a line for every object would be too much.
+_LOG_SECONDS = 5.0
+_TERMINAL_SECONDS = 0.1
+
+
+class Steps:
+    """Counts on one line of a terminal; elsewhere a line now and then, and one at the end."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._total = self._count = 0
+        self._told = time.monotonic()
+        self._on_terminal = sys.stderr.isatty()
+
+    def begin(self, total: int) -> None:
+        self._total = total
+        if not total:
+            self._tell()
+
+    def done(self) -> None:
+        """One more; from any thread."""
+        self._count += 1
+        pause = _TERMINAL_SECONDS if self._on_terminal else _LOG_SECONDS
+        if self._count >= self._total or time.monotonic() - self._told >= pause:
+            self._told = time.monotonic()
+            self._tell()
+
+    def _tell(self) -> None:
+        text = f"{self._what}: {self._count} of {self._total}"
+        if self._on_terminal:
+            end = "\n" if self._count >= self._total else ""
+            print(f"\r{text}", end=end, file=sys.stderr, flush=True)
+        else:
+            note(text)
