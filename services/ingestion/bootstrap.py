@@ -28,6 +28,7 @@ from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.adapters.file_reader import PostgresFileReader
 from services.ingestion.adapters.file_writer import PostgresFileWriter
 from services.ingestion.adapters.graves import PostgresGraves
+from services.ingestion.adapters.index_register import PostgresIndexRegister
 from services.ingestion.adapters.knowledge_base_reader import PostgresKnowledgeBaseReader
 from services.ingestion.adapters.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.adapters.leftovers import PostgresLeftovers
@@ -51,7 +52,7 @@ from services.ingestion.entrypoints.knowledge_commands import KnowledgeCommands
 from services.ingestion.entrypoints.streams import IngestionStreams
 from services.ingestion.entrypoints.upkeep import CollectionNews, collect
 from services.ingestion.entrypoints.watchdog import Watchdog
-from services.ingestion.entrypoints.work_upkeep import WorkUpkeep, keep_dropping
+from services.ingestion.entrypoints.work_upkeep import WorkUpkeep, keep_dropping, keep_inspecting
 from services.ingestion.settings import IngestionSettings
 from services.ingestion.use_cases.advance_runs import RunAdvance
 from services.ingestion.use_cases.change_collections import CollectionChange
@@ -61,6 +62,7 @@ from services.ingestion.use_cases.index_artifacts import ArtifactIndexing
 from services.ingestion.use_cases.index_documents import DocumentIndexing
 from services.ingestion.use_cases.index_settings import SettingsResolution
 from services.ingestion.use_cases.ingest_items import ItemIngestion
+from services.ingestion.use_cases.inspect_indexes import DocumentInspection, IndexInspection
 from services.ingestion.use_cases.load_documents import DocumentLoading
 from services.ingestion.use_cases.read_collections import CollectionReading
 from services.ingestion.use_cases.read_files import FileReading
@@ -130,6 +132,9 @@ def _add_knowledge(service: Service, settings: IngestionSettings, store: ObjectS
     service.background("backlog.count", lambda: keep_counting(database))
     graves = PostgresGraves(database, service.outbox)
     service.background("indexes.drop", lambda: keep_dropping(graves, search.engines))
+    indexes = _inspection(service, search)
+    documents = DocumentInspection(PostgresArtifactJobs(database, service.outbox), search.engines)
+    service.background("indexes.inspect", lambda: keep_inspecting(indexes, documents, settings.reconcile_seconds))
 
 
 def _add_artifacts(
@@ -189,7 +194,7 @@ def _ingestion_work(service: Service, settings: IngestionSettings, store: Object
     phases = Phases(items, time.monotonic)
     indexing = DocumentIndexing(items, phases, search.embedders, search.engines)
     ingestion = ItemIngestion(items, runs, phases, loading, indexing)
-    advance = RunAdvance(runs, search.engines)
+    advance = RunAdvance(runs, search.engines, _inspection(service, search))
     artifacts = ArtifactIndexing(
         PostgresArtifactJobs(database, outbox),
         HttpArtifactSource(service.calls),
@@ -205,6 +210,11 @@ def _ingestion_work(service: Service, settings: IngestionSettings, store: Object
     claims = lambda: [*ingestion.in_hand, *advance.in_hand]  # noqa: E731
     upkeep = WorkUpkeep(agenda, sender, runs, items, loading, claims)
     return _IngestionWork(ingestion, advance, artifacts, upkeep, agenda, (pool.close, search.close))
+
+
+def _inspection(service: Service, search: _SearchParts) -> IndexInspection:
+    register = PostgresIndexRegister(service.database)
+    return IndexInspection(register, search.engines, service.outbox, _knowledge_writer, time.monotonic)
 
 
 def _run_streams(

@@ -16,6 +16,8 @@ from libs.service_defaults import Service
 from services.ingestion.adapters.agenda import PostgresAgenda
 from services.ingestion.adapters.chunking.cut import cut
 from services.ingestion.adapters.graves import PostgresGraves
+from services.ingestion.adapters.index_register import PostgresIndexRegister
+from services.ingestion.adapters.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.adapters.runs import PostgresRuns
 from services.ingestion.adapters.texts import PostgresTexts
 from services.ingestion.adapters.work_items import PostgresWorkItems
@@ -30,6 +32,7 @@ from services.ingestion.use_cases.announce_work import reconcile_work
 from services.ingestion.use_cases.drop_indexes import drop_indexes
 from services.ingestion.use_cases.index_documents import DocumentIndexing
 from services.ingestion.use_cases.ingest_items import ItemIngestion
+from services.ingestion.use_cases.inspect_indexes import IndexInspection
 from services.ingestion.use_cases.load_documents import DocumentLoading
 from services.ingestion.use_cases.tell_phases import Phases
 
@@ -109,7 +112,10 @@ class InlineWorker:
         phases = Phases(self.items, time.monotonic)
         indexing = DocumentIndexing(self.items, phases, self.embedders, self.engines)
         self.ingestion = ItemIngestion(self.items, self.runs, phases, self.loading, indexing)
-        self.advance = RunAdvance(self.runs, self.engines)
+        self.inspection = IndexInspection(
+            PostgresIndexRegister(database), self.engines, outbox, PostgresKnowledgeBaseWriter, time.monotonic
+        )
+        self.advance = RunAdvance(self.runs, self.engines, self.inspection)
 
     async def step(self, limit: int = 500) -> int:
         """Work off what is due now; returns how much that was."""

@@ -52,6 +52,10 @@ class Killable:
         """Remember what is stored now; only while it does not run."""
         await asyncio.to_thread(shutil.copytree, self._data, self._kept)
 
+    async def lose(self) -> None:
+        """All that is stored; only while it does not run."""
+        await asyncio.to_thread(shutil.rmtree, self._data)
+
     async def take_back(self) -> None:
         """To what was kept: what was stored since is lost, as with a disk that had not written it yet."""
         await asyncio.to_thread(shutil.rmtree, self._data)

@@ -36,6 +36,10 @@ class MemoryEngine:
     async def drop_index(self, index_id: str) -> None:
         self.indexes.pop(index_id, None)
 
+    async def existing(self, index_ids: Sequence[str]) -> set[str]:
+        await self.ping()
+        return set(index_ids) & self.indexes.keys()
+
     async def write(self, index_id: str, passages: Sequence[Passage]) -> None:
         self._of(index_id).update({(each.file_id, each.chunk_id): each for each in passages})
 
@@ -141,6 +145,8 @@ class WordEmbedder:
         return self
 
 
-def live_index(index_id: str | None, *, knowledge_base_id: str = "kb", engine: str = "pgvector") -> LiveIndex:
+def live_index(
+    index_id: str | None, *, knowledge_base_id: str = "kb", engine: str = "pgvector", given_up: bool = False
+) -> LiveIndex:
     settings = IndexSettings(engine, ChunkingStrategy(), "words", "test", 16)
-    return LiveIndex(knowledge_base_id, "Handbook", index_id, settings)
+    return LiveIndex(knowledge_base_id, "Handbook", index_id, settings, given_up=given_up)

@@ -13,20 +13,31 @@ from libs.contracts.messages import Event
 from libs.eventing import Origin, Outbox
 from libs.persistence import Connection, Database
 from services.ingestion.adapters import metrics
-from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace
+from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed
 
 _OURS = "artifact_id = %(artifact)s AND token = %(token)s AND state = 'pending'"
 _CLAIM = """
     WITH free AS (
         SELECT artifact_id FROM artifact_documents
         WHERE state = 'pending' AND (lease_until IS NULL OR lease_until < now())
-        ORDER BY created_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+        ORDER BY lost_at IS NOT NULL, created_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
     UPDATE artifact_documents d
     SET token = %(token)s || '/' || d.artifact_id, lease_until = now() + %(seconds)s * interval '1 second',
         attempts = attempts + 1, changed_at = now()
     FROM free WHERE d.artifact_id = free.artifact_id
     RETURNING d.artifact_id, d.company_id, d.session_id, d.name, d.content_type, d.token, d.attempts AS attempt,
               d.correlation_id
+"""
+# From one index to the next: the documents in them are many.
+_IN_USE = """
+    WITH RECURSIVE places AS (
+        (SELECT engine, index_id FROM artifact_documents WHERE state = 'indexed' ORDER BY index_id LIMIT 1)
+        UNION ALL
+        SELECT further.engine, further.index_id FROM places CROSS JOIN LATERAL (
+            SELECT d.engine, d.index_id FROM artifact_documents d
+            WHERE d.state = 'indexed' AND d.index_id > places.index_id ORDER BY d.index_id LIMIT 1) further
+    )
+    SELECT engine, index_id FROM places
 """
 
 
@@ -95,6 +106,21 @@ class PostgresArtifactJobs:
             job, "engine = %(engine)s, index_id = %(index)s", engine=place.engine, index=place.index_id
         )
 
+    async def in_use(self) -> list[IndexPlace]:
+        async with self._database.connection() as connection:
+            found = await connection.execute(_IN_USE)
+            return [IndexPlace(row[0], row[1]) for row in await found.fetchall()]
+
+    async def lost(self, place: IndexPlace) -> int:
+        async with self._database.connection() as connection:
+            changed = await connection.execute(
+                """UPDATE artifact_documents
+                   SET state = 'pending', lost_at = now(), attempts = 0, lease_until = NULL, changed_at = now()
+                   WHERE state = 'indexed' AND index_id = %s AND engine = %s""",
+                (place.index_id, place.engine),
+            )
+            return changed.rowcount
+
     async def indexed(self, job: ArtifactJob, *, characters: int, passages: int) -> bool:
         event = ArtifactIndexed(**_ids(job), characters=characters, passages=passages)
         return await self._ended(job, "indexed", event)
@@ -123,7 +149,7 @@ class PostgresArtifactJobs:
             )
 
     async def _ended(self, job: ArtifactJob, state: str, event: Event) -> bool:
-        changes = f"state = '{state}', token = NULL, changed_at = now()"
+        changes = f"state = '{state}', token = NULL, lost_at = NULL, changed_at = now()"
         changed = await self._change(job, changes, event)
         if changed:
             metrics.DOCUMENTS.labels(state).inc()
@@ -145,14 +171,15 @@ class PostgresArtifactPlaces:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, IndexPlace]:
+    async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
         async with self._database.connection() as connection:
             found = await connection.execute(
-                """SELECT artifact_id, engine, index_id FROM artifact_documents
-                   WHERE artifact_id = ANY (%s) AND company_id = %s AND state = 'indexed'""",
+                """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
+                   WHERE artifact_id = ANY (%s) AND company_id = %s
+                     AND (state = 'indexed' OR state = 'pending' AND lost_at IS NOT NULL)""",
                 ([each for each in artifact_ids if "\x00" not in each], company_id),
             )
-            return {row[0]: IndexPlace(row[1], row[2]) for row in await found.fetchall()}
+            return {row[0]: Placed(IndexPlace(row[1], row[2]), row[3]) for row in await found.fetchall()}
 
 
 def _of(job: ArtifactJob) -> dict[str, Any]:

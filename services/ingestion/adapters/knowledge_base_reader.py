@@ -53,11 +53,12 @@ class PostgresKnowledgeBaseReader:
             if stored is None:
                 return None
             cursor = await connection.execute(
-                "SELECT settings FROM knowledge_base_indexes WHERE id = %s", (stored.index_id,)
+                "SELECT settings FROM knowledge_base_indexes WHERE id = %s AND state <> 'dropping'", (stored.index_id,)
             )
             row = await cursor.fetchone()
             settings = settings_of(row[0]) if row else stored.settings
-            return LiveIndex(stored.id, stored.name, stored.index_id if row else None, settings)
+            given_up = row is None and stored.index_id is not None
+            return LiveIndex(stored.id, stored.name, stored.index_id, settings, given_up=given_up)
 
     async def sources(
         self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int

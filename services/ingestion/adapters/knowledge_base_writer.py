@@ -15,6 +15,7 @@ from libs.contracts.api.knowledge import KnowledgeBaseStatus
 from libs.contracts.errors import Conflict
 from libs.eventing import Transaction
 from libs.persistence import Connection
+from services.ingestion.adapters import metrics
 from services.ingestion.adapters.file_rows import storable
 from services.ingestion.adapters.knowledge_rows import LIVE, knowledge_base_of, settings_json, view_of
 from services.ingestion.adapters.run_endings import tell_given_up
@@ -95,6 +96,22 @@ class PostgresKnowledgeBaseWriter:
         run = replace(run, index_id=index_id)
         await self._add_run(run, "planning")
         return run
+
+    async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
+        given_up = await self._connection.execute(
+            """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
+               WHERE id = %s AND knowledge_base_id = %s AND state IN ('building', 'live')""",
+            (index_id, knowledge_base.id),
+        )
+        if given_up.rowcount == 0:
+            return None
+        metrics.LOST_INDEXES.inc()
+        fresh = await self._target_index(knowledge_base, run.index_id)
+        await self._connection.execute(
+            f"UPDATE ingestion_runs SET index_id = %s WHERE knowledge_base_id = %s AND index_id = %s AND {_ACTIVE}",
+            (fresh, knowledge_base.id, index_id),
+        )
+        return await self.start_run(knowledge_base, run)
 
     async def begin_deletion(self, knowledge_base_id: str, run: RunRef) -> None:
         await self._supersede(knowledge_base_id, "The knowledge base was deleted.")

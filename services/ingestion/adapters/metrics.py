@@ -17,6 +17,9 @@ FAILURES: Final = Counter("aes_ingestion_failures_total", "Files that could not 
 PASSAGES: Final = Counter("aes_ingestion_passages_total", "Passages of files that went into an index.")
 PARSED_BYTES: Final = Counter("aes_ingestion_parsed_bytes_total", "Bytes of the files that were parsed.")
 RUNS: Final = Counter("aes_ingestion_runs_total", "Ingestions of knowledge bases that ended.", ["outcome"])
+LOST_INDEXES: Final = Counter(
+    "aes_ingestion_lost_indexes_total", "Indexes of knowledge bases that their engine had lost, and that are made anew."
+)
 WAITING: Final = Gauge(
     "aes_ingestion_waiting_items", "Unfinished items, ingestions and documents of sessions, in the whole installation."
 )

@@ -44,6 +44,14 @@ class IndexPlace:
     index_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a document's passages are; ``lost``: were, and will be again."""
+
+    place: IndexPlace
+    lost: bool = False
+
+
 class ArtifactWriter(Protocol):
     """Inside one transaction, which the caller commits."""
 
@@ -75,6 +83,10 @@ class ArtifactJobs(Protocol):
         """Passages are about to be written there; False when the document is not wanted any more."""
         ...
 
+    async def lost(self, place: IndexPlace) -> int:
+        """Have all that are indexed there indexed again, after those that wait; returns how many that are."""
+        ...
+
     async def indexed(self, job: ArtifactJob, *, characters: int, passages: int) -> bool:
         """False when the document is not wanted any more; what was written is removed later."""
         ...
@@ -91,8 +103,8 @@ class ArtifactJobs(Protocol):
 
 
 class ArtifactPlaces(Protocol):
-    async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, IndexPlace]:
-        """Where the passages of those documents are that are indexed and of that company."""
+    async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
+        """Where the passages of those documents are that are indexed, or were until they were lost, of that company."""
         ...
 
 

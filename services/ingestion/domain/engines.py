@@ -102,6 +102,10 @@ class Engine(Protocol):
         """Remove the index with its content; one that is not there is fine."""
         ...
 
+    async def existing(self, index_ids: Sequence[str]) -> set[str]:
+        """Those of the indexes that are there, whatever is in them."""
+        ...
+
     async def write(self, index_id: str, passages: Sequence[Passage]) -> None:
         """Add passages of any number of files.
 

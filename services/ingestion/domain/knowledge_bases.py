@@ -81,12 +81,16 @@ class StoredKnowledgeBase:
 
 @dataclass(frozen=True, slots=True)
 class LiveIndex:
-    """What is searched now. ``index_id`` is None until something was ingested."""
+    """What is searched now. ``index_id`` is None until something was ingested.
+
+    ``given_up``: the engine does not have the index any more, and another is being made.
+    """
 
     knowledge_base_id: str
     name: str
     index_id: str | None
     settings: IndexSettings
+    given_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)

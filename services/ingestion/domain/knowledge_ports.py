@@ -87,6 +87,13 @@ class KnowledgeBaseWriter(Protocol):
         """
         ...
 
+    async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
+        """As ``start_run``, into a fresh index; from now on nobody searches or writes this one, which is lost.
+
+        A run that goes on with it goes on with the fresh one. None when the index is not in use any more.
+        """
+        ...
+
     async def begin_deletion(self, knowledge_base_id: str, run: RunRef) -> None:
         """Nobody finds it any more, its runs end, its indexes are to be dropped; events refer to ``run``."""
         ...

@@ -1,4 +1,4 @@
-"""What goes on beside the streams: announcing work, reconciling, keeping leases, parsing ahead, dropping indexes."""
+"""What goes on beside the streams: announcing work, reconciling, keeping leases, parsing ahead, care of indexes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from services.ingestion.domain.knowledge_ports import Agenda, Engines, Graves, R
 from services.ingestion.domain.runs import Token
 from services.ingestion.use_cases.announce_work import announce_work, reconcile_work
 from services.ingestion.use_cases.drop_indexes import drop_indexes
+from services.ingestion.use_cases.inspect_indexes import DocumentInspection, IndexInspection
 from services.ingestion.use_cases.load_documents import DocumentLoading
 
 _ANNOUNCE_SECONDS: Final = 0.2
@@ -68,3 +69,11 @@ async def keep_dropping(graves: Graves, engines: Engines) -> None:
     while True:
         await drop_indexes(graves, engines)
         await asyncio.sleep(_DROP_SECONDS)
+
+
+async def keep_inspecting(indexes: IndexInspection, documents: DocumentInspection, seconds: float) -> None:
+    """Until cancelled."""
+    while True:
+        await indexes.inspect()
+        await documents.inspect()
+        await asyncio.sleep(seconds)

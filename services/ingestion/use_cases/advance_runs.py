@@ -12,6 +12,7 @@ from libs.persistence import is_outage
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from services.ingestion.domain.knowledge_ports import Engines, Runs
 from services.ingestion.domain.runs import ClaimedRun, RunKey, Token
+from services.ingestion.use_cases.inspect_indexes import IndexInspection
 
 _log = structlog.get_logger(__name__)
 _FILES_AT_ONCE: Final = 500
@@ -19,9 +20,10 @@ _AGAIN_SECONDS: Final = 5.0
 
 
 class RunAdvance:
-    def __init__(self, runs: Runs, engines: Engines) -> None:
+    def __init__(self, runs: Runs, engines: Engines, inspection: IndexInspection) -> None:
         self._runs = runs
         self._engines = engines
+        self._inspection = inspection
         self.in_hand: set[Token] = set()
         """Claims whose leases are to be renewed."""
 
@@ -50,6 +52,9 @@ class RunAdvance:
             await self._runs.hand_back(run, seconds=_AGAIN_SECONDS)
 
     async def _plan(self, run: ClaimedRun) -> None:
+        # An index that was lost and made again by this would be empty, and what it had counts as ingested.
+        if await self._inspection.replaces(run):
+            return
         engine = self._engines[run.settings.engine]
         await engine.create_index(run.run.index_id, run.settings.dimensions)
         while await self._runs.plan(run, _FILES_AT_ONCE):

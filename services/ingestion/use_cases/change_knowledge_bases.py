@@ -120,7 +120,17 @@ async def ingest_knowledge_base(
 ) -> IngestionQueued:
     """Begin to ingest, or begin anew what goes on already. Raises ``KnowledgeBaseNotFound``."""
     stored = await _locked(bases, caller, command.knowledge_base_id)
-    started = await bases.start_run(stored, run)
+    return await _queued(bases, stored, await bases.start_run(stored, run))
+
+
+async def replace_index(bases: KnowledgeBaseWriter, index_id: str, run: RunRef) -> IngestionQueued | None:
+    """Ingest into a fresh index, since the engine has lost this one; None when somebody has seen to that already."""
+    stored = await bases.lock(run.company_id, run.knowledge_base_id)
+    started = await bases.replace_index(stored, index_id, run) if stored else None
+    return await _queued(bases, stored, started) if stored and started else None
+
+
+async def _queued(bases: KnowledgeBaseWriter, stored: StoredKnowledgeBase, started: RunRef) -> IngestionQueued:
     if stored.status != "pending":
         await bases.set_status(stored.id, "running")
     view = await _view(bases, stored)

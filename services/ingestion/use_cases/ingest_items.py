@@ -15,7 +15,7 @@ from libs.contracts.identifiers import new_id
 from libs.objects import StoreUnavailable
 from libs.persistence import is_outage
 from services.ingestion.domain.embedding import EmbeddingRefused, EmbeddingUnavailable
-from services.ingestion.domain.engines import EngineUnavailable
+from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from services.ingestion.domain.knowledge_ports import Runs, WorkItems
 from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
@@ -30,7 +30,9 @@ _BUSY_SECONDS: Final = 1.0
 _OUTAGE_SECONDS: Final = 5.0
 _TRIES: Final = 2
 _MAY_PASS: Final = ("timeout", "memory")
-_OUTAGES = (EmbeddingUnavailable, EngineUnavailable, StoreUnavailable, ServiceUnavailable, ConnectionError)
+# Of an index that is in use: the engine has lost it, and it is going to be made anew.
+_LOST = IndexMissing
+_OUTAGES = (EmbeddingUnavailable, EngineUnavailable, StoreUnavailable, ServiceUnavailable, ConnectionError, _LOST)
 
 
 class ItemIngestion:

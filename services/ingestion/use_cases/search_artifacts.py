@@ -16,6 +16,7 @@ from services.ingestion.domain.knowledge_ports import Engines
 from services.ingestion.use_cases.index_settings import SettingsResolution
 
 _RETRY_AFTER: Final = 5
+_INDEXED_AGAIN_AFTER: Final = 30
 
 
 class ArtifactTexts:
@@ -50,8 +51,13 @@ class ArtifactTexts:
         """Passages of the named documents, best first; those that are not indexed are passed over."""
         places = await self._places.places(caller.company_id, body.artifact_ids or [])
         by_index: dict[IndexPlace, set[str]] = {}
-        for artifact_id, place in places.items():
-            by_index.setdefault(place, set()).add(artifact_id)
+        for artifact_id, placed in places.items():
+            if placed.lost:
+                raise ServiceUnavailable(
+                    "The search engine has lost these documents; they are being indexed again.",
+                    retry_after=_INDEXED_AGAIN_AFTER,
+                )
+            by_index.setdefault(placed.place, set()).add(artifact_id)
         try:
             found = await self._search(by_index, body)
         except (EngineUnavailable, EmbeddingUnavailable, IndexMissing) as problem:

@@ -14,6 +14,7 @@ from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBa
 from services.ingestion.domain.search import LiveIndexes, SearchableFiles
 
 _RETRY_AFTER = 5
+_MADE_ANEW_AFTER = 30
 # Meant for another run between reading which index is searched and searching it: a switch is that rare.
 _ATTEMPTS = 2
 
@@ -44,7 +45,8 @@ class KnowledgeBaseSearch:
                 if attempt < _ATTEMPTS:
                     continue
                 raise ServiceUnavailable(
-                    "The knowledge base is being indexed anew.", retry_after=_RETRY_AFTER
+                    "The search engine does not have this knowledge base's index, which will be made anew.",
+                    retry_after=_MADE_ANEW_AFTER,
                 ) from None
             except (EngineUnavailable, EmbeddingUnavailable) as problem:
                 raise ServiceUnavailable(f"The search failed: {problem}.", retry_after=_RETRY_AFTER) from problem
@@ -52,6 +54,11 @@ class KnowledgeBaseSearch:
         raise AssertionError("unreachable")
 
     async def _results(self, company_id: str, index: LiveIndex, body: SearchBody) -> list[Citation]:
+        if index.given_up:
+            raise ServiceUnavailable(
+                "The search engine has lost this knowledge base's index; it is being made anew.",
+                retry_after=_MADE_ANEW_AFTER,
+            )
         if index.index_id is None:
             return []
         engine = self._engines.get(index.settings.engine)

@@ -10,6 +10,7 @@ from services.artifacts.adapters.artifact_writer import PostgresArtifactWriter
 from services.ingestion.adapters.artifact_documents import PostgresArtifactJobs
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.domain.engines import EngineUnavailable
+from services.ingestion.use_cases.inspect_indexes import DocumentInspection
 from tests.support.artifact_world import World
 from tests.support.office_files import xls, xlsx
 
@@ -150,6 +151,43 @@ async def test_a_document_is_indexed_read_and_searched(world: World) -> None:
     only = {"query": "ferry", "artifact_ids": [cabin["artifact_id"], elsewhere["artifact_id"]]}
     found = (await world.call("POST", f"{place}/search", json=only)).json()["results"]
     assert {each["artifact_id"] for each in found} <= {cabin["artifact_id"]}
+
+
+async def test_documents_whose_index_was_lost_are_an_outage_until_they_are_indexed_again(world: World) -> None:
+    session = world.session()
+    first = await world.artifact(session, "ferry.md", b"The ferry to Lerwick leaves at seven.")
+    await world.settle()
+    events = await world.told(first)
+    place, body = f"/sessions/{session}/artifacts", {"query": "ferry to Lerwick"}
+
+    async def lose() -> None:
+        [index] = await world.rows("ingestion", "SELECT number FROM search.indexes")
+        await world.rows("ingestion", f"DROP TABLE search.passages_{index['number']}")
+        assert (await world.call("POST", f"{place}/search", json=body)).status_code == 503
+
+    async def found() -> set[str]:
+        answer = await world.call("POST", f"{place}/search", json=body)
+        assert answer.status_code == 200, answer.text
+        return {each["name"] for each in answer.json()["results"]}
+
+    await lose()
+    inspection = DocumentInspection(
+        PostgresArtifactJobs(world.ingestion.database, world.ingestion.outbox),
+        {"pgvector": PgvectorEngine(world.ingestion.database)},
+    )
+    assert [await inspection.inspect() for _ in range(2)] == [0, 1]
+    again = await world.call("POST", f"{place}/search", json=body)
+    assert again.status_code == 503
+    assert int(again.headers["Retry-After"]) > 0
+    assert (await world.call("GET", f"{place}/{first['artifact_id']}/text")).status_code == 200
+    await world.settle()
+    assert await found() == {"ferry.md"}
+    assert await world.told(first) == events, "for its owner it was ready all the time"
+
+    await lose()
+    await world.artifact(session, "later.md", b"Another ferry to Lerwick leaves at nine.")
+    await world.settle()
+    assert await found() == {"ferry.md", "later.md"}
 
 
 async def test_a_session_of_very_many_documents_is_searched_as_a_whole(world: World) -> None:

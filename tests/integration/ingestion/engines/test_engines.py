@@ -193,3 +193,14 @@ async def test_any_text_can_be_indexed(engine: Engine, index_id: str) -> None:
 
 async def test_a_working_engine_answers(engine: Engine) -> None:
     await engine.ping()
+
+
+async def test_tells_which_indexes_are_there(engine: Engine, index_id: str) -> None:
+    other = new_id()
+    assert await engine.existing([]) == set()
+    assert await engine.existing([index_id, other]) == {index_id}
+    await engine.create_index(other, DIMENSIONS)
+    assert await engine.existing([index_id, other]) == {index_id, other}
+    await engine.drop_index(other)
+    await engine.drop_index(other)
+    assert await engine.existing([index_id, other]) == {index_id}

@@ -61,6 +61,8 @@ async def test_a_killed_server_is_an_outage_and_loses_nothing_and_an_emptied_one
         await asyncio.to_thread(shutil.rmtree, tmp_path / "data")
         running = await start(server, quiet)
         # An emptied server has no index any more; new ones are made as soon as that was noticed.
+        assert await _until_answered(lambda: engine.existing([index_id])) == set()
+        await _until_answered(lambda: engine.drop_index(index_id))
         with pytest.raises(IndexMissing):
             await _until_answered(lambda: engine.write(index_id, PASSAGES))
         with suppress(IndexMissing):

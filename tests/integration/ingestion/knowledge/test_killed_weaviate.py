@@ -1,11 +1,14 @@
 """Weaviate killed in the middle of an ingestion: what it had taken is there, and what it had not is done again.
 
-Then the knowledge base moves to the other engine.
+Then the knowledge base moves to the other engine. And Weaviate that comes back without its data.
 """
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from deploy.local.go_programs import NotBuilt
@@ -14,8 +17,11 @@ from libs.contracts.commands.ingestion import UpdateKnowledgeBase
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.adapters.graves import PostgresGraves
+from services.ingestion.adapters.index_register import PostgresIndexRegister
+from services.ingestion.adapters.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.domain.engines import IndexMissing
 from services.ingestion.use_cases.drop_indexes import drop_indexes
+from services.ingestion.use_cases.inspect_indexes import IndexInspection
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import UNHURRIED, KnowledgeBases, WorkerProcesses, documents, execute, until
 from tests.support.killable import Killable, weaviate_of
@@ -87,4 +93,58 @@ async def test_weaviate_killed_in_the_middle(
         return False
 
     await until(is_gone, "the index in the other engine is dropped")
+    await engine.close()
+
+
+async def test_weaviate_that_comes_back_empty_is_filled_anew(
+    weaviate: tuple[WeaviateServer, Killable], ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
+) -> None:
+    server, killable = weaviate
+    for _ in range(2):
+        workers.start()
+    files = await bases.upload(documents(5))
+    knowledge_base_id = await bases.create(files, processing_engine="weaviate")
+    assert (await bases.ended(knowledge_base_id))["status"] == "completed"
+    engine = WeaviateEngine(Address(server.url, server.grpc_port))
+
+    async def chunks() -> list[list[str]]:
+        index_id = await bases.index_id(knowledge_base_id)
+        assert index_id is not None
+        return [await engine.chunk_ids(index_id, file_id) for file_id in files]
+
+    async def search() -> httpx.Response:
+        body = {"query": "word0x1 word1x1"}
+        return await ingestion.post(f"/internal/knowledge-bases/{knowledge_base_id}/search", body)
+
+    before, results = await chunks(), (await search()).json()["results"]
+    assert all(before)
+    assert results
+    await killable.kill()
+    await killable.lose()
+    await killable.start()
+    # It has its collection again, and this knowledge base alone is in it.
+    another = await bases.create(files[:1], processing_engine="weaviate")
+    assert (await bases.ended(another))["status"] == "completed"
+    answer = await search()
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "30"), answer.text
+
+    service, engines = ingestion.service, {"pgvector": bases.engine, "weaviate": engine}
+    # As two processes of the service do it.
+    inspections = [
+        IndexInspection(
+            PostgresIndexRegister(service.database),
+            engines,
+            service.outbox,
+            PostgresKnowledgeBaseWriter,
+            time.monotonic,
+        )
+        for _ in range(2)
+    ]
+    for _ in range(2):
+        await asyncio.gather(*(each.inspect() for each in inspections))
+
+    assert (await bases.ended(knowledge_base_id))["status"] == "completed"
+    assert await chunks() == before
+    assert {each["passage"] for each in (await search()).json()["results"]} == {each["passage"] for each in results}
+    assert len(await ingestion.rows("SELECT id FROM ingestion_runs")) == 3
     await engine.close()

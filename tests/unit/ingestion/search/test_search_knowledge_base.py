@@ -113,6 +113,13 @@ async def test_an_index_that_stays_away_is_an_outage(office: Office) -> None:
         await office.found("ferry")
 
 
+async def test_an_index_that_was_given_up_is_an_outage_even_where_it_is_there(office: Office) -> None:
+    office.indexes.known[CALLER.company_id, "kb"] = live_index("index", given_up=True)
+    with pytest.raises(ServiceUnavailable, match="made anew") as outage:
+        await office.found("ferry")
+    assert outage.value.retry_after
+
+
 async def test_outages_are_told_as_such(office: Office) -> None:
     office.engine.down = True
     with pytest.raises(ServiceUnavailable) as outage:

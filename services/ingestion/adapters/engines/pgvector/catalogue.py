@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from libs.persistence import Connection
 from services.ingestion.adapters.engines.pgvector.tables import IndexTable
@@ -11,6 +12,32 @@ from services.ingestion.domain.engines import IndexMissing
 # Before there is anything to count: what a chunk of the default settings has.
 _USUAL_LENGTH = 120.0
 _USUAL_WEIGHT = 2
+# As migrations have left them, for a database that was restored without what can be made anew.
+_TABLES: Final = (
+    "SELECT pg_advisory_xact_lock(hashtextextended('search catalogue', 0))",
+    "CREATE SCHEMA IF NOT EXISTS search",
+    """
+    CREATE TABLE IF NOT EXISTS search.indexes (
+        id text COLLATE "C" NOT NULL CONSTRAINT pk_indexes PRIMARY KEY,
+        number integer GENERATED ALWAYS AS IDENTITY CONSTRAINT uq_indexes_number UNIQUE,
+        dimensions integer NOT NULL,
+        passages bigint NOT NULL DEFAULT 0,
+        terms bigint NOT NULL DEFAULT 0,
+        counted_passages bigint,
+        version integer NOT NULL DEFAULT 0,
+        created_at timestamptz NOT NULL DEFAULT now()
+    )
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS search.term_frequencies (
+        index_number integer NOT NULL,
+        version integer NOT NULL,
+        term integer NOT NULL,
+        passages integer NOT NULL,
+        CONSTRAINT pk_term_frequencies PRIMARY KEY (index_number, version, term)
+    )
+    """,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +74,14 @@ async def required(connection: Connection, index_id: str) -> Index:
     if index := await find(connection, index_id):
         return index
     raise IndexMissing(index_id)
+
+
+async def ensure_catalogue(connection: Connection) -> None:
+    """Make the tables of all indexes where they were lost, inside the caller's transaction."""
+    found = await connection.execute(
+        "SELECT to_regclass('search.indexes') IS NULL OR to_regclass('search.term_frequencies') IS NULL"
+    )
+    row = await found.fetchone()
+    if row and row[0]:
+        for statement in _TABLES:
+            await connection.execute(statement)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import psycopg
 
 from libs.persistence import Connection, Database, is_outage
-from services.ingestion.adapters.engines.pgvector.catalogue import find, required
+from services.ingestion.adapters.engines.pgvector.catalogue import ensure_catalogue, find, required
 from services.ingestion.adapters.engines.pgvector.finishing import Finishing
 from services.ingestion.adapters.engines.pgvector.searching import Searching
 from services.ingestion.adapters.engines.pgvector.tables import IndexTable
@@ -36,6 +36,12 @@ class PgvectorEngine:
 
     async def create_index(self, index_id: str, dimensions: int) -> None:
         async with self._connected() as connection, connection.transaction():
+            await ensure_catalogue(connection)
+            # Whose table was lost: its entry would keep it from being made.
+            await connection.execute(
+                "DELETE FROM search.indexes WHERE id = %s AND to_regclass('search.passages_' || number) IS NULL",
+                (index_id,),
+            )
             made = await connection.execute(
                 "INSERT INTO search.indexes (id, dimensions) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING number",
                 (index_id, dimensions),
@@ -45,16 +51,28 @@ class PgvectorEngine:
                     await connection.execute(statement)
 
     async def drop_index(self, index_id: str) -> None:
-        async with self._connected() as connection, connection.transaction():
-            index = await find(connection, index_id)
-            if index is None:
-                return
-            # The table before its entry, as writers lock them.
-            await connection.execute(psycopg.sql.SQL("DROP TABLE IF EXISTS {}").format(index.table.name))
-            await connection.execute(
-                "DELETE FROM search.term_frequencies WHERE index_number = %s", (index.table.number,)
-            )
-            await connection.execute("DELETE FROM search.indexes WHERE id = %s", (index_id,))
+        with suppress(IndexMissing):
+            async with self._connected(index_id) as connection, connection.transaction():
+                index = await required(connection, index_id)
+                # The table before its entry, as writers lock them.
+                await connection.execute(psycopg.sql.SQL("DROP TABLE IF EXISTS {}").format(index.table.name))
+                await connection.execute(
+                    "DELETE FROM search.term_frequencies WHERE index_number = %s", (index.table.number,)
+                )
+                await connection.execute("DELETE FROM search.indexes WHERE id = %s", (index_id,))
+
+    async def existing(self, index_ids: Sequence[str]) -> set[str]:
+        try:
+            async with self._connected() as connection:
+                found = await connection.execute(
+                    """SELECT id FROM search.indexes
+                       WHERE id = ANY(%s) AND to_regclass('search.passages_' || number) IS NOT NULL
+                         AND to_regclass('search.term_frequencies') IS NOT NULL""",
+                    (list(index_ids),),
+                )
+                return {row[0] for row in await found.fetchall()}
+        except psycopg.errors.UndefinedTable:
+            return set()
 
     async def write(self, index_id: str, passages: Sequence[Passage]) -> None:
         if not passages:
@@ -69,11 +87,11 @@ class PgvectorEngine:
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
         async with self._connected() as connection:
-            index = await find(connection, index_id)
-            if index is None:
-                return
-            statement = psycopg.sql.SQL("DELETE FROM {} WHERE file_id = ANY(%s)").format(index.table.name)
             try:
+                index = await find(connection, index_id)
+                if index is None:
+                    return
+                statement = psycopg.sql.SQL("DELETE FROM {} WHERE file_id = ANY(%s)").format(index.table.name)
                 await connection.execute(statement, (list(file_ids),))
             except psycopg.errors.UndefinedTable:
                 return

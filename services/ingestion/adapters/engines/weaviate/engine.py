@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from weaviate.classes.query import Filter
 from weaviate.classes.tenants import Tenant
@@ -40,8 +41,19 @@ class WeaviateEngine:
             await collection.tenants.create([Tenant(name=index_id)])
 
     async def drop_index(self, index_id: str) -> None:
-        async with self._connection.collection(index_id) as collection:
-            await collection.tenants.remove([index_id])
+        # Missing is the collection of a server that was emptied.
+        with suppress(IndexMissing):
+            async with self._connection.collection(index_id) as collection:
+                await collection.tenants.remove([index_id])
+
+    async def existing(self, index_ids: Sequence[str]) -> set[str]:
+        # A server that is only just starting may not know its tenants yet.
+        await self.ping()
+        try:
+            async with self._connection.collection(writes=False) as collection:
+                return set(await collection.tenants.get_by_names(index_ids)) if index_ids else set()
+        except IndexMissing:
+            return set()
 
     async def write(self, index_id: str, passages: Sequence[Passage]) -> None:
         if not passages:

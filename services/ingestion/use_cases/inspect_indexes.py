@@ -1,0 +1,157 @@
+"""Finds indexes that their engine has lost, and has them made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import inf
+from typing import Final
+
+import structlog
+
+from libs.contracts.identifiers import new_id
+from libs.eventing import Origin, Outbox, Transaction
+from services.ingestion.domain.artifacts import IndexPlace
+from services.ingestion.domain.engines import Engine, EngineUnavailable, IndexMissing
+from services.ingestion.domain.index_ports import DocumentIndexes, IndexRegister, KnownIndex
+from services.ingestion.domain.knowledge_ports import Engines, KnowledgeBaseWriter
+from services.ingestion.domain.runs import ClaimedRun, RunRef
+from services.ingestion.use_cases.change_knowledge_bases import replace_index
+
+_ASKED_AT_ONCE: Final = 500
+_COUNTED_AT_ONCE: Final = 20
+_COUNTED_AGAIN_SECONDS: Final = 3600.0
+_log: Final = structlog.get_logger(__name__)
+
+
+class IndexInspection:
+    """Any number of processes may inspect at once: one of them gives a lost index up, the others find that done."""
+
+    def __init__(
+        self,
+        register: IndexRegister,
+        engines: Engines,
+        outbox: Outbox,
+        writer: Callable[[Transaction], KnowledgeBaseWriter],
+        clock: Callable[[], float],
+    ) -> None:
+        """``clock`` counts seconds from anywhere."""
+        self._register = register
+        self._engines = engines
+        self._outbox = outbox
+        self._writer = writer
+        self._clock = clock
+        self._suspected: set[str] = set()
+        self._counted: dict[str, float] = {}
+
+    async def inspect(self) -> int:
+        """What two looks running find lost is made anew; returns how many indexes that were.
+
+        An engine that is only just starting may not know all of its indexes at once.
+        """
+        known = {index.id: index for index in await self._register.known()}
+        places = [IndexPlace(index.engine, index.id) for index in known.values()]
+        suspected = {place.index_id for place in await missing(self._engines, places)}
+        suspected |= {index.id for index in self._to_count(known) if await self._is_short(index)}
+        confirmed, self._suspected = suspected & self._suspected, suspected - self._suspected
+        # What was found short is counted again by the next look.
+        self._counted = {each: at for each, at in self._counted.items() if each in known and each not in suspected}
+        for index_id in sorted(confirmed):
+            await self._replace(known[index_id])
+        return len(confirmed)
+
+    async def replaces(self, run: ClaimedRun) -> bool:
+        """Whether the run's index is lost, so that this or another run is to be planned with a fresh one.
+
+        Raises ``EngineUnavailable`` and ``IndexMissing``.
+        """
+        ref, engine = run.run, run.settings.engine
+        index = KnownIndex(ref.index_id, engine, ref.knowledge_base_id, ref.company_id)
+        if is_lost := await self._is_lost(index):
+            await self._replace(index)
+        return is_lost
+
+    def _to_count(self, known: Mapping[str, KnownIndex]) -> list[KnownIndex]:
+        """Those that an old snapshot may have brought back with less in them: some at a time, each once an hour."""
+        now = self._clock()
+        due = [
+            index
+            for index in known.values()
+            if index.settled
+            and index.engine in self._engines
+            and now - self._counted.get(index.id, -inf) >= _COUNTED_AGAIN_SECONDS
+        ]
+        chosen = sorted(due, key=lambda index: index.id not in self._suspected)[:_COUNTED_AT_ONCE]
+        self._counted |= {index.id: now for index in chosen}
+        return chosen
+
+    async def _is_short(self, index: KnownIndex) -> bool:
+        try:
+            return await self._is_lost(index)
+        except (EngineUnavailable, IndexMissing) as problem:
+            _log.warning("indexes.not_counted", index_id=index.id, problem=repr(problem))
+            return False
+
+    async def _is_lost(self, index: KnownIndex) -> bool:
+        """Whether it is not there, or has fewer passages than were written and nobody is changing it."""
+        engine, before = self._engines[index.engine], await self._register.content(index.id)
+        if before.passages == 0:
+            return False
+        if index.id not in await engine.existing([index.id]):
+            return True
+        there = await engine.count(index.id)
+        return there < before.passages and before == await self._register.content(index.id)
+
+    async def _replace(self, lost: KnownIndex) -> None:
+        run_id = new_id()
+        run = RunRef(run_id, lost.knowledge_base_id, lost.company_id, run_id, new_id())
+        async with self._outbox.transaction() as transaction:
+            queued = await replace_index(self._writer(transaction), lost.id, run)
+            if queued is not None:
+                origin = Origin(lost.company_id, run.correlation_id)
+                transaction.emit(queued, subject=lost.knowledge_base_id, origin=origin)
+        if queued is not None:
+            _log.warning("index.lost", index_id=lost.id, knowledge_base_id=lost.knowledge_base_id, engine=lost.engine)
+
+
+class DocumentInspection:
+    """The same for documents of sessions: they go into an index of the same name again."""
+
+    def __init__(self, indexes: DocumentIndexes, engines: Engines) -> None:
+        self._indexes = indexes
+        self._engines = engines
+        self._suspected: set[IndexPlace] = set()
+
+    async def inspect(self) -> int:
+        """Returns how many documents are to be indexed again."""
+        lost = await missing(self._engines, await self._indexes.in_use())
+        confirmed, self._suspected = lost & self._suspected, lost - self._suspected
+        count = 0
+        for place in confirmed:
+            count += (documents := await self._indexes.lost(place))
+            _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=documents)
+        return count
+
+
+async def missing(engines: Engines, places: Iterable[IndexPlace]) -> set[IndexPlace]:
+    """Those that their engines do not have; of an engine that is unknown or does not answer none."""
+    by_engine: dict[str, list[str]] = {}
+    for place in places:
+        by_engine.setdefault(place.engine, []).append(place.index_id)
+    found: set[IndexPlace] = set()
+    for name, index_ids in by_engine.items():
+        if name not in engines:
+            continue
+        try:
+            there = await _existing(engines[name], index_ids)
+        except EngineUnavailable as problem:
+            _log.warning("indexes.not_inspected", engine=name, problem=str(problem))
+            continue
+        found |= {IndexPlace(name, each) for each in index_ids if each not in there}
+    return found
+
+
+async def _existing(engine: Engine, index_ids: list[str]) -> set[str]:
+    found: set[str] = set()
+    for start in range(0, len(index_ids), _ASKED_AT_ONCE):
+        found |= await engine.existing(index_ids[start : start + _ASKED_AT_ONCE])
+    return found
