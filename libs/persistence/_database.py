@@ -17,6 +17,14 @@ _LOCK_TIMEOUT_MS = 5000
 # A plan made while a table was empty must not read the whole of it for as long as nobody has analyzed it.
 # Where a scan is all there is, it counts as so costly before PostgreSQL 18 that each execution would be compiled.
 _PLAN_ONCE = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off"
+# A server that vanishes without a word, with its machine say, is noticed after half a minute. By itself the system
+# waits a quarter of an hour for an acknowledgement, and two hours for an answer.
+_PROOF_OF_LIFE = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
 _CONTENTION = (
     psycopg.errors.LockNotAvailable,
     psycopg.errors.DeadlockDetected,
@@ -66,6 +74,7 @@ class Database:
             "autocommit": True,
             "application_name": f"aes-{name}",
             "connect_timeout": 5,
+            **_PROOF_OF_LIFE,
             "options": f"-c statement_timeout={int(statement_timeout * 1000)}"
             # A frozen holder of a lock fails those behind it early enough that they can try again.
             f" -c lock_timeout={_LOCK_TIMEOUT_MS} -c idle_in_transaction_session_timeout=60000"

@@ -92,7 +92,12 @@ class TurnEngine:
         return 0 if self._draining else max(self._capacity - len(self._running), 0)
 
     def start(self, turn: ClaimedTurn, question: UserMessage | None = None, claim: ClaimCommit | None = None) -> None:
-        """Run a turn that this worker has claimed, or is about to. Of two claims the older one is fenced off."""
+        """Run a turn that this worker has claimed, or is about to. Of two claims the older one is fenced off.
+
+        After ``abandon`` nothing begins any more: what is claimed all the same is another worker's to find.
+        """
+        if self._abandoned:
+            return
         present = self._running.get(turn.id)
         void = present is not None and present.claim is not None and present.claim.failed
         if present is not None and present.turn.fence >= turn.fence and not void:
@@ -144,7 +149,10 @@ class TurnEngine:
     async def _supervise(self, running: _Running) -> None:
         turn = running.turn
         began = monotonic()
-        structlog.contextvars.bind_contextvars(correlation_id=turn.origin.correlation_id, turn_id=turn.id)
+        # The command's id is the turn's; what is bound so far is of whoever submitted the first of a batch.
+        structlog.contextvars.bind_contextvars(
+            correlation_id=turn.origin.correlation_id, turn_id=turn.id, command_id=turn.id
+        )
         # From the turn's row: whoever takes it over goes on in the same trace.
         tracing.resume(turn.origin.traceparent, turn.origin.correlation_id)
         following: ClaimedTurn | None = None

@@ -1,6 +1,8 @@
 """The pool on a real server that goes away and comes back."""
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -130,6 +132,15 @@ async def test_what_fails_while_a_cancelled_block_ends_does_not_hide_the_cancell
     task.cancel()
     await asyncio.wait({task})
     assert task.cancelled()
+
+
+async def test_a_server_that_vanishes_without_a_word_is_noticed(database_url: str) -> None:
+    over_tcp = make_conninfo(database_url, host="127.0.0.1", port=conninfo_to_dict(database_url)["port"] or 5432)
+    async with opened(over_tcp) as database, database.connection() as connection:
+        with socket.socket(fileno=os.dup(connection.pgconn.socket)) as probe:
+            assert probe.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert probe.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
+            assert probe.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
 
 
 async def test_an_exhausted_pool_is_an_outage_and_no_deadlock(database: Database) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import structlog
+
 from libs.contracts.errors import InternalError
 from libs.contracts.events.runtime import TurnCompleted, TurnFailed
 from services.runtime.domain.agent_ports import AgentReply, AgentTask, TurnJournal
@@ -153,6 +155,28 @@ async def test_draining_takes_no_slots_and_hands_back_what_does_not_end() -> Non
     assert (running.free_slots(), running.held) == (0, {})
     assert [ending.kind for ending in turns.endings] == [EndingKind.HANDED_BACK]
     assert len(turns.following) == 1
+
+
+async def test_after_draining_nothing_begins_whose_claim_comes_late() -> None:
+    turns, agent = MemoryTurns(), OneLiner()
+    running = engine(agent, turns)
+    await running.drain(60)
+    running.start(claimed_turn(), QUESTION, ClaimCommit())
+    await _settle_down()
+    assert (agent.tasks, running.held, turns.endings) == ([], {}, [])
+
+
+async def test_a_turns_logs_name_its_own_command() -> None:
+    bound: dict[str, object] = {}
+
+    async def look(_task: AgentTask, _journal: TurnJournal) -> None:
+        bound.update(structlog.contextvars.get_contextvars())
+
+    turns = MemoryTurns()
+    with structlog.contextvars.bound_contextvars(command_id="of another in the batch"):
+        engine(OneLiner(look), turns).start(claimed_turn(id="turn"), QUESTION)
+    await until(lambda: turns.endings)
+    assert (bound["turn_id"], bound["command_id"]) == ("turn", "turn")
 
 
 async def test_a_committed_end_is_not_undone_by_a_late_stop() -> None:
