@@ -73,6 +73,7 @@ class Home:
 
     def create(self) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
-        self.cache.mkdir(exist_ok=True)
+        # Through a link to another disk as well, whose directory may have been cleared away.
+        Path(os.path.realpath(self.cache)).mkdir(parents=True, exist_ok=True)
         # Keeps the state out of version control wherever the directory is.
         (self.root / ".gitignore").write_text("*\n")
