@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from inspect import cleandoc
 from typing import Annotated, Any
 
 import typer
@@ -56,7 +57,7 @@ class LazyCommands(TyperGroup):
             return typer.core.TyperCommand(cmd_name, help=entry.help)
         command = typer.main.get_command(import_module(entry.module).app)
         command.name = cmd_name
-        return command
+        return _flowing(command)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in COMMANDS:
@@ -68,6 +69,15 @@ class LazyCommands(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self._listing = True
         super().format_help(ctx, formatter)
+
+
+def _flowing(command: Any) -> Any:
+    """The command with helps whose lines end where the terminal does, not where those of the source do."""
+    if command.help:
+        command.help = "\n\n".join(part.replace("\n", " ") for part in cleandoc(command.help).split("\n\n"))
+    for inner in getattr(command, "commands", {}).values():
+        _flowing(inner)
+    return command
 
 
 app = typer.Typer(

@@ -59,6 +59,9 @@ def show(
         if json_output:
             print_json({"topic": topic, "letters": letters})
             return
+        if not letters:
+            note(f"There are no letters in {topic}.")
+            return
         columns = ("offset", "type", "dead_since", "attempts", "replayed", "reason")
         _table(columns, [[row[name] for name in columns] for row in letters])
         return
@@ -98,7 +101,8 @@ def replay(
     else:
         for outcome in refused:
             note(f"Letter {outcome.offset} stays where it is. {outcome.refusal}")
-        note(f"Replayed {_letters(len(outcomes) - len(refused))}.")
+        if outcomes:
+            note(f"Replayed {_letters(len(outcomes) - len(refused))}.")
     if refused:
         raise typer.Exit(1)
 
