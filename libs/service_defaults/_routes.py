@@ -8,7 +8,8 @@ from starlette.responses import Response
 from libs.contracts.errors import NotFound
 from libs.contracts.identity import Identity
 from libs.eventing import CommandRouter, Outbox
-from libs.service_defaults.internal_calls import caller, frame
+from libs.service_defaults._frames import frame
+from libs.service_defaults.callers import caller
 
 Caller = Annotated[Identity, Depends(caller)]
 

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
-import orjson
-from fastapi import Request
 
 from libs import tracing
-from libs.contracts.envelope import Envelope, envelope_from
-from libs.contracts.errors import AuthenticationFailed, ServiceUnavailable
+from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
-from libs.eventing import CommandState, IdentitySigner, Received
+from libs.eventing import CommandState, IdentitySigner
 from libs.service_defaults._dot_paths import NOTHING, has_dots, nothing
+from libs.service_defaults._frames import unframed
+from libs.service_defaults.callers import BEARER
 from libs.service_defaults.correlation import HEADER, current_correlation_id
 
 DEADLINE_SECONDS: Final = 5.0
@@ -25,7 +24,6 @@ _STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=DEADLINE_SECOND
 _TOKEN_SECONDS: Final = 120.0
 # Signing costs more than the call itself; half of a token's life is left for the call to arrive.
 _TOKEN_REUSED_SECONDS: Final = 60.0
-_BEARER: Final = "Bearer "
 _JSON: Final = "application/json"
 _CONNECTIONS: Final = 200
 # The process at the other end has ended or is not there; another one may answer.
@@ -191,7 +189,7 @@ class OwnerClient:
             return CommandState(known=True)
         if response.status != 200:
             raise ServiceUnavailable(f"the {owner} service answered {response.status}")
-        return CommandState(known=True, outcome=_received(response))
+        return CommandState(known=True, outcome=unframed(response.body))
 
     async def payload(self, owner: str, path: str, company_id: str) -> bytes:
         """A payload that was too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
@@ -214,7 +212,7 @@ class OwnerClient:
         return places[first:] + places[:first]
 
     def _headers(self, identity: Identity) -> dict[str, str]:
-        headers = {"Authorization": _BEARER + self._token(identity)}
+        headers = {"Authorization": BEARER + self._token(identity)}
         correlation_id = current_correlation_id()
         if correlation_id:
             headers[HEADER] = correlation_id
@@ -277,24 +275,3 @@ async def _pieces(response: aiohttp.ClientResponse, owner: str) -> AsyncIterator
 
 def _unreachable(owner: str) -> ServiceUnavailable:
     return ServiceUnavailable(f"the {owner} service cannot be reached", retry_after=2)
-
-
-def caller(request: Request) -> Identity:
-    """Who an internal call is made for (a FastAPI dependency). Raises ``AuthenticationFailed``."""
-    token = request.headers.get("Authorization", "")
-    if not token.startswith(_BEARER):
-        raise AuthenticationFailed("an internal call needs a service token")
-    signer: IdentitySigner = request.app.state.signer
-    return signer.verify_call(token.removeprefix(_BEARER))
-
-
-def frame(envelope: Envelope, payload: bytes) -> bytes:
-    """An event as the body of a look-up: its headers as one JSON line, then the payload."""
-    headers = {name: value.decode() for name, value in envelope.headers()}
-    return orjson.dumps(headers) + b"\n" + payload
-
-
-def _received(response: OwnerResponse) -> Received:
-    head, payload = response.body.split(b"\n", 1)
-    headers = [(name, value.encode()) for name, value in orjson.loads(head).items()]
-    return Received(envelope_from(headers), payload)

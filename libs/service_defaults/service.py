@@ -2,9 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from fastapi import FastAPI
@@ -21,13 +20,14 @@ from libs.eventing import (
     PayloadReader,
     Publisher,
 )
-from libs.persistence import Database, is_outage, migrate
+from libs.persistence import Database, migrate
 from libs.service_defaults._health import Check, Readiness, health_routes
 from libs.service_defaults._http_server import HttpServer
 from libs.service_defaults._metrics import watch_consumers, watch_stores
 from libs.service_defaults._routes import bus_routes
 from libs.service_defaults._schema import AwaitedSchema
 from libs.service_defaults._stopping import CONNECTIONS, CONSUMERS, HOOKS, OUTBOX, REQUESTS, TASKS, Stopping
+from libs.service_defaults._supervision import Hook, supervised, unless_stopped, until_answered
 from libs.service_defaults.correlation import CorrelationMiddleware
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import OwnerClient
@@ -35,8 +35,6 @@ from libs.service_defaults.observed_requests import ObservedRequests
 from libs.service_defaults.settings import ServiceSettings
 
 _log = structlog.get_logger("service")
-_RETRY_SECONDS: Final = 1.0
-Hook = Callable[[], Awaitable[None]]
 API: Final = "api"
 WORKER: Final = "worker"
 ROLES: Final = frozenset({API, WORKER})
@@ -161,11 +159,11 @@ class Service:
         consuming: list[asyncio.Task[None]] = []
         tasks: list[asyncio.Task[None]] = []
         try:
-            if await self._unless_stopped(self._connect()):
+            if await unless_stopped(self._connect(), self._stop):
                 consumers += self._consumers() if WORKER in roles else []
                 tasks += self._background_tasks(roles)
-                tasks.append(self._supervised("consumers.measure", lambda: watch_consumers(consumers)))
-                consuming += [self._supervised(consumer.group, consumer.run, once=True) for consumer in consumers]
+                tasks.append(supervised("consumers.measure", lambda: watch_consumers(consumers)))
+                consuming += [supervised(consumer.group, consumer.run, once=True) for consumer in consumers]
                 self._started = True
                 _log.info("service.started", roles=sorted(roles), port=self.settings.port)
             await self._stop.wait()
@@ -177,33 +175,17 @@ class Service:
             raise SystemExit(f"the HTTP server of {self.name} could not run on port {self.settings.port}")
 
     async def _connect(self) -> None:
-        await self._until_answered(self._open_database)
+        await until_answered(self._open_database)
         await self.producer.start()
         for hook in self._on_start:
             await hook()
-
-    async def _unless_stopped(self, step: Coroutine[Any, Any, None]) -> bool:
-        """Whether the step came to its end before a stop, which does not wait for what may never answer."""
-        stepping = asyncio.create_task(step)
-        stopping = asyncio.create_task(self._stop.wait())
-        try:
-            await asyncio.wait({stepping, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if stepping.done():
-                stepping.result()
-                return not self._stop.is_set()
-            _log.info("service.start_cut_short")
-            return False
-        finally:
-            for task in (stepping, stopping):
-                task.cancel()
-            await asyncio.wait({stepping, stopping}, timeout=_RETRY_SECONDS)
 
     def _background_tasks(self, roles: frozenset[str]) -> list[asyncio.Task[None]]:
         background = [(name, run) for name, run, role in self._background if role in roles]
         background += [("outbox.publish", self.publisher.run), ("outbox.mark", self.publisher.run_marking)]
         if API in roles:
             background.append(("outbox.sweep", self.publisher.run_sweeping))
-        return [self._supervised(name, run) for name, run in background]
+        return [supervised(name, run) for name, run in background]
 
     async def _shut_down(
         self,
@@ -250,17 +232,6 @@ class Service:
         await self.database.ping()
         await self._schema.wait(url)
 
-    async def _until_answered(self, attempt: Hook) -> None:
-        while True:
-            try:
-                await attempt()
-                return
-            except Exception as problem:
-                if not is_outage(problem):
-                    raise
-                _log.warning("database.unreachable", problem=str(problem).strip())
-                await asyncio.sleep(_RETRY_SECONDS)
-
     def _consumers(self) -> list[ConsumerLoop]:
         consumers = []
         if self.commands.topics:
@@ -285,16 +256,3 @@ class Service:
 
         self.readiness.add(f"consumer {consumer.group}", joined)
         return consumer
-
-    def _supervised(self, name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None]:
-        async def supervise() -> None:
-            while True:
-                try:
-                    await run()
-                    if once:
-                        return
-                except Exception:
-                    _log.exception("background.failed", task=name)
-                await asyncio.sleep(_RETRY_SECONDS)
-
-        return asyncio.create_task(supervise(), name=name)
