@@ -124,6 +124,12 @@ def test_text_of_the_next_attempt_waits_for_the_restart_and_voids_the_old_one() 
     ]
 
 
+def test_a_late_piece_of_an_attempt_that_was_given_up_is_left_out() -> None:
+    """Also before the new attempt has said anything."""
+    events = (STARTED, text("old"), restarted(0), text(" text", offset=3), text("new", attempt=2))
+    assert shown(*events)[2:] == [("turn.restarted", None), ("text", (2, 1, 0, "new"))]
+
+
 def test_a_resumed_turn_goes_on_after_the_calls_that_were_made() -> None:
     events = (STARTED, CALL, CALLED, restarted(1), text("so", step=2, attempt=2))
     assert shown(*events)[-1] == ("text", (2, 2, 0, "so"))

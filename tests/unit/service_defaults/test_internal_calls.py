@@ -11,8 +11,8 @@ from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.timestamps import now_text
 from libs.eventing import IdentitySigner
 from libs.service_defaults import OwnerClient
+from libs.service_defaults._frames import frame
 from libs.service_defaults.correlation import bind_correlation_id
-from libs.service_defaults.internal_calls import frame
 from libs.service_defaults.owner_answers import checked
 from tests.support.command_records import ALICE, SIGNING_KEY
 
@@ -37,6 +37,8 @@ class Neighbour:
         self.status = 200
         self.body = b""
         self.silent = False
+        self.ends = 0
+        """So many requests it meets with its end."""
         self.requests: list[web.Request] = []
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -44,6 +46,10 @@ class Neighbour:
         await request.read()
         if self.silent:
             await asyncio.Event().wait()
+        if self.ends:
+            self.ends -= 1
+            assert request.transport is not None
+            request.transport.abort()
         return web.Response(status=self.status, body=self.body, content_type="application/json")
 
 
@@ -121,6 +127,15 @@ async def test_a_process_that_is_gone_or_goes_is_passed_over(
     calls._addresses["notes"] = f"http://127.0.0.1:9,{dropping}"
     with pytest.raises(ServiceUnavailable):
         await calls.get("notes", "/", ALICE)
+
+
+async def test_behind_one_address_may_be_several_processes(neighbour: Neighbour, calls: OwnerClient) -> None:
+    neighbour.ends = 1
+    assert (await calls.request("POST", "notes", "/", ALICE, body=b"{}")).status == 200
+    assert len(neighbour.requests) == 2
+    neighbour.ends = 2
+    with pytest.raises(ServiceUnavailable):
+        await calls.request("POST", "notes", "/", ALICE, body=b"{}")
 
 
 async def test_a_stream_begins_at_a_process_that_is_there(neighbour: Neighbour, calls: OwnerClient) -> None:
