@@ -161,7 +161,7 @@ async def test_after_draining_nothing_begins_whose_claim_comes_late() -> None:
     turns, agent = MemoryTurns(), OneLiner()
     running = engine(agent, turns)
     await running.drain(60)
-    running.start(claimed_turn(), QUESTION, ClaimCommit())
+    running.start(claimed_turn(stream=False), QUESTION, ClaimCommit())
     await _settle_down()
     assert (agent.tasks, running.held, turns.endings) == ([], {}, [])
 
