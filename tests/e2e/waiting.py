@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-PATIENCE = 90.0
+PATIENCE = 240.0
 
 
 async def eventually(look: Callable[[], Awaitable[T | None]], *, limit: float = PATIENCE, pause: float = 0.1) -> T:

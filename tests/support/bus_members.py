@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from libs.eventing import Bus, Record
 from libs.eventing._bus import Partition
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 async def eventually(condition: Callable[[], bool]) -> None:

@@ -19,7 +19,7 @@ from libs.contracts.commands.ingestion import CreateKnowledgeBase, IngestKnowled
 from libs.contracts.identifiers import new_id
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 
-PATIENCE = 90.0
+PATIENCE = 240.0
 ROOT = Path(__file__).parents[2]
 # Long enough that whoever looks every now and then finds an ingestion in its middle, and longer while lock 43 is held.
 UNHURRIED = """

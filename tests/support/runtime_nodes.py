@@ -37,7 +37,7 @@ from services.runtime.use_cases.show_artifacts import ShowArtifacts
 from tests.support.agent_fakes import answering
 
 SIGNING_KEY = "a key of tests, long enough to sign with"
-PATIENCE = 60.0
+PATIENCE = 180.0
 # A stall of the machine must not look like the death of a worker: those that are to die are put to death.
 LEASE_SECONDS = 8.0
 Answer = Callable[[ModelRequest], ModelAnswer]

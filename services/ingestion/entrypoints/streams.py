@@ -12,7 +12,7 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import faust
 import structlog
@@ -25,6 +25,7 @@ from libs.persistence import is_outage
 from services.ingestion.domain.runs import ItemKey, RunKey, decode_work
 from services.ingestion.entrypoints.watchdog import end_process
 
+Work = TypeVar("Work")
 _log = structlog.get_logger(__name__)
 _WITHIN_SECONDS: Final = 0.05
 _STOP_SECONDS: Final = 3.0
@@ -104,19 +105,19 @@ class IngestionStreams:
         async for values in stream.take(self._batch, within=_WITHIN_SECONDS):
             keys = dict.fromkeys(key for value in values for key in decode_work(value))
             for run in [key for key in keys if isinstance(key, RunKey)]:
-                await self._spawn(self._run(run))
+                await self._spawn(self._run, run)
             if items := [key for key in keys if isinstance(key, ItemKey)]:
-                await self._spawn(self._items(items))
+                await self._spawn(self._items, items)
 
-    async def _spawn(self, work: Awaitable[None]) -> None:
+    async def _spawn(self, work: Callable[[Work], Awaitable[None]], keys: Work) -> None:
         await self._places.acquire()
-        task = asyncio.create_task(self._guarded(work))
+        task = asyncio.create_task(self._guarded(work, keys))
         self._working.add(task)
         task.add_done_callback(self._working.discard)
 
-    async def _guarded(self, work: Awaitable[None]) -> None:
+    async def _guarded(self, work: Callable[[Work], Awaitable[None]], keys: Work) -> None:
         try:
-            await work
+            await work(keys)
         except Exception as problem:
             # The leases run out, and the work is announced again.
             if is_outage(problem):

@@ -22,9 +22,9 @@ async def take_note(sender: CommandSender, text: str, *, command_id: str | None 
             command_id=command_id,
             correlation_id="test",
             identity=ALICE,
-            expires_in=30,
+            expires_in=240,
         )
-        outcome = await replies.outcome(20)
+        outcome = await replies.outcome(180)
     assert outcome is not None
     return outcome
 

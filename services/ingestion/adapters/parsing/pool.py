@@ -96,14 +96,18 @@ class ParsingPool:
                 raise process.out_of_memory()
         except BaseException:
             # An interrupted job leaves half a frame in the pipes: the process is of no use any more.
-            await self._discard(process)
-            self._places.put_nowait(None)
+            try:
+                await self._discard(process)
+            finally:
+                self._places.put_nowait(None)
             raise
         # Native parsers do not give back all that they take.
-        if process.jobs >= _JOBS_PER_PROCESS or process.memory() > _FULL * self._limits.memory_bytes:
-            await self._discard(process)
-            process = None
-        self._places.put_nowait(process)
+        worn = process.jobs >= _JOBS_PER_PROCESS or process.memory() > _FULL * self._limits.memory_bytes
+        try:
+            if worn:
+                await self._discard(process)
+        finally:
+            self._places.put_nowait(None if worn else process)
         return head, stored
 
     async def _replace(self, old: ParsingProcess | None) -> ParsingProcess:

@@ -20,6 +20,7 @@ from services.ingestion.domain.parsing import Unparsable
 
 _WATCH_SECONDS = 0.1
 _START_SECONDS = 60.0
+_END_SECONDS = 10.0
 _BUFFER = 1024**2
 _MODULE = "services.ingestion.adapters.parsing.worker"
 # Nothing else of the environment: a process that opens strangers' documents gets no keys and no addresses.
@@ -99,7 +100,7 @@ class ParsingProcess:
                 "timeout", f"Reading the file takes more than {seconds} seconds.", retryable=True
             ) from None
         except (EOFError, OSError):
-            await self._process.wait()
+            await self._gone()
             if self._outgrown or "memory allocation" in self._last_words():
                 raise self.out_of_memory() from None
             raise ProcessDied(f"a parsing process ended with {self._process.returncode}") from None
@@ -116,10 +117,22 @@ class ParsingProcess:
         if self.alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.close()
+        # It counts as ended when its pipes have, and asyncio never sees the end of one that it has stopped reading.
+        stdout._transport.close()  # type: ignore[attr-defined]
         await self._process.wait()
-        if self._process.stdin:
-            self._process.stdin.close()
         self._errors.close()
+
+    async def _gone(self) -> None:
+        """Returns when it has ended, as it does right after its pipes; if need be by force."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                await self._process.wait()
+        if self.alive:
+            await self.kill()
 
     async def _exchange(self, head: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
         stdin, stdout = self._process.stdin, self._process.stdout

@@ -14,8 +14,10 @@ from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.errors import ServiceUnavailable
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.terms import Terms
+from services.ingestion.adapters.parsing import frames
 from services.ingestion.adapters.parsing.limits import Limits
-from services.ingestion.adapters.parsing.pool import ParsingPool, parsing_pool
+from services.ingestion.adapters.parsing.pool import ParsingPool, _job, parsing_pool
+from services.ingestion.adapters.parsing.process import ParsingProcess
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
@@ -173,6 +175,22 @@ async def test_a_cancelled_call_frees_its_place(pool: ParsingPool, note: Path) -
             await under_way
     assert (await pool.parse(note, "note.txt", "")).text == TEXT
     assert not {worker.pid for worker in before} & {worker.pid for worker in await workers()}
+
+
+async def test_a_process_whose_answer_nobody_reads_can_be_ended(tmp_path: Path) -> None:
+    path = tmp_path / "long"
+    await asyncio.to_thread(path.write_text, LONG.text)
+    process = await ParsingProcess.start(Limits())
+    answers, jobs = process._process.stdout, process._process.stdin
+    jobs.writelines(frames.pack(_job(path, "long.txt", "")))
+
+    async def paused() -> bool:
+        return answers._paused
+
+    await until(paused)
+    async with asyncio.timeout(60):
+        await process.kill()
+    assert not process.alive
 
 
 async def test_a_closed_pool_refuses_and_fails_what_was_under_way(pool: ParsingPool, note: Path) -> None:
