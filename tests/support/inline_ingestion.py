@@ -99,13 +99,14 @@ class InlineWorker:
         engine: Engine,
         *,
         lease_seconds: float = 20.0,
+        grace_seconds: float = 0.0,
         reader: PlainTextReader | None = None,
     ) -> None:
         database, outbox = service.database, service.outbox
         self.reader = reader or PlainTextReader()
         self.embedders, self.engines = CountingEmbedders(), {"pgvector": engine}
         self.items = PostgresWorkItems(database, outbox, lease_seconds=lease_seconds)
-        self.runs = PostgresRuns(database, outbox, lease_seconds=lease_seconds, grace_seconds=0)
+        self.runs = PostgresRuns(database, outbox, lease_seconds=lease_seconds, grace_seconds=grace_seconds)
         self.agenda = PostgresAgenda(database)
         self.graves = PostgresGraves(database, outbox)
         self.loading = DocumentLoading(PostgresTexts(database), store, self.reader, lease_seconds=lease_seconds)

@@ -76,6 +76,14 @@ def test_images_start_what_they_are_named_after_as_nobody_in_particular() -> Non
     assert ["/app/healthcheck.py" in line for line in stages()["service"].all("HEALTHCHECK")] == [True]
 
 
+def test_what_a_build_is_told_of_mirrors_stays_out_of_the_images() -> None:
+    """The address of one may hold a password, and `docker history` shows arguments and variables of all stages below."""
+    assert "PIP_INDEX_URL" in stages()["packages"].all("ARG")
+    for target in TARGETS:
+        told = [*stages()[target].all("ARG"), *stages()[target].all("ENV")]
+        assert not [line for line in told if re.search("INDEX|PROXY|TOKEN|PASSWORD|SECRET", line)], target
+
+
 def test_all_clients_know_the_public_authorities() -> None:
     """That of PostgreSQL looks where its wheel was built, which is nowhere, without being told."""
     bundle = "/etc/ssl/certs/ca-certificates.crt"

@@ -105,6 +105,27 @@ async def test_other_settings_build_a_fresh_index_that_is_switched_to_when_it_is
     await until(lambda: bases.is_missing(old), "the old index is dropped")
 
 
+async def test_an_index_that_was_replaced_stays_for_a_while_for_searches_under_way(
+    ingestion: Ingestion, bases: KnowledgeBases
+) -> None:
+    patient = InlineWorker(ingestion.service, ingestion.objects, bases.engine, grace_seconds=3600)
+    (file_id,) = await bases.upload(documents(1))
+    knowledge_base_id = await bases.create([file_id])
+    await patient.drain()
+    old = await bases.index_id(knowledge_base_id)
+    assert old is not None
+    changes = {"embedding_config": {"dimensions": 64}}
+    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await bases.ingest(knowledge_base_id)
+
+    await patient.drain()
+
+    assert await bases.index_id(knowledge_base_id) != old
+    assert await bases.engine.chunk_ids(old, file_id) != []
+    await ingestion.rows("UPDATE knowledge_base_indexes SET drop_after = now() WHERE id = %s", old)
+    await until(lambda: bases.is_missing(old), "the old index is dropped")
+
+
 async def test_a_file_deleted_while_a_new_index_is_built_leaves_both(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
