@@ -77,7 +77,7 @@ def test_images_start_what_they_are_named_after_as_nobody_in_particular() -> Non
 
 
 def test_what_a_build_is_told_of_mirrors_stays_out_of_the_images() -> None:
-    """The address of one may hold a password, and `docker history` shows arguments and variables of all stages below."""
+    """Their addresses may hold passwords, and `docker history` shows arguments and variables of all stages below."""
     assert "PIP_INDEX_URL" in stages()["packages"].all("ARG")
     for target in TARGETS:
         told = [*stages()[target].all("ARG"), *stages()[target].all("ENV")]
