@@ -155,6 +155,7 @@ class CommandRouter:
         except PoisonMessage:
             return
         route = self._routes.get(envelope.type)
+        # What was taken up ends by itself; a failure told now would be its second end.
         if route is not None and not await self.knows(envelope.id, envelope.company_id):
             _log.error("command.given_up", type=envelope.type, command_id=envelope.id, reason=reason)
             metrics.given_up(envelope.type)

@@ -233,5 +233,6 @@ class ConsumerLoop:
             for task in unfinished:
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
+        # Now, while the partitions are still ours: whoever gets them begins after what was done here.
         if self._consumer is not None:
             await self._commit(self._consumer)

@@ -28,6 +28,7 @@ async def enter(connection: Connection, consumer: str, message_id: str, company_
 
 async def knows(connection: Connection, consumer: str, message_id: str, company_id: str) -> bool:
     """Whether the message has taken effect, as far as that company may know."""
+    # Rows without a company are older than the column; whose they are is not known any more.
     cursor = await connection.execute(
         "SELECT 1 FROM inbox WHERE consumer = %s AND message_id = %s AND coalesce(company_id, %s) = %s",
         (consumer, message_id, company_id, company_id),

@@ -52,6 +52,7 @@ _WAITING_SUBJECTS: Final = """
     WHERE published_at IS NULL AND parked_at IS NULL AND subject = ANY(%s)
 """
 _FAILED: Final = "UPDATE outbox SET attempts = attempts + 1, last_error = %s WHERE id = %s RETURNING attempts"
+# Its number goes to the event that takes its place; a negative one cannot meet any other of the subject.
 _PARK: Final = """
     UPDATE outbox SET parked_at = now(), terminal = false, sequence = -id WHERE id = %s AND parked_at IS NULL
 """

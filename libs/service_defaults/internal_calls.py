@@ -115,6 +115,7 @@ class OwnerClient:
                 while True:
                     address = places.pop(0)
                     try:
+                        # A redirect would carry the token to wherever it leads.
                         async with self._open().request(
                             method, address + path, params=params, data=body, headers=headers, allow_redirects=False
                         ) as response:
@@ -245,6 +246,7 @@ class OwnerClient:
 
 
 def _session() -> aiohttp.ClientSession:
+    # Bodies are handed on as they came, under the headers that describe them.
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=_CONNECTIONS), auto_decompress=False)
 
 

@@ -197,6 +197,7 @@ class Service:
     ) -> None:
         _log.info("service.stopping")
         self._stopping = stopping = Stopping(self.settings.shutdown_grace_seconds)
+        # Consumers before HTTP: until the last outcome is recorded, whoever waits for it may ask here.
         for consumer in consumers:
             await consumer.stop()
         if consuming:

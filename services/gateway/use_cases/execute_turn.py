@@ -93,6 +93,7 @@ class ExecuteTurns:
         received = await self._first_word(handover)
         if received is not None and received.envelope.type not in _STATUS and handover.replies.ends(received):
             raise_failure(received)
+        # Of a repeat the first events were told to somebody else; text must not wait for them.
         stream = TurnStream(from_beginning=not handover.known)
         while True:
             if received is None:

@@ -54,6 +54,7 @@ class Recent(Generic[K, V]):
     async def _load(self, presented: K) -> V | None:
         forgotten = self._forgotten
         value = await self._look_up(presented)
+        # Read before the news, perhaps: right for this request, which came before it, too, but not to be kept.
         if forgotten != self._forgotten:
             return value
         if value is None:

@@ -33,6 +33,7 @@ _DELETED_FILES: Final = """
     UPDATE ingestion_items d SET state = 'removing', phase = '', attempts = 0, sent_at = NULL, retry_at = NULL
     FROM files f WHERE f.id = d.file_id AND f.deleted_at IS NOT NULL AND d.state <> 'removing'
 """
+# Whoever had these is gone without a word. Claiming raises the attempts, so a file that kills workers has an end.
 _LOST_ITEMS: Final = """
     UPDATE ingestion_items SET state = 'pending', phase = '', token = NULL, lease_until = NULL, sent_at = NULL
     WHERE state = 'running' AND lease_until < now()

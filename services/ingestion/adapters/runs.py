@@ -90,6 +90,7 @@ class PostgresRuns:
 
     async def plan(self, run: ClaimedRun, limit: int) -> bool:
         async with self._database.transaction() as connection:
+            # Knowledge base before run, as whoever changes or deletes it does.
             base = await _locked_base(connection, run.run)
             planned_to = await _locked(connection, run, "planning")
             if base is None or planned_to is None:

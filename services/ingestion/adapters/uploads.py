@@ -65,6 +65,7 @@ class PostgresUploadWriter:
 
     async def complete(self, company_id: str, user_id: str, files: Sequence[NewFile]) -> list[StoredFile]:
         kept: dict[str, str] = {}
+        # In one order: two uploads of the same files could wait for each other otherwise.
         for file in sorted(files, key=lambda each: each.sha256):
             kept[file.id] = await self._keep(company_id, file)
         for file in files:
@@ -83,6 +84,7 @@ class PostgresUploadWriter:
 
     async def _keep(self, company_id: str, file: NewFile) -> str:
         """The blob that holds these bytes from now on: the company's own from before, or the new one."""
+        # There may be no row to lock yet, and two first uploads of the same bytes must not both keep theirs.
         lock = f"{company_id}/{file.sha256}"
         await self._connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
         found = await self._connection.execute(

@@ -130,6 +130,7 @@ class PostgresWorkItems:
     async def failed(self, failures: Sequence[ItemFailure]) -> None:
         codes: list[str] = []
         async with self._outbox.transaction() as transaction:
+            # In one order, as two workers may each hold items of the same index.
             for failure in sorted(failures, key=lambda each: (each.item.key.index_id, each.item.key.file_id)):
                 item, error = failure.item, failure.error
                 changed = await transaction.connection.execute(

@@ -12,6 +12,7 @@ from services.runtime.adapters.postgres.hot_transaction import as_json
 from services.runtime.domain.sessions import LockedSession, LockedTurn, NewSession
 from services.runtime.domain.turn_events import turn_origin
 
+# A redelivered command may come after the session was made, used and deleted.
 _ADD: Final = """
     INSERT INTO sessions (id, company_id, owner_id, agent_id, config, config_hash)
     SELECT %s, %s, %s, %s, %s, %s WHERE NOT EXISTS (SELECT FROM session_tombstones WHERE id = %s)

@@ -20,6 +20,7 @@ _GONE: Final = """
 """
 _ORPHANED: Final = f"(t.worker_id IS NULL OR t.id = ANY(%(unknown)s) OR (t.worker_id <> %(worker)s AND {_GONE}))"
 _HELD: Final = "SELECT id, fence, status FROM turns WHERE worker_id = %s"
+# A cancelled turn keeps its worker until that lets go: one that died is let go of here.
 _STRAYS: Final = f"""
     SELECT {CLAIMED_COLUMNS}, t.worker_id, t.lost_attempts + (t.worker_id IS NOT NULL)::integer,
            coalesce(t.deadline < clock_timestamp(), false), t.status = 'cancelled'
