@@ -28,7 +28,7 @@ class RunningPart:
             self.process.wait()
 
 
-async def start(part: Part, report: Report, patience: float = 60) -> RunningPart:
+async def start(part: Part, report: Report, patience: float = 180) -> RunningPart:
     """Prepare and start a part and wait until it is ready."""
     await part.prepare(report)
     command = part.command()

@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+_BUILD_SECONDS = 720
+
 
 class NotBuilt(Exception):
     """Why there is none here."""
@@ -25,7 +27,13 @@ def built(program: str, module: str, version: str, *, directory: str, called: st
     cache.mkdir(parents=True, exist_ok=True)
     command = [go, "install", f"{module}@v{version}"]
     environment = {**os.environ, "GOBIN": str(cache)}
-    outcome = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    try:
+        outcome = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        # What was compiled stays in Go's own cache.
+        raise NotBuilt(f"{called} was not built within {_BUILD_SECONDS} s; the next attempt goes on") from None
     if outcome.returncode != 0:
         raise NotBuilt(f"{called} could not be built: {outcome.stderr.strip()[-500:]}")
     return binary

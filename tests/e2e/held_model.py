@@ -71,7 +71,7 @@ class HeldModel(ModelStub):
         return await super()._handle(request)
 
     def _run(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
 
 
 def _fetch(url: str) -> dict[str, Any]:

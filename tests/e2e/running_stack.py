@@ -26,7 +26,7 @@ from tests.e2e.waiting import wait_until
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("gateway", "registry", "runtime", "kafka", "postgres")
 _PREFIX = "aes-e2e-"
-_START_SECONDS, _COMMAND_SECONDS = 600, 120
+_START_SECONDS, _COMMAND_SECONDS = 600, 300
 
 
 @dataclass
@@ -82,7 +82,7 @@ class RunningStack:
         assert supervisor is not None
         for process in (supervisor, *parts):
             process.kill()
-        psutil.wait_procs([supervisor, *parts], timeout=20)
+        psutil.wait_procs([supervisor, *parts], timeout=60)
 
     @contextmanager
     def stopped(self, *parts: str) -> Iterator[None]:
@@ -115,7 +115,7 @@ class RunningStack:
             parts = self.services()
             return all(parts[part]["state"] == "ready" for part in PARTS)
 
-        wait_until(ready, limit=120, pause=0.3)
+        wait_until(ready, limit=300, pause=0.3)
 
     def wait_replaced(self, part: str, pid: int) -> None:
         """Until another process than that one does the part's work."""

@@ -105,7 +105,7 @@ async def test_a_mixed_folder_is_searchable_but_for_its_poison(stack: RunningSta
     watching = asyncio.create_task(watch_memory(working))
     command = [sys.executable, str(ROOT / "aes"), "kb", "create", unique("Mixed"), str(tmp_path), "--json"]
     done = await asyncio.to_thread(
-        subprocess.run, command, env=stack.environment, capture_output=True, text=True, timeout=200, check=False
+        subprocess.run, command, env=stack.environment, capture_output=True, text=True, timeout=600, check=False
     )
     watching.cancel()
     assert done.returncode == 1, done.stderr

@@ -43,7 +43,7 @@ def test_the_walk_with_curl(stack: RunningStack) -> None:
         env={**stack.environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 
@@ -90,7 +90,7 @@ def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
 def test_the_demo_reads_well_without_a_terminal(stack: RunningStack) -> None:
     environment = {name: value for name, value in stack.environment.items() if name != "COLUMNS"}
     command = [sys.executable, str(ROOT / "aes"), "demo"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\x1b" not in done.stdout

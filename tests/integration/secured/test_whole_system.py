@@ -26,7 +26,7 @@ MODEL = "builtin:extractive"
 @asynccontextmanager
 async def running(parts: list[ServicePart]) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
-        for started in await asyncio.gather(*(start(part, lambda _: None, patience=120) for part in parts)):
+        for started in await asyncio.gather(*(start(part, lambda _: None) for part in parts)):
             stack.callback(started.stop)
         yield
 
