@@ -88,7 +88,7 @@ class IndexInspection:
         try:
             return await self._is_lost(index)
         except (EngineUnavailable, IndexMissing) as problem:
-            _log.warning("indexes.not_counted", index_id=index.id, problem=repr(problem))
+            _log.warning("indexes.not_inspected", index_id=index.id, problem=repr(problem))
             return False
 
     async def _is_lost(self, index: KnownIndex) -> bool:
@@ -98,7 +98,12 @@ class IndexInspection:
             return False
         if index.id not in await engine.existing([index.id]):
             return True
-        there = await engine.count(index.id)
+        try:
+            there = await engine.count(index.id)
+        except EngineUnavailable as problem:
+            # Too many for the time that it has: no reason not to ingest into what is there.
+            _log.warning("indexes.not_counted", index_id=index.id, problem=str(problem))
+            return False
         return there < before.passages and before == await self._register.content(index.id)
 
     async def _replace(self, lost: KnownIndex) -> None:

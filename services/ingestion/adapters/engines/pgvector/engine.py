@@ -99,9 +99,12 @@ class PgvectorEngine:
     async def count(self, index_id: str) -> int:
         async with self._connected(index_id) as connection:
             index = await required(connection, index_id)
-            found = await connection.execute(
-                psycopg.sql.SQL("SELECT count(*) FROM {}").format(index.table.name), prepare=False
-            )
+            try:
+                found = await connection.execute(
+                    psycopg.sql.SQL("SELECT count(*) FROM {}").format(index.table.name), prepare=False
+                )
+            except psycopg.errors.QueryCanceled as problem:
+                raise EngineUnavailable("counting the passages takes too long") from problem
             row = await found.fetchone()
             assert row is not None
             return int(row[0])

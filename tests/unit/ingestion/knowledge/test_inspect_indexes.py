@@ -1,0 +1,59 @@
+"""What is believed to be lost: only what an engine that answers does not have, twice running."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from services.ingestion.domain.artifacts import IndexPlace
+from services.ingestion.use_cases.inspect_indexes import DocumentInspection
+from tests.support.search_fakes import MemoryEngine
+
+HERE, GONE = IndexPlace("pgvector", "here"), IndexPlace("pgvector", "gone")
+
+
+@dataclass
+class Documents:
+    """Two indexes with three documents each, and one of an engine that is not there any more."""
+
+    given_up: list[IndexPlace] = field(default_factory=list)
+
+    async def in_use(self) -> Sequence[IndexPlace]:
+        return [HERE, GONE, IndexPlace("weaviate", "elsewhere")]
+
+    async def lost(self, place: IndexPlace) -> int:
+        self.given_up.append(place)
+        return 3
+
+
+@pytest.fixture
+async def engine() -> MemoryEngine:
+    engine = MemoryEngine()
+    await engine.create_index("here", 16)
+    return engine
+
+
+async def test_what_two_looks_running_do_not_find_is_lost(engine: MemoryEngine) -> None:
+    documents = Documents()
+    inspection = DocumentInspection(documents, {"pgvector": engine})
+    assert [await inspection.inspect() for _ in range(2)] == [0, 3]
+    assert documents.given_up == [GONE]
+
+
+async def test_an_engine_that_does_not_answer_has_lost_nothing(engine: MemoryEngine) -> None:
+    documents = Documents()
+    inspection = DocumentInspection(documents, {"pgvector": engine})
+    for engine.down in (False, True, False, True):
+        assert await inspection.inspect() == 0
+    assert documents.given_up == []
+
+
+async def test_an_index_that_is_there_again_is_not_lost(engine: MemoryEngine) -> None:
+    documents = Documents()
+    inspection = DocumentInspection(documents, {"pgvector": engine})
+    assert await inspection.inspect() == 0
+    await engine.create_index("gone", 16)
+    assert await inspection.inspect() == 0
+    await engine.drop_index("gone")
+    assert await inspection.inspect() == 0
+    assert documents.given_up == []
