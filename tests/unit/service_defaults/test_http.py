@@ -25,7 +25,8 @@ from libs.contracts.errors import (
 from libs.contracts.identity import Identity
 from libs.eventing import IdentitySigner
 from libs.service_defaults import caller
-from libs.service_defaults.correlation import CorrelationMiddleware, bind_correlation_id, current_correlation_id
+from libs.service_defaults._correlated_requests import CorrelationMiddleware
+from libs.service_defaults.correlation import bind_correlation_id, current_correlation_id
 from libs.service_defaults.errors import STATUSES, install_error_handlers
 from tests.support.command_records import ALICE, SIGNING_KEY
 
