@@ -4,6 +4,7 @@ Starts a stack of its own beside the one in use, lets it stand idle, work off tu
 files, and prints what each part took of processor, memory, disk and connections. Then each role by itself, idle.
 """
 
+import argparse
 import asyncio
 import itertools
 import json
@@ -205,4 +206,5 @@ def _print(title: str, figures: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser("python -m benchmarks.footprint", description=__doc__).parse_args()
     asyncio.run(main())

@@ -1,5 +1,6 @@
 """The table of `aes` commands. Each lives in a module of its own that is imported when it is called."""
 
+import logging
 import tomllib
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -101,8 +102,11 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def aes(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """The Agent Execution Service: creates, validates and runs AI agents."""
+    # What goes wrong there, the commands tell themselves, once and with a remedy.
+    for client in ("aiokafka", "psycopg.pool"):
+        logging.getLogger(client).setLevel(logging.CRITICAL)

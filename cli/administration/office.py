@@ -48,9 +48,22 @@ async def _run(work: "Callable[[Administration], Awaitable[T]]", database_url: s
         ) from None
     except (psycopg.OperationalError, PoolTimeout):
         raise StackError(
-            "The gateway's database cannot be reached.",
-            "Start the stack with: ./aes up, or name a database with --database-url.",
+            f"The gateway's database cannot be reached: {await _refusal(database_url)}.",
+            "Start the stack with: ./aes up, or name a database with --database-url or AES_GATEWAY_DATABASE_URL.",
         ) from None
+
+
+async def _refusal(database_url: str) -> str:
+    """Why no connection can be made; says nothing of the address itself, which has a password."""
+    import psycopg
+
+    try:
+        async with await psycopg.AsyncConnection.connect(database_url, connect_timeout=5):
+            return "it did not answer in time"
+    except psycopg.OperationalError as problem:
+        return str(problem).strip().splitlines()[0]
+    except psycopg.Error:
+        return "its address is not a PostgreSQL URL"
 
 
 def _url_of_stack() -> str:
