@@ -76,7 +76,7 @@ class Worker:
         """Finish within ``grace`` seconds what runs, hand back the rest, give up the lease."""
         await self.engine.drain(grace)
         try:
-            await self.leases.release()
+            await self.keep_lease.give_up()
         except StoreUnavailable as problem:
             _log.warning("lease.not_released", problem=str(problem))
 

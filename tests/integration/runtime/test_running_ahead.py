@@ -1,7 +1,8 @@
 """The model is asked while the claim of its turn is being committed; nothing else happens before that."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 from psycopg import AsyncConnection
@@ -11,6 +12,7 @@ from libs.contracts.identifiers import new_id
 from services.runtime.domain.intake import Decide
 from services.runtime.domain.ports import RunAhead, TurnIntake
 from services.runtime.domain.turns import IntakeResult, Submission
+from tests.integration.runtime.conftest import StartNode
 from tests.support.runtime_nodes import Node, ObedientModel, until
 
 _LOCK = 4711
@@ -21,24 +23,77 @@ _AT_COMMIT = """
 """
 
 
-async def test_a_turn_runs_while_its_claim_is_committed_and_ends_once(node: Node, model: ObedientModel) -> None:
-    session = await node.create_session()
-    turn_id = new_id()
+@asynccontextmanager
+async def commits_held(node: Node) -> AsyncIterator[None]:
+    """No claim is committed before the end of this block."""
     async with await AsyncConnection.connect(node.database.url, autocommit=True) as other:
         await other.execute(_AT_COMMIT.format(what=f"PERFORM pg_advisory_xact_lock({_LOCK})"))
         await other.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+        yield
+
+
+async def test_a_turn_runs_while_its_claim_is_committed_and_ends_once(node: Node, model: ObedientModel) -> None:
+    session = await node.create_session()
+    turn_id = new_id()
+    async with commits_held(node):
         taking_in = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
         await until(lambda: model.asked)
         # Several looks of the watch: a turn that nobody else can see yet is neither lost nor to be stopped.
         await asyncio.sleep(0.5)
         assert await node.turn(turn_id) == {}
         assert not taking_in.done()
-        await other.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
     await taking_in
     [turn] = await node.ended(turn_id)
     assert (turn["status"], turn["attempt"], model.asked) == ("completed", 1, ["hello"])
     assert await node.names(turn_id) == ["turn.started", "turn.completed"]
     assert await node.history(session) == [("user", "hello"), ("assistant", "re: hello")]
+
+
+async def test_a_worker_that_goes_while_a_claim_is_committed_leaves_the_turn_to_another(
+    start_node: StartNode, model: ObedientModel
+) -> None:
+    going = await start_node(watching=False)
+    session, turn_id = await going.create_session(), new_id()
+    async with commits_held(going):
+        taking_in = asyncio.create_task(going.execute(session, "hello", command_id=turn_id))
+        await until(lambda: model.asked)
+        async with asyncio.timeout(60):
+            await going.worker.stop(0.01)
+        assert going.worker.engine.present == frozenset()
+    await taking_in
+    staying = await start_node()
+    [turn] = await staying.ended(turn_id)
+    assert (turn["status"], turn["attempt"]) == ("completed", 2)
+    assert await staying.names(turn_id) == ["turn.started", "turn.restarted", "turn.completed"]
+    assert await staying.history(session) == [("user", "hello"), ("assistant", "re: hello")]
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_what_is_ended_while_its_claim_is_committed_ends_once(
+    node: Node, model: ObedientModel, *, deleted: bool
+) -> None:
+    session, turn_id = await node.create_session(), new_id()
+    model.shut("hello")
+    async with commits_held(node):
+        taking_in = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
+        await until(lambda: model.asked)
+        ending = asyncio.create_task(node.delete(session) if deleted else node.cancel(session, turn_id))
+        await until(lambda: _waits_for_a_lock(node))
+    await asyncio.gather(taking_in, ending)
+    await until(lambda: node.worker.engine.free_slots() == node.settings.max_running_turns)
+    assert await node.names(turn_id) == ["turn.started", "turn.cancelled"]
+    assert model.asked == ["hello"]
+    name, _ = await node.outcome(await ending)
+    assert name == ("session.deleted" if deleted else "cancel_turn.accepted")
+
+
+async def _waits_for_a_lock(node: Node) -> bool:
+    """Whether the other command waits for the session's row, which whoever claims its turn holds."""
+    waiting = """
+        SELECT 1 FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event IN ('transactionid', 'tuple')
+    """
+    return bool(await node.rows(waiting))
 
 
 async def test_a_turn_whose_claim_was_not_committed_never_was(node: Node, model: ObedientModel) -> None:

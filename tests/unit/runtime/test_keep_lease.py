@@ -1,0 +1,45 @@
+"""A lease that is given up stays given up: the worker lives on for a while, and must not look alive to others."""
+
+import asyncio
+
+from services.runtime.use_cases.keep_lease import KeepLease
+from tests.support.runtime_nodes import until
+
+
+class SlowLeases:
+    """Leases whose renewals take until they are let through; ``done`` is what took effect, in order."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.done: list[str] = []
+        self.through = asyncio.Event()
+
+    async def renew(self) -> None:
+        self.begun += 1
+        await self.through.wait()
+        self.done.append("renewed")
+
+    async def release(self) -> None:
+        self.done.append("released")
+
+
+async def test_a_lease_that_was_given_up_is_not_renewed() -> None:
+    leases, pauses = SlowLeases(), 0
+
+    async def pause(_seconds: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        await asyncio.sleep(0)
+
+    keep = KeepLease(leases, interval=1.0, sleep=pause)
+    keeping = asyncio.create_task(keep.run())
+    await until(lambda: leases.begun)
+    giving_up = asyncio.create_task(keep.give_up())
+    await asyncio.sleep(0)
+    leases.through.set()
+    await giving_up
+    seen = pauses
+    await until(lambda: pauses > seen + 2)
+    assert leases.done == ["renewed", "released"]
+    keeping.cancel()
+    await asyncio.wait({keeping})
