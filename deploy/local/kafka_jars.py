@@ -22,6 +22,9 @@ COORDINATES = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simp
 _LIST = Path(__file__).with_name("kafka_jars.txt")
 _NEEDED_BYTES = 150 * 1024 * 1024
 _AT_ONCE = 6
+# Seconds before each further attempt, and for each answer.
+_PAUSES = (1.0, 5.0)
+_ANSWER_SECONDS = 60
 _PARTIAL = "partial-kafka-"
 _ABANDONED_SECONDS = 3600
 
@@ -84,6 +87,15 @@ def _remove_abandoned(cache: Path) -> None:
 
 
 def _fetch(maven: Any, jar: Jar, directory: Path) -> None:
+    for pause in _PAUSES:
+        try:
+            return _fetch_once(maven, jar, directory)
+        except StackError:
+            time.sleep(pause)
+    return _fetch_once(maven, jar, directory)
+
+
+def _fetch_once(maven: Any, jar: Jar, directory: Path) -> None:
     try:
         downloaded = Path(maven.project(jar.group, jar.name).at_version(jar.version).artifact().resolve())
     except Exception as error:
@@ -94,6 +106,8 @@ def _fetch(maven: Any, jar: Jar, directory: Path) -> None:
             "AES_MAVEN_REPOSITORY, and run the command again.",
         ) from error
     if _sha256(downloaded) != jar.sha256:
+        # A download that broke off is trusted as long as it is there.
+        downloaded.unlink()
         raise StackError(
             f"The downloaded {jar.file} is not the right file: its SHA-256 differs from kafka_jars.txt.",
             "Run the command again; if it stays so, the repository or a proxy changes files.",
@@ -108,7 +122,7 @@ def _maven(repository: Path) -> Any:
 
     # A repository of our own, because a kill during a download leaves a broken file that is trusted.
     mirror = os.environ.get("AES_MAVEN_REPOSITORY", MAVEN_CENTRAL_URL)
-    return MavenContext(repo_cache=repository, remote_repos={"central": mirror.rstrip("/")})
+    return MavenContext(repo_cache=repository, remote_repos={"central": mirror.rstrip("/")}, timeout=_ANSWER_SECONDS)
 
 
 def _directory(cache: Path) -> Path:

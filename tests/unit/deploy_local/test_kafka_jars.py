@@ -43,6 +43,7 @@ def two_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digest = hashlib.sha256(CONTENT).hexdigest()
     (tmp_path / "list.txt").write_text(f"org.a one 1.0 {digest}\norg.b two 2.0 {digest}\n")
     monkeypatch.setattr(kafka_jars, "_LIST", tmp_path / "list.txt")
+    monkeypatch.setattr(kafka_jars, "_PAUSES", (0.0, 0.0))
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, content: bytes = CONTENT, failure: Exception | None = None) -> None:
@@ -73,6 +74,21 @@ def test_a_file_with_another_hash_is_refused_and_leaves_nothing(
         fetch_jars(tmp_path, lambda detail: None)
     assert installed_jars(tmp_path) is None
     assert not list(tmp_path.glob("partial*"))
+
+
+def test_a_network_that_is_gone_for_a_moment_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch)
+    problems = [ConnectionError("gone"), ConnectionError("still gone")]
+    resolve = Maven.resolve
+
+    def resolve_in_the_end(maven: Maven) -> Path:
+        if maven.name == "two-2.0" and problems:
+            raise problems.pop()
+        return resolve(maven)
+
+    monkeypatch.setattr(Maven, "resolve", resolve_in_the_end)
+    assert len(fetch_jars(tmp_path, lambda detail: None)) == 2
+    assert not problems
 
 
 def test_no_network_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
