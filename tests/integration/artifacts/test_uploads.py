@@ -174,6 +174,8 @@ async def test_a_caller_who_hangs_up_leaves_nothing_after_the_sweep(each_store: 
     await each_store.store.put(f"artifacts/{crashed}/original", _pieces(LARGE))
 
     await each_store.upkeep("leftovers.collect")
+    # Given up now, removed later: an upload that ends meanwhile still finds out.
+    assert await each_store.stored() == [f"artifacts/{crashed}/original"]
     await each_store.rows("artifacts", "UPDATE artifacts SET state_since = now() - interval '1 day'")
     await each_store.upkeep("leftovers.collect")
 
