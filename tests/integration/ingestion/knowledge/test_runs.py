@@ -144,6 +144,26 @@ async def test_an_item_that_fails_for_ever_ends_as_failed(
     assert [each["id"] for each in after["ingested_datasources"]] == [good]
 
 
+async def test_a_message_that_was_lost_is_sent_again_and_one_that_comes_twice_is_no_second_claim(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    (file_id,) = await bases.upload(documents(1))
+    knowledge_base_id = await bases.create([file_id])
+    await worker.step()
+    (lost,) = await worker.agenda.due(10)
+    assert isinstance(lost.key, ItemKey)
+    assert await worker.agenda.due(10) == []
+
+    await worker.reconcile()
+
+    assert [due.key for due in await worker.agenda.due(10)] == [lost.key]
+    token = await worker.claim(lost.key.index_id, [file_id])
+    assert await worker.items.claim([lost.key], "another") == []
+    await worker.items.hand_back(token, [lost.key], seconds=0, counts=False)
+    await worker.drain()
+    assert (await bases.get(knowledge_base_id))["status"] == "completed"
+
+
 async def test_what_a_dead_worker_held_is_done_by_another(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
