@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -17,8 +18,9 @@ BaseUrl = Annotated[
 ]
 ApiKey = Annotated[
     str | None,
-    typer.Option("--api-key", envvar="AES_API_KEY", help="API key; else the development company's."),
+    typer.Option("--api-key", envvar="AES_API_KEY", help="API key; on this machine else the development company's."),
 ]
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,21 @@ def connect(base_url: str | None, api_key: str | None) -> Connection:
                 "Start it with: ./aes up, or name a service with --base-url or AES_BASE_URL.",
             )
         base_url = state.base_url
-    elif not base_url.startswith(("http://", "https://")):
-        raise StackError(f"{base_url!r} is no address of a service.", "Give one such as http://127.0.0.1:8080.")
-    api_key = api_key or os.environ.get("AES_API_KEY") or known_key(home)
+    host = _host(base_url)
+    api_key = api_key or os.environ.get("AES_API_KEY")
+    # The embedded stack's key is a secret that no other machine is to see.
+    if api_key is None and host in _THIS_MACHINE:
+        api_key = known_key(home)
     if api_key is None:
-        raise StackError("No API key given.", "Name one with --api-key or AES_API_KEY.")
+        raise StackError(f"No API key given for {base_url}.", "Name one with --api-key or AES_API_KEY.")
     return Connection(base_url.rstrip("/"), api_key)
+
+
+def _host(base_url: str) -> str:
+    try:
+        parts = urlsplit(base_url)
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return parts.hostname
+    except ValueError:
+        pass
+    raise StackError(f"{base_url!r} is no address of a service.", "Give one such as http://127.0.0.1:8080.")
