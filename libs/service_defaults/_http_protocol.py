@@ -1,6 +1,9 @@
 """Bounds on what a connection may cost, which the server itself does not have."""
 
 import asyncio
+import fcntl
+import struct
+import termios
 from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -28,6 +31,7 @@ class BoundedConnection(HttpToolsProtocol):
     _head_size: int = 0
     _patience: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
+    _left: int = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -80,7 +84,26 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _wait_for_reader(self) -> None:
         if self._unread is None:
-            self._unread = self.loop.call_later(self.unread_seconds, self.transport.abort)
+            self._left = self._left_to_take()
+            self._unread = self.loop.call_later(self.unread_seconds, self._look_at_reader)
+
+    def _look_at_reader(self) -> None:
+        self._unread = None
+        if self._left_to_take() < self._left:
+            self._wait_for_reader()
+        else:
+            self.transport.abort()
+
+    def _left_to_take(self) -> int:
+        """Bytes. The system's part counts: of a slow reader's megabytes there it tells nothing for minutes."""
+        left: int = self.transport.get_write_buffer_size()
+        connection = self.transport.get_extra_info("socket")
+        try:
+            sent = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
+        except (OSError, ValueError):
+            # Systems other than Linux may not know; then only what is left here is looked at.
+            return left
+        return left + int(struct.unpack("i", sent)[0])
 
     def _has_read(self) -> None:
         if self._unread is not None:

@@ -124,3 +124,38 @@ async def test_who_takes_nothing_of_an_answer_is_not_served_for_ever(
         while server.server_state.connections or server.server_state.tasks:
             await asyncio.sleep(0.01)
     writer.close()
+
+
+async def _stuck(server: HttpServer, port: int) -> tuple[BoundedConnection, asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection whose client does not read, once the server waits for that."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+    writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+    async with asyncio.timeout(60):
+        while not (connections := list(server.server_state.connections)) or connections[0]._unread is None:
+            await asyncio.sleep(0.01)
+    return connections[0], reader, writer
+
+
+async def test_what_a_reader_takes_is_seen(server: HttpServer, port: int) -> None:
+    connection, reader, writer = await _stuck(server, port)
+    before = connection._left_to_take()
+    assert 0 < before <= len(LARGE) + 1024
+    async with asyncio.timeout(60):
+        while connection._left_to_take() == before:
+            assert await reader.read(64 * 1024)
+    assert connection._left_to_take() < before
+    writer.close()
+
+
+async def test_who_takes_a_little_at_a_time_is_served(
+    server: HttpServer, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BoundedConnection, "unread_seconds", 0.01)
+    sizes = [100 - look for look in range(20)]
+    monkeypatch.setattr(BoundedConnection, "_left_to_take", lambda _: sizes.pop(0) if len(sizes) > 1 else sizes[0])
+    _, _, writer = await _stuck(server, port)
+    async with asyncio.timeout(60):
+        while server.server_state.connections:
+            await asyncio.sleep(0.01)
+    assert len(sizes) == 1, "it was given up while its reader still took something"
+    writer.close()
