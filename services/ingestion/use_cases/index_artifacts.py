@@ -161,10 +161,11 @@ class ArtifactIndexing:
             return _nothing
         await self._store.put(artifact_text_key(job.artifact_id), one_piece(document.to_bytes()))
         engine = self._engines[place.engine]
-        # Made again, an index that was lost would be there without the others.
-        if place.index_id not in await engine.existing([place.index_id]) and (lost := await self._jobs.lost(place)):
-            _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=lost)
-        await engine.create_index(place.index_id, settings.dimensions)
+        if place.index_id not in await engine.existing([place.index_id]):
+            # Made again, an index that was lost would be there without the others.
+            if lost := await self._jobs.lost(place):
+                _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=lost)
+            await engine.create_index(place.index_id, settings.dimensions)
         waiting = iter(passages)
         while some := list(islice(waiting, _WRITTEN_AT_ONCE)):
             await engine.write(place.index_id, some)

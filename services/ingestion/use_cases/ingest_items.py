@@ -30,9 +30,10 @@ _BUSY_SECONDS: Final = 1.0
 _OUTAGE_SECONDS: Final = 5.0
 _TRIES: Final = 2
 _MAY_PASS: Final = ("timeout", "memory")
-# Of an index that is in use: the engine has lost it, and it is going to be made anew.
-_LOST = IndexMissing
-_OUTAGES = (EmbeddingUnavailable, EngineUnavailable, StoreUnavailable, ServiceUnavailable, ConnectionError, _LOST)
+# An index in use that is missing was lost by its engine, and is going to be made anew.
+_OUTAGES = (
+    EmbeddingUnavailable, EngineUnavailable, IndexMissing, StoreUnavailable, ServiceUnavailable, ConnectionError,
+)  # fmt: skip
 
 
 class ItemIngestion:

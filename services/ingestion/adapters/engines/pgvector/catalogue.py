@@ -56,7 +56,8 @@ class Index:
         return (self.terms + more_terms + _USUAL_WEIGHT * _USUAL_LENGTH) / passages
 
 
-async def find(connection: Connection, index_id: str) -> Index | None:
+async def required(connection: Connection, index_id: str) -> Index:
+    """Raises ``IndexMissing``."""
     found = await connection.execute(
         """
         SELECT number, dimensions, passages, terms, counted_passages,
@@ -67,13 +68,9 @@ async def find(connection: Connection, index_id: str) -> Index | None:
         (index_id,),
     )
     row = await found.fetchone()
-    return Index(index_id, IndexTable(row[0], row[1]), *row[2:]) if row else None
-
-
-async def required(connection: Connection, index_id: str) -> Index:
-    if index := await find(connection, index_id):
-        return index
-    raise IndexMissing(index_id)
+    if row is None:
+        raise IndexMissing(index_id)
+    return Index(index_id, IndexTable(row[0], row[1]), *row[2:])
 
 
 async def ensure_catalogue(connection: Connection) -> None:

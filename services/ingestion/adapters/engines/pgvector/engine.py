@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import psycopg
 
 from libs.persistence import Connection, Database, is_outage
-from services.ingestion.adapters.engines.pgvector.catalogue import ensure_catalogue, find, required
+from services.ingestion.adapters.engines.pgvector.catalogue import ensure_catalogue, required
 from services.ingestion.adapters.engines.pgvector.finishing import Finishing
 from services.ingestion.adapters.engines.pgvector.searching import Searching
 from services.ingestion.adapters.engines.pgvector.tables import IndexTable
@@ -86,15 +86,11 @@ class PgvectorEngine:
             await self._finishing.finish(connection, await required(connection, index_id))
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
-        async with self._connected() as connection:
-            try:
-                index = await find(connection, index_id)
-                if index is None:
-                    return
+        with suppress(IndexMissing):
+            async with self._connected(index_id) as connection:
+                index = await required(connection, index_id)
                 statement = psycopg.sql.SQL("DELETE FROM {} WHERE file_id = ANY(%s)").format(index.table.name)
                 await connection.execute(statement, (list(file_ids),))
-            except psycopg.errors.UndefinedTable:
-                return
 
     async def count(self, index_id: str) -> int:
         async with self._connected(index_id) as connection:
