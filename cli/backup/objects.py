@@ -8,6 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Final, TypeVar
 
+from cli.backup.manifest import Checksum
 from cli.backup.steps import Steps
 from deploy.local.errors import StackError
 from libs.objects import Entry, ObjectMissing, ObjectStore, StoreUnavailable, Written, open_store
@@ -45,8 +46,7 @@ def _problem(file: Path, wanted: Written, steps: Steps) -> str:
     try:
         if file.stat().st_size != wanted.size:
             return "of another size"
-        with file.open("rb") as opened:
-            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        digest = Checksum.of(file).sha256
     except FileNotFoundError:
         return "missing"
     except OSError as problem:

@@ -31,7 +31,6 @@ class BoundedConnection(HttpToolsProtocol):
     _head_size: int = 0
     _patience: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
-    _left: int = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -84,12 +83,11 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _wait_for_reader(self) -> None:
         if self._unread is None:
-            self._left = self._left_to_take()
-            self._unread = self.loop.call_later(self.unread_seconds, self._look_at_reader)
+            self._unread = self.loop.call_later(self.unread_seconds, self._look_at_reader, self._left_to_take())
 
-    def _look_at_reader(self) -> None:
+    def _look_at_reader(self, left_before: int) -> None:
         self._unread = None
-        if self._left_to_take() < self._left:
+        if self._left_to_take() < left_before:
             self._wait_for_reader()
         else:
             self.transport.abort()
