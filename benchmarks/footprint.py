@@ -22,8 +22,8 @@ from benchmarks.children import Children
 from benchmarks.cpu import cpu_seconds
 from benchmarks.stack import BenchmarkStack, benchmark_home, remove, whole_stack
 from deploy.local.credentials import Credentials
-from deploy.local.declaration import DATABASES
 from deploy.local.home import Home
+from deploy.local.services import DATABASES
 from deploy.local.stack import postgres_of
 
 _IDLE_SECONDS: Final = 20

@@ -33,7 +33,7 @@ COMMANDS = {
     "users": Entry("cli.administration.users", "Manage the users of a company."),
     "keys": Entry("cli.administration.keys", "Manage API keys."),
     "kb": Entry("cli.knowledge.command", "Make knowledge bases of folders, list and search them."),
-    "dlq": Entry("cli.dead_letters.command", "See and replay messages that could not be processed."),
+    "dlq": Entry("cli.dlq.command", "See and replay messages that could not be processed."),
     "bench": Entry("cli.benchmarks", "Measure turns, ingestion and search."),
     "test": Entry("cli.test", "Run the test suite."),
     "backup": Entry("cli.backup.back_up", "Write all databases and objects into a folder, while everything runs."),

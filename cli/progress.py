@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from deploy.local.state import PartState, StackState
+from deploy.local.state import ProcessState, StackState
 
 _SIGNS = {
     "waiting": ("·", "dim"),
@@ -79,7 +79,7 @@ def _table(state: StackState) -> Table:
     return table
 
 
-def _detail(part: PartState) -> str:
+def _detail(part: ProcessState) -> str:
     if part.state == "ready" and part.seconds is not None:
         return f"{part.seconds:.1f} s"
     return part.detail

@@ -12,7 +12,7 @@ from cli.backup.manifest import Manifest
 from cli.terminal import Json, failures_explained, note, print_json
 
 if TYPE_CHECKING:
-    from cli.backup.places import Places
+    from cli.backup.targets import BackupTargets
 
 app = typer.Typer(add_completion=False)
 Folder = Annotated[Path, typer.Argument(help="Where to write it. A folder that has one is brought up to date.")]
@@ -35,18 +35,18 @@ def backup(folder: Folder, json_output: Json = False) -> None:
 def _back_up(folder: Path) -> Manifest:
     from cli.backup.inventory import inventory_file
     from cli.backup.manifest import dump_file
-    from cli.backup.places import running
+    from cli.backup.targets import running
 
-    places = running()
-    files = [dump_file(folder, service) for service in places.databases]
-    files += [inventory_file(folder, service) for service in places.objects]
+    targets = running()
+    files = [dump_file(folder, service) for service in targets.databases]
+    files += [inventory_file(folder, service) for service in targets.objects]
     new = {file: file.with_suffix(".new") for file in files}
     with _for_the_owner_alone():
         for part in ("databases", "objects"):
             (folder / part).mkdir(parents=True, exist_ok=True)
             (folder / part).chmod(0o700)
         try:
-            manifest = _write(places, folder, new)
+            manifest = _write(targets, folder, new)
             # Only now is what the folder had before none any more.
             (folder / "manifest.json").unlink(missing_ok=True)
             for file, written in new.items():
@@ -58,14 +58,14 @@ def _back_up(folder: Path) -> Manifest:
     return manifest
 
 
-def _write(places: "Places", folder: Path, new: Mapping[Path, Path]) -> Manifest:
+def _write(targets: "BackupTargets", folder: Path, new: Mapping[Path, Path]) -> Manifest:
     """``new``: where to write each file of the folder for now."""
     from cli.backup import databases
     from cli.backup.manifest import Checksum, dump_file
 
-    first = next(iter(places.databases.values()))
+    first = next(iter(targets.databases.values()))
     manifest = Manifest(started_at=databases.now(first))
-    for service, url in places.databases.items():
+    for service, url in targets.databases.items():
         file = new[dump_file(folder, service)]
         databases.dump(url, file)
         manifest.migrations[service] = databases.migration(url)
@@ -73,7 +73,7 @@ def _write(places: "Places", folder: Path, new: Mapping[Path, Path]) -> Manifest
         manifest.bytes += manifest.dumps[service].size
         note(f"Database of {service}: {manifest.dumps[service].size} bytes")
     # After the rows: bytes are written before the row that names them, and outlive it.
-    for service, url in places.objects.items():
+    for service, url in targets.objects.items():
         _write_objects(service, url, folder, new, manifest)
     manifest.finished_at = databases.now(first)
     return manifest

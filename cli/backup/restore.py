@@ -12,7 +12,7 @@ from deploy.local.errors import StackError
 
 if TYPE_CHECKING:
     from cli.backup.manifest import Manifest
-    from cli.backup.places import Places
+    from cli.backup.targets import BackupTargets
     from deploy.local.home import Home
     from libs.objects import Written
 
@@ -30,7 +30,7 @@ def restore(
     Kafka has to have new topics, or AES_TOPIC_PREFIX another value: what services last published they publish again.
     """
     from cli.backup.check import checked, checked_objects
-    from cli.backup.places import check_stopped, empty
+    from cli.backup.targets import check_stopped, empty
 
     with failures_explained(json_output):
         check_stopped()
@@ -40,8 +40,8 @@ def restore(
             note(
                 f"An older release wrote no checksums of the objects of {', '.join(unchecked)}: they are only counted."
             )
-        with empty() as places:
-            again = _restore(folder, manifest, objects, places)
+        with empty() as targets:
+            again = _restore(folder, manifest, objects, targets)
     if json_output:
         print_json({"published_again": again, "unchecked_objects": unchecked})
     else:
@@ -49,11 +49,11 @@ def restore(
 
 
 def _restore(
-    folder: Path, manifest: "Manifest", checked: "Mapping[str, Mapping[str, Written]]", places: "Places"
+    folder: Path, manifest: "Manifest", checked: "Mapping[str, Mapping[str, Written]]", targets: "BackupTargets"
 ) -> dict[str, int]:
     from cli.backup import databases
 
-    urls, stores = places.databases, places.objects
+    urls, stores = targets.databases, targets.objects
     if missing := manifest.migrations.keys() - urls.keys() | manifest.objects.keys() - stores.keys():
         raise StackError(
             f"The backup has data of {', '.join(sorted(missing))}, and no place for them is named.",
@@ -61,10 +61,10 @@ def _restore(
         )
     if filled := [service for service in manifest.migrations if not databases.is_empty(urls[service])]:
         raise StackError(f"The databases of {', '.join(filled)} are not empty.", "Restore into new ones.")
-    with _in_whole(manifest, places.home):
+    with _in_whole(manifest, targets.home):
         # The other way round than a backup: no row without its bytes.
-        _write_objects(folder, manifest, checked, places.objects)
-        return _write_rows(folder, manifest, places)
+        _write_objects(folder, manifest, checked, targets.objects)
+        return _write_rows(folder, manifest, targets)
 
 
 def _write_objects(
@@ -86,14 +86,14 @@ def _write_objects(
         check_counts(folder, manifest, counted)
 
 
-def _write_rows(folder: Path, manifest: "Manifest", places: "Places") -> dict[str, int]:
+def _write_rows(folder: Path, manifest: "Manifest", targets: "BackupTargets") -> dict[str, int]:
     from cli.backup import databases
     from cli.backup.manifest import dump_file
 
     for service in manifest.migrations:
-        databases.load(places.databases[service], dump_file(folder, service))
+        databases.load(targets.databases[service], dump_file(folder, service))
     return {
-        service: databases.publish_again(places.databases[service], manifest.started_at)
+        service: databases.publish_again(targets.databases[service], manifest.started_at)
         for service in manifest.migrations
     }
 

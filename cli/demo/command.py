@@ -37,11 +37,11 @@ def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = Non
 def _run(screen: Any, model: str | None, base_url: str | None, api_key: str | None) -> dict[str, Any]:
     from cli.demo import (
         conversation,
-        farewell,
         files,
         history,
         knowledge,
         materials,
+        next_steps,
         provider,
         start,
         timeline,
@@ -67,7 +67,7 @@ def _run(screen: Any, model: str | None, base_url: str | None, api_key: str | No
         talks.append(clerk)
         messages = history.show(screen, api, talks)
     events = timeline.show(screen, stack, correlation_id, began, base, talks)
-    farewell.show(screen, stack, talks[0])
+    next_steps.show(screen, stack, talks[0])
     return {
         "base_url": stack.connection.base_url,
         "correlation_id": correlation_id,

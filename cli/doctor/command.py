@@ -9,7 +9,7 @@ from cli.terminal import Json, failures_explained, print_json
 
 if TYPE_CHECKING:
     from cli.doctor.findings import Check, Finding
-    from cli.doctor.surroundings import Surroundings
+    from cli.doctor.installation import Installation
 
 app = typer.Typer(add_completion=False)
 _SIGNS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red"), "skipped": ("·", "dim")}
@@ -23,40 +23,40 @@ def doctor(json_output: Json = False) -> None:
     embedded stack. Ends with exit code 1 when a check failed.
     """
     from cli.doctor.findings import examine
-    from cli.doctor.surroundings import surroundings
+    from cli.doctor.installation import find_installation
 
     with failures_explained(json_output):
-        around = surroundings()
-        findings = asyncio.run(examine(checks_of(around)))
+        installation = find_installation()
+        findings = asyncio.run(examine(checks_of(installation)))
     healthy = all(finding.level != "failed" for finding in findings)
     if json_output:
         found = [finding.as_json() for finding in findings]
-        print_json({"examined": around.title, "healthy": healthy, "findings": found})
+        print_json({"examined": installation.title, "healthy": healthy, "findings": found})
     else:
-        _show(around.title, findings)
+        _show(installation.title, findings)
     if not healthy:
         raise typer.Exit(1)
 
 
-def checks_of(around: "Surroundings") -> "list[Check]":
+def checks_of(installation: "Installation") -> "list[Check]":
     from cli.doctor.bus import bus_checks
     from cli.doctor.databases import database_checks
+    from cli.doctor.http_checks import object_checks, service_checks, weaviate_checks
     from cli.doctor.machine import machine_checks
-    from cli.doctor.neighbours import object_checks, service_checks, weaviate_checks
     from deploy.local.state import StackState
 
-    checks = machine_checks(around.signing_key, around.directories, around.home)
-    if around.home is not None and not StackState.read(around.home.state_file).is_supervised():
+    checks = machine_checks(installation.signing_key, installation.directories, installation.home)
+    if installation.home is not None and not StackState.read(installation.home.state_file).is_supervised():
         # Nothing of a stack that does not run can answer, and that it does not run is said once.
         return checks
-    if around.bus is not None:
-        checks += bus_checks(around.bus)
+    if installation.bus is not None:
+        checks += bus_checks(installation.bus)
     checks += [
-        *database_checks(around.databases),
-        *service_checks(around.services),
-        *object_checks(around.objects),
+        *database_checks(installation.databases),
+        *service_checks(installation.services),
+        *object_checks(installation.objects),
     ]
-    return checks + (weaviate_checks(around.weaviate) if around.weaviate is not None else [])
+    return checks + (weaviate_checks(installation.weaviate) if installation.weaviate is not None else [])
 
 
 def _show(title: str, findings: "list[Finding]") -> None:

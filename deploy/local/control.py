@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from deploy.local.credentials import Credentials
-from deploy.local.declaration import SERVICES
 from deploy.local.development_key import ensure_key
 from deploy.local.errors import StackError
 from deploy.local.files import tail
@@ -21,6 +20,7 @@ from deploy.local.kafka_jars import check_disk
 from deploy.local.orphans import end_orphans, find_orphans
 from deploy.local.processes import end
 from deploy.local.replicas import VARIABLE, parse_replicas
+from deploy.local.services import SERVICES
 from deploy.local.stack import postgres_of
 from deploy.local.state import StackState
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from deploy.local.declaration import DATABASES
 from deploy.local.files import read_json, write_atomically
+from deploy.local.services import DATABASES
 
 
 @dataclass(frozen=True)

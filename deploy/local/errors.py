@@ -10,5 +10,5 @@ class StackError(Exception):
         self.remedy = remedy
 
 
-class PartFailed(StackError):
+class ProcessFailed(StackError):
     """A part exited while it was being prepared or started."""

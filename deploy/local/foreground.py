@@ -6,15 +6,15 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from deploy.local.errors import PartFailed
+from deploy.local.errors import ProcessFailed
 from deploy.local.files import tail
-from deploy.local.part import Part, Report
+from deploy.local.managed_process import ManagedProcess, Report
 from deploy.local.processes import Command
 
 
 @dataclass
-class RunningPart:
-    part: Part
+class RunningProcess:
+    part: ManagedProcess
     process: subprocess.Popen[bytes]
     stop_signal: signal.Signals
 
@@ -28,13 +28,13 @@ class RunningPart:
             self.process.wait()
 
 
-async def start(part: Part, report: Report, patience: float = 180) -> RunningPart:
+async def start(part: ManagedProcess, report: Report, patience: float = 180) -> RunningProcess:
     """Prepare and start a part and wait until it is ready."""
     await part.prepare(report)
     command = part.command()
     command.log.parent.mkdir(parents=True, exist_ok=True)
     process = _spawn(command)
-    running = RunningPart(part, process, command.stop_signal)
+    running = RunningProcess(part, process, command.stop_signal)
     try:
         await _until_ready(part, process, time.monotonic() + patience)
         await part.complete(report)
@@ -49,11 +49,11 @@ def _spawn(command: Command) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command.arguments, stdout=log, stderr=log, **command.options())
 
 
-async def _until_ready(part: Part, process: subprocess.Popen[bytes], deadline: float) -> None:
+async def _until_ready(part: ManagedProcess, process: subprocess.Popen[bytes], deadline: float) -> None:
     while not await part.is_ready():
         last_words = "\n".join(tail(part.command().log, 15))
         if process.poll() is not None:
-            raise PartFailed(f"{part.name} exited with code {process.returncode} while starting:\n{last_words}")
+            raise ProcessFailed(f"{part.name} exited with code {process.returncode} while starting:\n{last_words}")
         if time.monotonic() > deadline:
-            raise PartFailed(f"{part.name} was not ready in time:\n{last_words}")
+            raise ProcessFailed(f"{part.name} was not ready in time:\n{last_words}")
         await asyncio.sleep(0.05)

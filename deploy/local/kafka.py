@@ -8,10 +8,10 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.local.errors import PartFailed
+from deploy.local.errors import ProcessFailed
 from deploy.local.java import find_java
 from deploy.local.kafka_jars import KAFKA_VERSION, fetch_jars, installed_jars
-from deploy.local.part import Report
+from deploy.local.managed_process import Report
 from deploy.local.probes import broker_answers
 from deploy.local.processes import Command
 
@@ -89,7 +89,7 @@ class Kafka:
             check=False,
         )
         if outcome.returncode != 0:
-            raise PartFailed(f"Kafka's log directory could not be formatted:\n{outcome.stderr or outcome.stdout}")
+            raise ProcessFailed(f"Kafka's log directory could not be formatted:\n{outcome.stderr or outcome.stdout}")
 
     def _format_arguments(self) -> list[str]:
         """What else its log directory is to have from the beginning."""

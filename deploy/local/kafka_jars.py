@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.errors import StackError
-from deploy.local.part import Report
+from deploy.local.managed_process import Report
 
 KAFKA_VERSION = "4.1.0"
 COORDINATES = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simple:2.0.17"

@@ -17,8 +17,8 @@ from urllib.parse import quote
 import psycopg
 import psycopg.sql
 
-from deploy.local.errors import PartFailed, StackError
-from deploy.local.part import Report
+from deploy.local.errors import ProcessFailed, StackError
+from deploy.local.managed_process import Report
 from deploy.local.postgres_user import SystemUser, make_reachable, make_readable, unprivileged_user
 from deploy.local.processes import Command
 
@@ -167,7 +167,7 @@ class Postgres:
                 group=self._user.gid if self._user else None,
             )
             if outcome.returncode != 0:
-                raise PartFailed(f"PostgreSQL's database cluster could not be created:\n{outcome.stderr}")
+                raise ProcessFailed(f"PostgreSQL's database cluster could not be created:\n{outcome.stderr}")
             shutil.rmtree(self._data, ignore_errors=True)
             target.rename(self._data)
 

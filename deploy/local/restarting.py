@@ -7,11 +7,11 @@ import signal
 import time
 from collections.abc import Sequence
 
-from deploy.local.declaration import SERVICES
 from deploy.local.errors import StackError
 from deploy.local.home import Home
 from deploy.local.processes import Identity, end
-from deploy.local.state import PartState, StackState
+from deploy.local.services import SERVICES
+from deploy.local.state import ProcessState, StackState
 
 _POLL_SECONDS = 0.05
 # Longer than the grace that services have to finish or hand back what is in work.
@@ -52,7 +52,7 @@ def restart(home: Home, part: str) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _is_replaced(old: PartState, new: PartState) -> bool:
+def _is_replaced(old: ProcessState, new: ProcessState) -> bool:
     return new.state == "ready" and (new.pid, new.started) != (old.pid, old.started)
 
 

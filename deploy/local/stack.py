@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from deploy.local.credentials import Credentials
-from deploy.local.declaration import DATABASES, PREFERRED_PORTS, SERVICES, Service, ServiceProcess
 from deploy.local.errors import StackError
 from deploy.local.files import read_json
 from deploy.local.home import Home
@@ -14,14 +13,15 @@ from deploy.local.ports import allocate
 from deploy.local.postgres import Postgres
 from deploy.local.processes import MARKER
 from deploy.local.replicas import VARIABLE, parse_replicas
-from deploy.local.service_part import ServicePart
+from deploy.local.service_process import ServiceProcess
+from deploy.local.services import DATABASES, PREFERRED_PORTS, SERVICES, ProcessRole, Service
 
 
 @dataclass(frozen=True)
 class Stack:
     postgres: Postgres
     kafka: Kafka
-    services: list[ServicePart]
+    services: list[ServiceProcess]
     topic_prefix: str
 
     @property
@@ -59,7 +59,7 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
         own = {name: value.format(home=home.root) for name, value in service.environment.items()}
         address = {process.port_setting or _own_port(service): str(ports[part])}
         parts.append(
-            ServicePart(
+            ServiceProcess(
                 service=service.name,
                 name=part,
                 role=process.role,
@@ -94,7 +94,7 @@ class _Process(NamedTuple):
     part: str
     """Its name among the parts of the stack."""
     service: Service
-    process: ServiceProcess
+    process: ProcessRole
 
 
 def _processes(services: Iterable[Service], replicas: Mapping[str, int]) -> Iterable[_Process]:

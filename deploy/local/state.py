@@ -10,13 +10,13 @@ from deploy.local.files import read_json, write_atomically
 from deploy.local.processes import Identity
 
 Phase = Literal["starting", "running", "stopping", "stopped", "failed"]
-PartPhase = Literal["waiting", "preparing", "starting", "ready", "restarting", "failing", "stopping", "stopped"]
+ProcessPhase = Literal["waiting", "preparing", "starting", "ready", "restarting", "failing", "stopping", "stopped"]
 
 
 @dataclass
-class PartState:
+class ProcessState:
     service: str
-    state: PartPhase = "waiting"
+    state: ProcessPhase = "waiting"
     port: int | None = None
     pid: int | None = None
     started: float | None = None
@@ -34,7 +34,7 @@ class StackState:
     detail: str = ""
     error: str = ""
     remedy: str = ""
-    parts: dict[str, PartState] = field(default_factory=dict)
+    parts: dict[str, ProcessState] = field(default_factory=dict)
     since: float = field(default_factory=time.time)
 
     def write(self, file: Path) -> None:
@@ -46,7 +46,7 @@ class StackState:
         if not document:
             return cls()
         supervisor = document.pop("supervisor")
-        parts = {name: PartState(**part) for name, part in document.pop("parts").items()}
+        parts = {name: ProcessState(**part) for name, part in document.pop("parts").items()}
         return cls(supervisor=Identity(**supervisor) if supervisor else None, parts=parts, **document)
 
     def is_supervised(self) -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 from deploy.local.home import Home
 from deploy.local.probes import broker_answers, is_ready, postgres_listens
 from deploy.local.processes import Identity
-from deploy.local.state import PartState, StackState
+from deploy.local.state import ProcessState, StackState
 
 
 @dataclass(frozen=True)
-class PartStatus:
+class ProcessStatus:
     name: str
     service: str
     pid: int | None
@@ -29,7 +29,7 @@ class Status:
     state: str
     """The supervisor's phase; `unsupervised` when it is gone and parts of the stack still run."""
     base_url: str
-    parts: list[PartStatus]
+    parts: list[ProcessStatus]
 
     def as_json(self) -> dict[str, Any]:
         services: dict[str, Any] = {}
@@ -54,7 +54,7 @@ async def read_status(home: Home) -> Status:
     return Status(phase, state.base_url, list(parts))
 
 
-async def _examine(name: str, part: PartState) -> PartStatus:
+async def _examine(name: str, part: ProcessState) -> ProcessStatus:
     alive = part.pid is not None and Identity(part.pid, part.started or 0).process() is not None
     state: str = part.state
     if not alive and state in ("ready", "starting"):
@@ -62,10 +62,10 @@ async def _examine(name: str, part: PartState) -> PartStatus:
     elif state == "ready" and not await _works(part):
         state = "not ready"
     pid = part.pid if alive else None
-    return PartStatus(name, part.service, pid, part.port, state, part.restarts, part.detail)
+    return ProcessStatus(name, part.service, pid, part.port, state, part.restarts, part.detail)
 
 
-async def _works(part: PartState) -> bool:
+async def _works(part: ProcessState) -> bool:
     if part.port is None:
         return True
     if part.service == "postgres":

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from deploy.local.errors import StackError
 from deploy.local.home import Home
-from deploy.local.keeper import Keeper
+from deploy.local.managed_process import ManagedProcess
 from deploy.local.orphans import end_orphans
-from deploy.local.part import Part
+from deploy.local.process_supervisor import ProcessSupervisor
 from deploy.local.processes import Identity
 from deploy.local.stack import Stack, build_stack
-from deploy.local.state import PartState, Phase, StackState
+from deploy.local.state import Phase, ProcessState, StackState
 from deploy.local.topics import are_created, create_topics, remember_created
 
 ALREADY_RUNNING = 3
@@ -30,8 +30,8 @@ class Supervisor:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._state = StackState(supervisor=Identity.of(os.getpid()), phase="starting")
-        self._storage: list[Keeper] = []
-        self._services: list[Keeper] = []
+        self._storage: list[ProcessSupervisor] = []
+        self._services: list[ProcessSupervisor] = []
         self._topics_exist = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> int:
@@ -62,20 +62,20 @@ class Supervisor:
             self._state.detail = f"ended {ended} processes of an earlier run"
         stack = build_stack(self._home, os.environ)
         self._state.base_url = stack.base_url
-        postgres = self._keeper(stack.postgres, "postgres")
-        kafka = self._keeper(stack.kafka, "kafka")
+        postgres = self._supervise(stack.postgres, "postgres")
+        kafka = self._supervise(stack.kafka, "kafka")
         self._storage = [postgres, kafka]
-        self._services = [self._keeper(part, part.service) for part in stack.services]
+        self._services = [self._supervise(part, part.service) for part in stack.services]
         self._write()
         await _all_or_first_error([self._start_in_order(postgres), self._start_kafka(kafka, stack)])
 
-    async def _start_in_order(self, postgres: Keeper) -> None:
+    async def _start_in_order(self, postgres: ProcessSupervisor) -> None:
         """PostgreSQL, then all services. They wait for Kafka themselves, but its topics must exist."""
         await postgres.start()
         await self._topics_exist.wait()
         await _all_or_first_error([service.start() for service in self._services])
 
-    async def _start_kafka(self, kafka: Keeper, stack: Stack) -> None:
+    async def _start_kafka(self, kafka: ProcessSupervisor, stack: Stack) -> None:
         if are_created(self._home.kafka, stack.topic_prefix):
             self._topics_exist.set()
         await kafka.start()
@@ -90,8 +90,8 @@ class Supervisor:
 
     async def _stop(self) -> None:
         self._enter("stopping")
-        await asyncio.gather(*(keeper.stop(_SERVICE_PATIENCE) for keeper in self._services))
-        await asyncio.gather(*(keeper.stop(_STORAGE_PATIENCE) for keeper in self._storage))
+        await asyncio.gather(*(supervisor.stop(_SERVICE_PATIENCE) for supervisor in self._services))
+        await asyncio.gather(*(supervisor.stop(_STORAGE_PATIENCE) for supervisor in self._storage))
         # Processes that a part had started itself and left behind.
         await asyncio.to_thread(end_orphans, self._home.root, self._home.postgres)
 
@@ -104,9 +104,9 @@ class Supervisor:
                     os.truncate(log, 0)
             await asyncio.sleep(30)
 
-    def _keeper(self, part: Part, service: str) -> Keeper:
-        self._state.parts[part.name] = state = PartState(service=service, port=part.port)
-        return Keeper(part, state, self._write)
+    def _supervise(self, part: ManagedProcess, service: str) -> ProcessSupervisor:
+        self._state.parts[part.name] = state = ProcessState(service=service, port=part.port)
+        return ProcessSupervisor(part, state, self._write)
 
     def _enter(self, phase: Phase) -> None:
         self._state.phase = phase

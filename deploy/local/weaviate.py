@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.local.go_programs import built
-from deploy.local.part import Report
+from deploy.local.managed_process import Report
 from deploy.local.ports import choose_free
 from deploy.local.probes import answers_ok
 from deploy.local.processes import Command

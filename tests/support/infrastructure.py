@@ -25,7 +25,7 @@ import psycopg
 import psycopg.sql
 
 from deploy.local.files import write_atomically
-from deploy.local.foreground import RunningPart, start
+from deploy.local.foreground import RunningProcess, start
 from deploy.local.home import Home
 from deploy.local.kafka import Kafka
 from deploy.local.orphans import end_orphans
@@ -46,7 +46,7 @@ class Infrastructure:
     def __init__(self, directory: Path | None = None) -> None:
         self._given = directory
         self._directory: Path | None = None
-        self._running: dict[str, RunningPart | containers.Running] = {}
+        self._running: dict[str, RunningProcess | containers.Running] = {}
         self._lock = threading.Lock()
         self._postgres_url = os.environ.get("AES_TEST_POSTGRES_URL")
         self._kafka = os.environ.get("AES_TEST_KAFKA")

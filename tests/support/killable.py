@@ -7,11 +7,11 @@ import os
 import shutil
 from pathlib import Path
 
-from deploy.local.errors import PartFailed
-from deploy.local.foreground import RunningPart, start
+from deploy.local.errors import ProcessFailed
+from deploy.local.foreground import RunningProcess, start
 from deploy.local.home import Home
 from deploy.local.kafka import Kafka
-from deploy.local.part import Part
+from deploy.local.managed_process import ManagedProcess
 from deploy.local.ports import choose_free
 from deploy.local.postgres import Postgres
 from deploy.local.processes import MARKER
@@ -23,10 +23,10 @@ _TRIES = 30
 class Killable:
     """One of them. What it had stored stays, unless it is taken back to what was kept of it."""
 
-    def __init__(self, part: Part, data: Path) -> None:
+    def __init__(self, part: ManagedProcess, data: Path) -> None:
         self._part = part
         self._data = data
-        self._running: RunningPart | None = None
+        self._running: RunningProcess | None = None
 
     async def start(self) -> None:
         """Processes of a server that was killed may hold on to what the next one needs for a moment."""
@@ -34,7 +34,7 @@ class Killable:
             try:
                 self._running = await start(self._part, lambda _: None)
                 return
-            except PartFailed:
+            except ProcessFailed:
                 if attempt == _TRIES:
                     raise
                 await asyncio.sleep(0.5)

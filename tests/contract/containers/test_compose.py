@@ -5,8 +5,8 @@ import re
 import pytest
 
 from deploy.images import healthcheck
-from deploy.local.declaration import DATABASES, SERVICES
 from deploy.local.home import PROJECT_ROOT
+from deploy.local.services import DATABASES, SERVICES
 from libs.service_defaults._health import Readiness, health_routes
 from tests.support.compose import TEXT, compose, containers, example, image_of, ours, processes, stages
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from deploy.images import healthcheck
+from deploy.images.fallback_images.recipes import RECIPES
+from deploy.images.fallback_images.wanted import wanted_images
 from deploy.images.locked_subset import pinned, subset
-from deploy.images.stand_ins.recipes import RECIPES
-from deploy.images.stand_ins.wanted import wanted_images
 from deploy.local.home import PROJECT_ROOT
 from tests.support.compose import OURS, containers, image_of, ours, stages
 from tests.support.service_settings import SERVICES
@@ -148,7 +148,7 @@ def _in_order() -> list[tuple[str, str]]:
     return [(name, version) for name, version in re.findall(r"^([\w.-]+)==(\S+)", LOCK, re.MULTILINE)]
 
 
-def test_images_of_others_have_stand_ins() -> None:
+def test_images_of_others_have_fallback_images() -> None:
     wanted = wanted_images()
     others = {one["image"] for one in containers().values() if one not in ours().values()}
 

@@ -9,7 +9,7 @@ import typer.main
 
 from cli.app import COMMANDS
 from cli.doctor.command import checks_of
-from cli.doctor.surroundings import surroundings
+from cli.doctor.installation import find_installation
 from deploy.k8s.kafka_access import SERVICES, rules_by_user
 from tests.support.kustomize import ROOT, Manifest, of_kind, pod, shared_settings
 
@@ -47,14 +47,14 @@ def test_the_doctor_finds_everything_there(overlay: tuple[Manifest, ...], tmp_pa
         (mount,) = [one for one in pod(operator(overlay))["containers"][0]["volumeMounts"] if one["name"] != "tmp"]
         assert variables["AES_KAFKA_CA_FILE"] == f"{mount['mountPath']}/ca.crt"
         del variables["AES_KAFKA_CA_FILE"]
-    around = surroundings(variables)
+    installation = find_installation(variables)
 
-    assert {*around.databases} == {*around.services} == {*SERVICES}
-    assert {*around.objects} == {"ingestion", "artifacts"}
-    assert around.bus is not None
-    assert around.signing_key
-    assert (around.weaviate is not None) is ("AES_INGESTION_WEAVIATE_URL" in variables)
-    assert len(checks_of(around)) > 10
+    assert {*installation.databases} == {*installation.services} == {*SERVICES}
+    assert {*installation.objects} == {"ingestion", "artifacts"}
+    assert installation.bus is not None
+    assert installation.signing_key
+    assert (installation.weaviate is not None) is ("AES_INGESTION_WEAVIATE_URL" in variables)
+    assert len(checks_of(installation)) > 10
 
 
 def test_kafka_knows_it_by_a_user_of_its_own(overlay: tuple[Manifest, ...]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.app import app
-from deploy.local.declaration import DATABASES
+from deploy.local.services import DATABASES
 from tests.support.infrastructure import Infrastructure
 
 TABLES = """

@@ -11,9 +11,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from typer.testing import CliRunner
 
 from cli.bus_address import BusAddress
-from cli.dead_letters import command
-from cli.dead_letters.box import box_named, open_boxes
-from cli.dead_letters.replay import open_replay
+from cli.dlq import command
+from cli.dlq.dlq_topic import dlq_topic_named, open_dlq_reader
+from cli.dlq.replay import open_replay
 from deploy.local.errors import StackError
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_EVENTS
@@ -66,13 +66,13 @@ async def in_topic(address: BusAddress) -> list[Any]:
     consumer = AIOKafkaConsumer(bootstrap_servers=address.servers, isolation_level="read_committed")
     await consumer.start()
     try:
-        places = [TopicPartition(address.prefix + RUNTIME_EVENTS.name, n) for n in range(RUNTIME_EVENTS.partitions)]
-        consumer.assign(places)
-        await consumer.seek_to_beginning(*places)
-        ends = await consumer.end_offsets(places)
+        partitions = [TopicPartition(address.prefix + RUNTIME_EVENTS.name, n) for n in range(RUNTIME_EVENTS.partitions)]
+        consumer.assign(partitions)
+        await consumer.seek_to_beginning(*partitions)
+        ends = await consumer.end_offsets(partitions)
         found: list[Any] = []
         async with asyncio.timeout(60):
-            while any([ends[place] > await consumer.position(place) for place in places]):
+            while any([ends[partition] > await consumer.position(partition) for partition in partitions]):
                 for batch in (await consumer.getmany(timeout_ms=200)).values():
                     found += batch
         return found
@@ -142,19 +142,19 @@ def test_a_replay_that_breaks_off_or_is_overtaken_leaves_the_letter(
     address: BusAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asyncio.run(bury(address, message("e0")))
-    box = box_named(DLQ)
+    dlq_topic = dlq_topic_named(DLQ)
 
     async def break_off() -> None:
-        async with open_boxes(address) as reader, open_replay(reader, box, address) as replaying:
+        async with open_dlq_reader(address) as reader, open_replay(reader, dlq_topic, address) as replaying:
             monkeypatch.setattr(replaying._producer, "send_offsets_to_transaction", _fail)
             with pytest.raises(ZeroDivisionError):
                 [outcome async for outcome in replaying.run([0])]
 
     async def overtake() -> None:
         async with (
-            open_boxes(address) as reader,
-            open_replay(reader, box, address) as first,
-            open_replay(reader, box, address) as second,
+            open_dlq_reader(address) as reader,
+            open_replay(reader, dlq_topic, address) as first,
+            open_replay(reader, dlq_topic, address) as second,
         ):
             with pytest.raises(StackError, match="Somebody else"):
                 [outcome async for outcome in first.run([0])]

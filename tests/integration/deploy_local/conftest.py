@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.part import Report
+from deploy.local.managed_process import Report
 from deploy.local.processes import MARKER, Command
 
 _WAIT = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); print('at work', flush=True); time.sleep(600)"

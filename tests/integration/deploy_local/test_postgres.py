@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from deploy.local.foreground import RunningPart, start
+from deploy.local.foreground import RunningProcess, start
 from deploy.local.orphans import end_orphans
 from deploy.local.ports import choose_free
 from deploy.local.postgres import Postgres
@@ -30,7 +30,7 @@ def server(tmp_path: Path) -> Postgres:
 
 
 @pytest.fixture
-async def running(server: Postgres) -> AsyncIterator[RunningPart]:
+async def running(server: Postgres) -> AsyncIterator[RunningProcess]:
     running = await start(server, lambda detail: None)
     yield running
     running.stop()
@@ -61,7 +61,7 @@ async def test_letters_beyond_ascii_have_cases(server: Postgres) -> None:
         assert await found.fetchone() == ("äé",)
 
 
-async def test_committed_rows_survive_a_kill(server: Postgres, running: RunningPart) -> None:
+async def test_committed_rows_survive_a_kill(server: Postgres, running: RunningProcess) -> None:
     async with await psycopg.AsyncConnection.connect(server.url("runtime")) as connection:
         await connection.execute("CREATE TABLE kept AS SELECT 1 AS id")
     running.process.send_signal(signal.SIGKILL)
@@ -76,7 +76,7 @@ async def test_committed_rows_survive_a_kill(server: Postgres, running: RunningP
         again.stop()
 
 
-async def test_a_server_without_supervisor_is_found_and_ended(server: Postgres, running: RunningPart) -> None:
+async def test_a_server_without_supervisor_is_found_and_ended(server: Postgres, running: RunningProcess) -> None:
     assert end_orphans(server.directory.parent, server.directory) >= 1
     assert running.process.wait(10) == 0
     assert not await server.is_ready()

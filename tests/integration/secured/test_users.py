@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from cli import topics
-from cli.dead_letters import command as dlq
+from cli.dlq import command as dlq
 from cli.doctor import command as doctor
 from deploy.local.ports import choose_free
 from libs.contracts.commands.registry import CreateAgent

@@ -11,7 +11,7 @@ import pytest
 
 from deploy.local.foreground import start
 from deploy.local.ports import choose_free
-from deploy.local.service_part import ServicePart
+from deploy.local.service_process import ServiceProcess
 from services.gateway.administration import ensure_development_key
 from tests.e2e.api import Api, new_client
 from tests.e2e.waiting import eventually
@@ -24,7 +24,7 @@ MODEL = "builtin:extractive"
 
 
 @asynccontextmanager
-async def running(parts: list[ServicePart]) -> AsyncIterator[None]:
+async def running(parts: list[ServiceProcess]) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         for started in await asyncio.gather(*(start(part, lambda _: None) for part in parts)):
             stack.callback(started.stop)
@@ -39,14 +39,14 @@ async def databases(infrastructure: Infrastructure) -> AsyncIterator[dict[str, s
         await infrastructure.drop_database(name)
 
 
-def parts_of(broker: SecuredKafka, databases: dict[str, str], directory: Path) -> list[ServicePart]:
+def parts_of(broker: SecuredKafka, databases: dict[str, str], directory: Path) -> list[ServiceProcess]:
     ports: dict[str, int] = {}
     for process in (*SERVICES, "streams"):
         ports[process] = choose_free(set(ports.values()))
     addresses = {f"AES_{service.upper()}_URL": f"http://127.0.0.1:{ports[service]}" for service in SERVICES}
     own = {name: value for name, value in os.environ.items() if not name.startswith("AES_")}
 
-    def part(service: str, role: str, port: int) -> ServicePart:
+    def part(service: str, role: str, port: int) -> ServiceProcess:
         prefix = f"AES_{service.upper()}"
         environment = {
             **own,
@@ -59,7 +59,9 @@ def parts_of(broker: SecuredKafka, databases: dict[str, str], directory: Path) -
             f"{prefix}_PORT": str(port),
             "AES_INGESTION_STREAMS_PORT": str(port),
         }
-        return ServicePart(service, f"{service}-{role}", role, port, directory / f"{service}-{role}.log", environment)
+        return ServiceProcess(
+            service, f"{service}-{role}", role, port, directory / f"{service}-{role}.log", environment
+        )
 
     return [
         *(part(service, "all", ports[service]) for service in SERVICES),

@@ -10,11 +10,11 @@ import pytest
 from cli.backup import inventory
 from cli.backup.check import checked, checked_objects
 from cli.backup.manifest import Checksum, Manifest, dump_file, objects_directory
-from cli.backup.places import ORDER
+from cli.backup.targets import ORDER
 from deploy.local.control import bring_up
-from deploy.local.declaration import DATABASES
 from deploy.local.errors import StackError
 from deploy.local.home import Home
+from deploy.local.services import DATABASES
 from libs.objects import Written
 
 

@@ -4,10 +4,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.bus_address import bus_address
-from cli.dead_letters import command
-from cli.dead_letters.box import box_named, boxes
-from cli.dead_letters.letter import Letter
-from cli.dead_letters.replayed import NoteTooLong, Replayed
+from cli.dlq import command
+from cli.dlq.dlq_message import DlqMessage
+from cli.dlq.dlq_topic import dlq_topic_named, dlq_topics
+from cli.dlq.replay_offsets import MetadataTooLong, ReplayOffsets
 from deploy.local.errors import StackError
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import TopicKind, with_dead_letters
@@ -15,29 +15,29 @@ from libs.contracts.topics import TopicKind, with_dead_letters
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 
-def letter(**headers: str) -> Letter:
+def letter(**headers: str) -> DlqMessage:
     pairs = tuple((name.replace("__", "-"), value.encode()) for name, value in headers.items())
-    return Letter(3, "key", b"{}", pairs, NOW)
+    return DlqMessage(3, "key", b"{}", pairs, NOW)
 
 
 def test_what_was_replayed_grows_to_a_prefix() -> None:
-    replayed = Replayed()
+    replayed = ReplayOffsets()
     for offset in (6, 8, 9, 5):
-        replayed = replayed.with_letter(offset, first=5)
+        replayed = replayed.with_offset(offset, first=5)
 
-    assert (replayed.position, replayed.note()) == (7, "8-9")
+    assert (replayed.position, replayed.metadata()) == (7, "8-9")
     assert [offset for offset in range(5, 12) if offset not in replayed] == [7, 10, 11]
     assert replayed.count(5, 12) == 4
-    assert Replayed.read(replayed.position, replayed.note()) == replayed
-    assert replayed.with_letter(7, first=5) == Replayed(10)
-    assert replayed.with_letter(11, first=11) == Replayed(12), "earlier ones are not kept any more"
+    assert ReplayOffsets.read(replayed.position, replayed.metadata()) == replayed
+    assert replayed.with_offset(7, first=5) == ReplayOffsets(10)
+    assert replayed.with_offset(11, first=11) == ReplayOffsets(12), "earlier ones are not kept any more"
     assert replayed.count(9, 12) == 1
-    assert Replayed.read(-1, "") == Replayed()
+    assert ReplayOffsets.read(-1, "") == ReplayOffsets()
 
 
 def test_more_gaps_than_the_broker_keeps_are_refused() -> None:
-    with pytest.raises(NoteTooLong):
-        Replayed(0, frozenset(range(1, 4000, 2))).note()
+    with pytest.raises(MetadataTooLong):
+        ReplayOffsets(0, frozenset(range(1, 4000, 2))).metadata()
 
 
 def test_a_letter_shows_why_and_hides_who() -> None:
@@ -79,10 +79,10 @@ def test_age_counts_from_when_the_message_was_made(days: float, too_old: bool) -
 def test_every_declared_dead_letter_topic_is_known() -> None:
     declared = {topic.name for topic in with_dead_letters() if topic.kind is TopicKind.DEAD_LETTERS}
 
-    assert {box.name for box in boxes()} == declared
-    assert box_named("runtime-events-artifacts-dlq").source == "runtime-events"
+    assert {dlq_topic.name for dlq_topic in dlq_topics()} == declared
+    assert dlq_topic_named("runtime-events-artifacts-dlq").source == "runtime-events"
     with pytest.raises(StackError, match="no dead-letter topic named runtime-events"):
-        box_named("runtime-events")
+        dlq_topic_named("runtime-events")
 
 
 def test_without_a_broker_it_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:

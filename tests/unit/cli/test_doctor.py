@@ -9,7 +9,7 @@ from cli.doctor import bus, command, machine
 from cli.doctor.clocks import compare
 from cli.doctor.databases import newest_migration
 from cli.doctor.findings import Check, Finding, examine, ok
-from cli.doctor.surroundings import surroundings
+from cli.doctor.installation import find_installation
 from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
 from libs.contracts.topics import with_dead_letters
@@ -73,7 +73,7 @@ def test_a_check_that_breaks_off_is_a_finding_with_its_remedy() -> None:
 
 
 def test_addresses_in_the_environment_are_what_is_examined(tmp_path: Path) -> None:
-    around = surroundings(
+    installation = find_installation(
         {
             "AES_KAFKA_BOOTSTRAP_SERVERS": "kafka:9092",
             "AES_TOPIC_PREFIX": "p-",
@@ -84,15 +84,15 @@ def test_addresses_in_the_environment_are_what_is_examined(tmp_path: Path) -> No
         }
     )
 
-    assert around.bus is not None
-    assert (around.bus.servers, around.bus.prefix, around.home) == ("kafka:9092", "p-", None)
-    assert (dict(around.services), around.weaviate) == (
+    assert installation.bus is not None
+    assert (installation.bus.servers, installation.bus.prefix, installation.home) == ("kafka:9092", "p-", None)
+    assert (dict(installation.services), installation.weaviate) == (
         {"gateway": "http://gateway:8000"},
         ("http://weaviate:8080", 50051),
     )
-    assert around.directories == {"objects of ingestion": tmp_path}
-    assert "secret" not in repr(around)
-    names = [check.name for check in command.checks_of(around)]
+    assert installation.directories == {"objects of ingestion": tmp_path}
+    assert "secret" not in repr(installation)
+    names = [check.name for check in command.checks_of(installation)]
     assert names == [
         *("signing key", "disk", "kafka", "clock of kafka", "database of runtime", "service gateway", "weaviate"),
     ]
@@ -102,7 +102,7 @@ def test_a_stack_that_does_not_run_is_one_failure(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("AES_HOME", str(tmp_path))
     monkeypatch.delenv("AES_KAFKA_BOOTSTRAP_SERVERS", raising=False)
     with pytest.raises(StackError, match="nothing to work on"):
-        surroundings({})
+        find_installation({})
 
     Credentials.load_or_create(tmp_path / "credentials.json")
     result = CliRunner().invoke(command.app, ["--json"])

@@ -2,7 +2,7 @@ import stat
 from pathlib import Path
 
 from deploy.local.credentials import Credentials
-from deploy.local.declaration import DATABASES
+from deploy.local.services import DATABASES
 
 
 def test_secrets_are_made_once_and_only_their_owner_reads_them(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from deploy.local.processes import Identity
 from deploy.local.replicas import parse_replicas
 from deploy.local.restarting import parts_of
 from deploy.local.stack import build_stack
-from deploy.local.state import PartState, StackState
-from deploy.local.status import PartStatus, Status
+from deploy.local.state import ProcessState, StackState
+from deploy.local.status import ProcessStatus, Status
 
 NAMES = ("gateway", "runtime")
 
@@ -56,7 +56,9 @@ def test_each_replica_has_a_port_and_a_log_and_all_are_told_of_each(tmp_path: Pa
 
 
 def test_the_status_of_several_processes_keeps_its_form() -> None:
-    parts = [PartStatus(f"runtime{n}", "runtime", pid, 2000 + pid, "ready", 0, "") for n, pid in (("", 7), ("-2", 8))]
+    parts = [
+        ProcessStatus(f"runtime{n}", "runtime", pid, 2000 + pid, "ready", 0, "") for n, pid in (("", 7), ("-2", 8))
+    ]
     runtime = Status("running", "", parts).as_json()["services"]["runtime"]
     assert (runtime["pid"], runtime["port"], runtime["state"]) == (7, 2007, "ready")
     assert [process["name"] for process in runtime["processes"]] == ["runtime", "runtime-2"]
@@ -69,7 +71,7 @@ def test_what_is_restarted(tmp_path: Path) -> None:
         parts_of(home, [])
     itself = Identity.of(1)
     names = {"kafka": "kafka", "gateway": "gateway", "runtime": "runtime", "runtime-2": "runtime"}
-    parts = {name: PartState(service) for name, service in names.items()}
+    parts = {name: ProcessState(service) for name, service in names.items()}
     StackState(supervisor=itself, phase="running", parts=parts).write(home.state_file)
     assert json.loads(home.state_file.read_text())["phase"] == "running"
     assert parts_of(home, []) == ["gateway", "runtime", "runtime-2"]

@@ -3,16 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.declaration import Service, ServiceProcess
 from deploy.local.errors import StackError
 from deploy.local.home import Home
-from deploy.local.service_part import ServicePart
+from deploy.local.service_process import ServiceProcess
+from deploy.local.services import ProcessRole, Service
 from deploy.local.stack import build_stack
 
 SERVICES = (
     Service("gateway"),
     Service("runtime"),
-    Service("ingestion", (ServiceProcess("api"), ServiceProcess("stream worker", serves_http=False))),
+    Service("ingestion", (ProcessRole("api"), ProcessRole("stream worker", serves_http=False))),
     Service("artifacts", environment={"AES_ARTIFACTS_DIRECTORY": "{home}/objects"}),
 )
 
@@ -24,7 +24,7 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
-def parts_of(home: Home, caller: Mapping[str, str]) -> dict[str, ServicePart]:
+def parts_of(home: Home, caller: Mapping[str, str]) -> dict[str, ServiceProcess]:
     return {part.name: part for part in build_stack(home, caller, SERVICES).services}
 
 

@@ -3,17 +3,17 @@ from pathlib import Path
 
 from deploy.local.home import Home
 from deploy.local.processes import Identity
-from deploy.local.state import PartState, StackState
-from deploy.local.status import PartStatus, Status, read_status
+from deploy.local.state import ProcessState, StackState
+from deploy.local.status import ProcessStatus, Status, read_status
 
 
-def part(name: str, service: str, state: str = "ready", pid: int = 1) -> PartStatus:
-    return PartStatus(name, service, pid, 2, state, 0, "")
+def part(name: str, service: str, state: str = "ready", pid: int = 1) -> ProcessStatus:
+    return ProcessStatus(name, service, pid, 2, state, 0, "")
 
 
 def test_a_state_survives_its_file(tmp_path: Path) -> None:
     state = StackState(supervisor=Identity.of(os.getpid()), phase="running", base_url="http://x")
-    state.parts["kafka"] = PartState("kafka", state="ready", port=1, pid=2, started=3.5)
+    state.parts["kafka"] = ProcessState("kafka", state="ready", port=1, pid=2, started=3.5)
     state.write(tmp_path / "state.json")
     assert StackState.read(tmp_path / "state.json") == state
 
@@ -46,7 +46,7 @@ async def test_what_a_dead_supervisor_left_behind_is_told(tmp_path: Path) -> Non
     own = Identity.of(os.getpid())
     assert own is not None
     state = StackState(supervisor=Identity(own.pid, 0), phase="running")
-    state.parts["worker"] = PartState("worker", "ready", pid=own.pid, started=own.started)
+    state.parts["worker"] = ProcessState("worker", "ready", pid=own.pid, started=own.started)
     state.write(home.state_file)
     assert (await read_status(home)).state == "unsupervised"
     state.parts["worker"].started = 0

@@ -10,8 +10,8 @@ from cli.terminal import Json, failures_explained, note, print_json
 
 if TYPE_CHECKING:
     from cli.bus_address import BusAddress
-    from cli.dead_letters.box import Box, Content, Reader
-    from cli.dead_letters.replay import Outcome
+    from cli.dlq.dlq_topic import DlqReader, DlqTopic, TopicContent
+    from cli.dlq.replay import Outcome
 
 T = TypeVar("T")
 Topic = Annotated[str, typer.Argument(help="A dead-letter topic as `aes dlq list` names it.")]
@@ -100,39 +100,39 @@ def replay(
         print_json({"topic": topic, "letters": [outcome.as_json() for outcome in outcomes]})
     else:
         for outcome in refused:
-            note(f"Letter {outcome.offset} stays where it is. {outcome.refusal}")
+            note(f"DlqMessage {outcome.offset} stays where it is. {outcome.refusal}")
         if outcomes:
             note(f"Replayed {_letters(len(outcomes) - len(refused))}.")
     if refused:
         raise typer.Exit(1)
 
 
-def _read(work: "Callable[[Reader, BusAddress], Awaitable[T]]", as_json: bool) -> T:
+def _read(work: "Callable[[DlqReader, BusAddress], Awaitable[T]]", as_json: bool) -> T:
     from cli.bus_address import bus_address
-    from cli.dead_letters.box import open_boxes
+    from cli.dlq.dlq_topic import open_dlq_reader
 
     async def run() -> T:
         address = bus_address()
-        async with open_boxes(address) as reader:
+        async with open_dlq_reader(address) as reader:
             return await work(reader, address)
 
     with failures_explained(as_json):
         return asyncio.run(run())
 
 
-async def _list(reader: "Reader") -> list[dict[str, Any]]:
-    from cli.dead_letters.box import boxes
+async def _list(reader: "DlqReader") -> list[dict[str, Any]]:
+    from cli.dlq.dlq_topic import dlq_topics
     from libs.contracts.timestamps import format_time
 
     rows: list[dict[str, Any]] = []
-    for box, content in (await reader.contents(boxes())).items():
+    for dlq_topic, content in (await reader.contents(dlq_topics())).items():
         ends = [content.first, content.end - 1] if content.count else []
-        oldest, newest = [format_time((await reader.letter(box, at)).arrived) for at in ends] or (None, None)
+        oldest, newest = [format_time((await reader.message(dlq_topic, at)).arrived) for at in ends] or (None, None)
         rows.append(
             {
-                "topic": box.name,
-                "source": box.source,
-                "consumer": box.consumer,
+                "topic": dlq_topic.name,
+                "source": dlq_topic.source,
+                "consumer": dlq_topic.consumer,
                 "letters": content.count,
                 "waiting": content.count - content.replayed.count(content.first, content.end),
                 "oldest": oldest,
@@ -142,34 +142,34 @@ async def _list(reader: "Reader") -> list[dict[str, Any]]:
     return rows
 
 
-async def _newest(reader: "Reader", topic: str, limit: int) -> list[dict[str, Any]]:
-    box, content = await _content(reader, topic)
+async def _newest(reader: "DlqReader", topic: str, limit: int) -> list[dict[str, Any]]:
+    dlq_topic, content = await _content(reader, topic)
     offsets = range(max(content.first, content.end - limit), content.end)
-    return [(await reader.letter(box, at)).summary(at in content.replayed) for at in offsets]
+    return [(await reader.message(dlq_topic, at)).summary(at in content.replayed) for at in offsets]
 
 
-async def _one(reader: "Reader", topic: str, offset: int) -> tuple[dict[str, Any], bytes]:
-    box, content = await _content(reader, topic)
-    letter = await reader.letter(box, offset)
-    return letter.as_json(offset in content.replayed), letter.value
+async def _one(reader: "DlqReader", topic: str, offset: int) -> tuple[dict[str, Any], bytes]:
+    dlq_topic, content = await _content(reader, topic)
+    message = await reader.message(dlq_topic, offset)
+    return message.as_json(offset in content.replayed), message.value
 
 
-async def _waiting(reader: "Reader", topic: str) -> list[int]:
+async def _waiting(reader: "DlqReader", topic: str) -> list[int]:
     return (await _content(reader, topic))[1].waiting
 
 
-async def _content(reader: "Reader", topic: str) -> "tuple[Box, Content]":
-    from cli.dead_letters.box import box_named
+async def _content(reader: "DlqReader", topic: str) -> "tuple[DlqTopic, TopicContent]":
+    from cli.dlq.dlq_topic import dlq_topic_named
 
-    box = box_named(topic)
-    return box, await reader.content(box)
+    dlq_topic = dlq_topic_named(topic)
+    return dlq_topic, await reader.content(dlq_topic)
 
 
-async def _replay(reader: "Reader", address: "BusAddress", topic: str, offsets: list[int]) -> "list[Outcome]":
-    from cli.dead_letters.box import box_named
-    from cli.dead_letters.replay import open_replay
+async def _replay(reader: "DlqReader", address: "BusAddress", topic: str, offsets: list[int]) -> "list[Outcome]":
+    from cli.dlq.dlq_topic import dlq_topic_named
+    from cli.dlq.replay import open_replay
 
-    async with open_replay(reader, box_named(topic), address) as replaying:
+    async with open_replay(reader, dlq_topic_named(topic), address) as replaying:
         return [outcome async for outcome in replaying.run(offsets)]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class ServiceProcess:
+class ProcessRole:
     """One operating system process of a service."""
 
     role: str
@@ -19,7 +19,7 @@ class ServiceProcess:
 @dataclass(frozen=True)
 class Service:
     name: str
-    processes: tuple[ServiceProcess, ...] = (ServiceProcess("all"),)
+    processes: tuple[ProcessRole, ...] = (ProcessRole("all"),)
     environment: Mapping[str, str] = field(default_factory=dict)
     """Settings of its own; `{home}` in a value becomes the state directory."""
 
@@ -30,7 +30,7 @@ SERVICES: tuple[Service, ...] = (
     Service("runtime"),
     Service(
         "ingestion",
-        processes=(ServiceProcess("all"), ServiceProcess("streams", port_setting="AES_INGESTION_STREAMS_PORT")),
+        processes=(ProcessRole("all"), ProcessRole("streams", port_setting="AES_INGESTION_STREAMS_PORT")),
         environment={"AES_INGESTION_OBJECTS_URL": "file:{home}/objects/ingestion"},
     ),
     Service("artifacts", environment={"AES_ARTIFACTS_OBJECTS_URL": "file:{home}/objects/artifacts"}),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from cli.doctor.surroundings import Surroundings, names_addresses, surroundings
+from cli.doctor.installation import Installation, find_installation, names_addresses
 from deploy.local.errors import StackError
 from deploy.local.home import Home
 
@@ -15,7 +15,7 @@ ORDER = ("artifacts", "ingestion", "runtime", "registry", "gateway")
 
 
 @dataclass(frozen=True)
-class Places:
+class BackupTargets:
     databases: Mapping[str, str] = field(repr=False)
     """URL by service, in the order of a backup."""
     objects: Mapping[str, str] = field(repr=False)
@@ -24,14 +24,14 @@ class Places:
     """Of the embedded stack, when that is what is meant."""
 
 
-def running() -> Places:
+def running() -> BackupTargets:
     """What the AES_… variables name, else the embedded stack, which has to run. Raises StackError."""
     from deploy.local.state import StackState
 
-    found = surroundings()
+    found = find_installation()
     if found.home is not None and not StackState.read(found.home.state_file).is_supervised():
         raise StackError("The embedded stack does not run.", "Start it with: ./aes up")
-    return _places(found)
+    return _targets(found)
 
 
 def check_stopped() -> None:
@@ -44,10 +44,10 @@ def check_stopped() -> None:
 
 
 @contextmanager
-def empty() -> Iterator[Places]:
+def empty() -> Iterator[BackupTargets]:
     """What the variables name, else a new embedded stack, of which PostgreSQL runs meanwhile. Raises StackError."""
     if names_addresses(os.environ):
-        yield _places(surroundings())
+        yield _targets(find_installation())
         return
     from deploy.local.foreground import start
     from deploy.local.stack import build_stack
@@ -57,13 +57,13 @@ def empty() -> Iterator[Places]:
     home.create()
     postgres = asyncio.run(start(build_stack(home, os.environ).postgres, lambda _: None))
     try:
-        yield _places(surroundings())
+        yield _targets(find_installation())
     finally:
         postgres.stop()
 
 
-def _places(found: Surroundings) -> Places:
+def _targets(found: Installation) -> BackupTargets:
     databases = {service: found.databases[service] for service in ORDER if service in found.databases}
     if not databases:
         raise StackError("No database is named.", "Set AES_<SERVICE>_DATABASE_URL of every service.")
-    return Places(databases, found.objects, found.home)
+    return BackupTargets(databases, found.objects, found.home)

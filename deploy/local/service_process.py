@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.local.home import PROJECT_ROOT
-from deploy.local.part import Report
+from deploy.local.managed_process import Report
 from deploy.local.probes import is_ready
 from deploy.local.processes import Command
 
 
 @dataclass
-class ServicePart:
+class ServiceProcess:
     service: str
     name: str
     role: str

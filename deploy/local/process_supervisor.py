@@ -7,11 +7,11 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
-from deploy.local.errors import PartFailed, StackError
+from deploy.local.errors import ProcessFailed, StackError
 from deploy.local.files import tail
-from deploy.local.part import Part
+from deploy.local.managed_process import ManagedProcess
 from deploy.local.processes import Identity
-from deploy.local.state import PartPhase, PartState
+from deploy.local.state import ProcessPhase, ProcessState
 
 _POLL_SECONDS = 0.05
 _FIRST_DELAY, _LONGEST_DELAY = 0.2, 15.0
@@ -22,15 +22,15 @@ _FIRST_START_SECONDS = 180.0
 _PATIENCE = 12.0
 
 
-class Keeper:
+class ProcessSupervisor:
     """Owns the process of one part.
 
     The first start is given up after a few attempts, because somebody waits for it and can act on the reason.
     Later ones are repeated with growing delays for as long as the stack runs.
     """
 
-    def __init__(self, part: Part, state: PartState, changed: Callable[[], None]) -> None:
-        self.part = part
+    def __init__(self, part: ManagedProcess, state: ProcessState, changed: Callable[[], None]) -> None:
+        self.managed = part
         self._state = state
         self._changed = changed
         self._process: asyncio.subprocess.Process | None = None
@@ -46,7 +46,7 @@ class Keeper:
                 break
             except TimeoutError:
                 raise self._failure("was not ready after three minutes") from None
-            except PartFailed:
+            except ProcessFailed:
                 if attempt == _FIRST_START_ATTEMPTS:
                     raise
                 self._report("restarting", f"attempt {attempt + 1} of {_FIRST_START_ATTEMPTS}")
@@ -95,8 +95,8 @@ class Keeper:
     async def _bring_up(self) -> None:
         began = time.monotonic()
         self._report("preparing")
-        await self.part.prepare(lambda detail: self._report("preparing", detail))
-        command = self.part.command()
+        await self.managed.prepare(lambda detail: self._report("preparing", detail))
+        command = self.managed.command()
         with command.log.open("ab") as log:
             self._log_begins = log.tell()
             self._process = await asyncio.create_subprocess_exec(
@@ -108,7 +108,7 @@ class Keeper:
         self._report("starting")
         exited = asyncio.create_task(self._process.wait())
         try:
-            while not await self.part.is_ready():
+            while not await self.managed.is_ready():
                 if exited.done():
                     raise self._failure(_ended_with(exited.result()) + " while starting")
                 await asyncio.wait([exited], timeout=_POLL_SECONDS)
@@ -117,7 +117,7 @@ class Keeper:
                 raise self._failure(_ended_with(exited.result()) + " while starting")
         finally:
             exited.cancel()
-        await self.part.complete(lambda detail: self._report("starting", detail))
+        await self.managed.complete(lambda detail: self._report("starting", detail))
         self._state.seconds = round(time.monotonic() - began, 2)
         self._report("ready")
 
@@ -126,7 +126,7 @@ class Keeper:
         if process is None or process.returncode is not None:
             return
         with suppress(ProcessLookupError):
-            process.send_signal(self.part.command().stop_signal)
+            process.send_signal(self.managed.command().stop_signal)
         try:
             async with asyncio.timeout(patience):
                 await process.wait()
@@ -135,12 +135,12 @@ class Keeper:
                 process.kill()
             await process.wait()
 
-    def _failure(self, what: str) -> PartFailed:
-        log = self.part.command().log
+    def _failure(self, what: str) -> ProcessFailed:
+        log = self.managed.command().log
         last_words = "\n".join(f"  {line}" for line in tail(log, 15, since=self._log_begins))
-        return PartFailed(f"{self.part.name} {what}. The end of its log:\n{last_words}", f"The whole log: {log}")
+        return ProcessFailed(f"{self.managed.name} {what}. The end of its log:\n{last_words}", f"The whole log: {log}")
 
-    def _report(self, state: PartPhase, detail: str = "") -> None:
+    def _report(self, state: ProcessPhase, detail: str = "") -> None:
         self._state.state, self._state.detail = state, detail
         self._changed()
 

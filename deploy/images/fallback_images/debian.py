@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from deploy.images.stand_ins.docker import exists, import_tree
+from deploy.images.fallback_images.docker import exists, import_tree
 
 IMAGE = "aes-stand-in/debian:bookworm"
 _CERTIFICATES = Path("etc/ssl/certs/ca-certificates.crt")

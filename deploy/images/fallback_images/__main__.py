@@ -1,4 +1,4 @@
-"""``python -m deploy.images.stand_ins [NAME …] [--replace]``: images to try everything out where none can be pulled.
+"""``python -m deploy.images.fallback_images [NAME …] [--replace]`` builds images where none can be pulled.
 
 They carry the names that the Dockerfile and docker-compose.yml use, and are stand-ins: the same programs, built from
 Debian's packages, wheels, Maven's jars and Go modules, not the images that the names stand for elsewhere. Needs
@@ -9,15 +9,15 @@ alone.
 import argparse
 import sys
 
-from deploy.images.stand_ins import debian
-from deploy.images.stand_ins.docker import build, exists
-from deploy.images.stand_ins.recipes import RECIPES
-from deploy.images.stand_ins.wanted import wanted_images
+from deploy.images.fallback_images import debian
+from deploy.images.fallback_images.docker import build, exists
+from deploy.images.fallback_images.recipes import RECIPES
+from deploy.images.fallback_images.wanted import wanted_images
 
 
 def main() -> None:
     wanted = wanted_images()
-    parser = argparse.ArgumentParser(prog="python -m deploy.images.stand_ins", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m deploy.images.fallback_images", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which of {', '.join(RECIPES)}; all when none is named")
     parser.add_argument("--replace", action="store_true", help="make them anew")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The dead-letter topics of an installation: what lies in them, and which of it was replayed."""
+"""Reads the dead-letter topics of an installation and which of their messages were replayed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -12,8 +12,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from cli.bus_address import BusAddress
-from cli.dead_letters.letter import Letter
-from cli.dead_letters.replayed import Replayed
+from cli.dlq.dlq_message import DlqMessage
+from cli.dlq.replay_offsets import ReplayOffsets
 from deploy.local.errors import StackError
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind, dead_letter_name, with_dead_letters
 from libs.eventing import refusal
@@ -23,8 +23,8 @@ _SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True)
-class Box:
-    """A dead-letter topic by its declared name, and the topic whose messages one consumer put there."""
+class DlqTopic:
+    """A dead-letter topic: its declared name, the source topic and the consumer that dead-letters into it."""
 
     name: str
     source: str
@@ -32,12 +32,12 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Content:
-    """Letters are at the offsets from ``first`` to before ``end``: there is one partition and nothing else in it."""
+class TopicContent:
+    """Messages have the offsets from ``first`` to before ``end`` of the topic's only partition."""
 
     first: int
     end: int
-    replayed: Replayed
+    replayed: ReplayOffsets
 
     @property
     def count(self) -> int:
@@ -48,81 +48,90 @@ class Content:
         return [offset for offset in range(self.first, self.end) if offset not in self.replayed]
 
 
-def boxes(topics: Sequence[Topic] = TOPICS) -> list[Box]:
+def dlq_topics(topics: Sequence[Topic] = TOPICS) -> list[DlqTopic]:
     return [
-        Box(topic.name, topic.name.removesuffix(dead_letter_name("", topic.owner)), topic.owner)
+        DlqTopic(topic.name, topic.name.removesuffix(dead_letter_name("", topic.owner)), topic.owner)
         for topic in with_dead_letters(topics)
         if topic.kind is TopicKind.DEAD_LETTERS
     ]
 
 
-def box_named(name: str) -> Box:
-    """Raises StackError for a name that no dead-letter topic has."""
-    for box in boxes():
-        if box.name == name:
-            return box
+def dlq_topic_named(name: str) -> DlqTopic:
+    """Finds a topic by name. Raises StackError for an unknown one."""
+    for dlq_topic in dlq_topics():
+        if dlq_topic.name == name:
+            return dlq_topic
     raise StackError(f"There is no dead-letter topic named {name}.", "See their names with: ./aes dlq list")
 
 
-class Reader:
-    """Looks into dead-letter topics without changing anything."""
+class DlqReader:
+    """Reads dead-letter topics without changing anything."""
 
     def __init__(self, consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, address: BusAddress) -> None:
         self._consumer = consumer
         self._admin = admin
         self._address = address
 
-    async def contents(self, wanted: Sequence[Box]) -> dict[Box, Content]:
-        """Of those topics that exist."""
+    async def contents(self, wanted: Sequence[DlqTopic]) -> dict[DlqTopic, TopicContent]:
+        """Returns the content of each wanted topic that exists."""
         existing = set(await self._admin.list_topics())
-        places = {box: self.place(box.name) for box in wanted if self._address.prefix + box.name in existing}
-        if not places:
+        partitions = {
+            dlq_topic: self.partition(dlq_topic.name)
+            for dlq_topic in wanted
+            if self._address.prefix + dlq_topic.name in existing
+        }
+        if not partitions:
             return {}
-        first = await self._consumer.beginning_offsets(list(places.values()))
-        end = await self._consumer.end_offsets(list(places.values()))
-        replayed = await self._replayed(list(places.values()))
-        return {box: Content(first[at], end[at], replayed.get(at, Replayed())) for box, at in places.items()}
+        first = await self._consumer.beginning_offsets(list(partitions.values()))
+        end = await self._consumer.end_offsets(list(partitions.values()))
+        replayed = await self._replayed(list(partitions.values()))
+        return {
+            dlq_topic: TopicContent(first[at], end[at], replayed.get(at, ReplayOffsets()))
+            for dlq_topic, at in partitions.items()
+        }
 
-    async def content(self, box: Box) -> Content:
-        found = await self.contents([box])
-        if box not in found:
-            raise StackError(f"The topic {self._address.prefix}{box.name} does not exist.", "Run: ./aes topics create")
-        return found[box]
+    async def content(self, dlq_topic: DlqTopic) -> TopicContent:
+        found = await self.contents([dlq_topic])
+        if dlq_topic not in found:
+            raise StackError(
+                f"The topic {self._address.prefix}{dlq_topic.name} does not exist.", "Run: ./aes topics create"
+            )
+        return found[dlq_topic]
 
-    async def letter(self, box: Box, offset: int) -> Letter:
+    async def message(self, dlq_topic: DlqTopic, offset: int) -> DlqMessage:
         """Raises StackError when there is none."""
-        record = await self.record(box.name, 0, offset)
+        record = await self.record(dlq_topic.name, 0, offset)
         if record is None:
-            raise StackError(f"{box.name} has no letter {offset}.", "See what it holds with: ./aes dlq list")
+            raise StackError(f"{dlq_topic.name} has no letter {offset}.", "See what it holds with: ./aes dlq list")
         moment = datetime.fromtimestamp(record.timestamp / 1000, UTC)
         key = (record.key or b"").decode(errors="replace")
-        return Letter(offset, key, record.value or b"", tuple(record.headers), moment)
+        return DlqMessage(offset, key, record.value or b"", tuple(record.headers), moment)
 
     async def record(self, topic: str, partition: int, offset: int) -> Any:
-        """The record there, None when it is not kept any more or not there yet."""
-        place = self.place(topic, partition)
-        first = (await self._consumer.beginning_offsets([place]))[place]
-        end = (await self._consumer.end_offsets([place]))[place]
+        """Reads one record; None when it has expired or does not exist yet."""
+        partition = self.partition(topic, partition)
+        first = (await self._consumer.beginning_offsets([partition]))[partition]
+        end = (await self._consumer.end_offsets([partition]))[partition]
         if not first <= offset < end:
             return None
-        if self._consumer.assignment() != {place}:
-            self._consumer.assign([place])
-        self._consumer.seek(place, offset)
+        if self._consumer.assignment() != {partition}:
+            self._consumer.assign([partition])
+        self._consumer.seek(partition, offset)
         async with asyncio.timeout(_SECONDS):
             record = await self._consumer.getone()
         return record if record.offset == offset else None
 
-    def place(self, topic: str, partition: int = 0) -> TopicPartition:
+    def partition(self, topic: str, partition: int = 0) -> TopicPartition:
         return TopicPartition(self._address.prefix + topic, partition)
 
-    async def _replayed(self, places: list[TopicPartition]) -> dict[TopicPartition, Replayed]:
+    async def _replayed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, ReplayOffsets]:
         async with asyncio.timeout(_SECONDS):
             while True:
                 try:
                     offsets = await self._admin.list_consumer_group_offsets(
-                        self._address.prefix + GROUP, partitions=places
+                        self._address.prefix + GROUP, partitions=partitions
                     )
-                    return {place: Replayed.read(at.offset, at.metadata) for place, at in offsets.items()}
+                    return {partition: ReplayOffsets.read(at.offset, at.metadata) for partition, at in offsets.items()}
                 except KafkaError as problem:
                     # A broker that has just started makes its group coordinator when first asked for it.
                     if not problem.retriable:
@@ -131,7 +140,7 @@ class Reader:
 
 
 @asynccontextmanager
-async def open_boxes(address: BusAddress) -> AsyncIterator[Reader]:
+async def open_dlq_reader(address: BusAddress) -> AsyncIterator[DlqReader]:
     """Raises StackError when the broker cannot be reached, or fails meanwhile."""
     consumer = AIOKafkaConsumer(
         **address.kafka.options(),
@@ -145,7 +154,7 @@ async def open_boxes(address: BusAddress) -> AsyncIterator[Reader]:
         async with asyncio.timeout(_SECONDS):
             await consumer.start()
             await admin.start()
-        yield Reader(consumer, admin, address)
+        yield DlqReader(consumer, admin, address)
     except (KafkaError, OSError, TimeoutError) as problem:
         reason = await refusal(address.kafka) or str(problem) or type(problem).__name__
         raise StackError(

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable
 import psutil
 import pytest
 
-from deploy.local import keeper as keeper_module
-from deploy.local.errors import PartFailed
-from deploy.local.keeper import Keeper
-from deploy.local.state import PartState
+from deploy.local import supervisor as keeper_module
+from deploy.local.errors import ProcessFailed
+from deploy.local.process_supervisor import ProcessSupervisor
+from deploy.local.state import ProcessState
 from tests.integration.deploy_local.conftest import ScriptPart
 
 _DEAF = (
@@ -24,15 +24,15 @@ def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def state() -> PartState:
-    return PartState(service="script")
+def state() -> ProcessState:
+    return ProcessState(service="script")
 
 
 @pytest.fixture
-async def keeper(script_part: ScriptPart, state: PartState) -> AsyncIterator[Keeper]:
-    keeper = Keeper(script_part, state, lambda: None)
-    yield keeper
-    await keeper.stop(patience=5)
+async def supervisor(script_part: ScriptPart, state: ProcessState) -> AsyncIterator[ProcessSupervisor]:
+    supervisor = ProcessSupervisor(script_part, state, lambda: None)
+    yield supervisor
+    await supervisor.stop(patience=5)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -41,15 +41,15 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_started_part_is_ready_and_known_by_its_pid(keeper: Keeper, state: PartState) -> None:
-    await keeper.start()
+async def test_a_started_part_is_ready_and_known_by_its_pid(supervisor: ProcessSupervisor, state: ProcessState) -> None:
+    await supervisor.start()
     assert state.state == "ready"
     assert state.pid is not None
     assert psutil.pid_exists(state.pid)
 
 
-async def test_a_killed_part_comes_back(keeper: Keeper, state: PartState) -> None:
-    await keeper.start()
+async def test_a_killed_part_comes_back(supervisor: ProcessSupervisor, state: ProcessState) -> None:
+    await supervisor.start()
     for restarts in (1, 2):
         killed = state.pid
         assert killed is not None
@@ -59,9 +59,9 @@ async def test_a_killed_part_comes_back(keeper: Keeper, state: PartState) -> Non
 
 
 async def test_a_part_that_cannot_be_started_again_is_tried_until_it_can(
-    keeper: Keeper, script_part: ScriptPart, state: PartState
+    supervisor: ProcessSupervisor, script_part: ScriptPart, state: ProcessState
 ) -> None:
-    await keeper.start()
+    await supervisor.start()
     working, script_part.script = script_part.script, "raise SystemExit(7)"
     assert state.pid is not None
     os.kill(state.pid, signal.SIGKILL)
@@ -71,28 +71,34 @@ async def test_a_part_that_cannot_be_started_again_is_tried_until_it_can(
     await until(lambda: state.state == "ready")
 
 
-async def test_a_first_start_is_given_up_with_the_last_words(keeper: Keeper, script_part: ScriptPart) -> None:
+async def test_a_first_start_is_given_up_with_the_last_words(
+    supervisor: ProcessSupervisor, script_part: ScriptPart
+) -> None:
     script_part.script = "raise SystemExit('no such luck')"
-    with pytest.raises(PartFailed, match="exited with code 1 while starting") as caught:
-        await keeper.start()
+    with pytest.raises(ProcessFailed, match="exited with code 1 while starting") as caught:
+        await supervisor.start()
     assert "no such luck" in caught.value.problem
     assert str(script_part.command().log) in caught.value.remedy
     assert script_part.starts == 4
 
 
-async def test_a_stopped_part_stays_stopped(keeper: Keeper, script_part: ScriptPart, state: PartState) -> None:
-    await keeper.start()
+async def test_a_stopped_part_stays_stopped(
+    supervisor: ProcessSupervisor, script_part: ScriptPart, state: ProcessState
+) -> None:
+    await supervisor.start()
     pid = state.pid
-    await keeper.stop(patience=5)
+    await supervisor.stop(patience=5)
     assert pid is not None
     assert not psutil.pid_exists(pid)
     assert (state.state, state.pid, script_part.starts) == ("stopped", None, 1)
 
 
-async def test_a_part_that_does_not_listen_is_killed(keeper: Keeper, script_part: ScriptPart, state: PartState) -> None:
+async def test_a_part_that_does_not_listen_is_killed(
+    supervisor: ProcessSupervisor, script_part: ScriptPart, state: ProcessState
+) -> None:
     script_part.script = _DEAF
-    await keeper.start()
+    await supervisor.start()
     pid = state.pid
-    await keeper.stop(patience=0.2)
+    await supervisor.stop(patience=0.2)
     assert pid is not None
     assert not psutil.pid_exists(pid)

@@ -4,7 +4,7 @@ import re
 
 import yaml
 
-from deploy.images.stand_ins.recipes import RECIPES
+from deploy.images.fallback_images.recipes import RECIPES
 from deploy.local.home import PROJECT_ROOT
 
 _OTHER_NAMES = {"pgvector": "postgres", "opentelemetry-collector": "otel-collector"}

@@ -1,4 +1,4 @@
-"""A dead letter: what it tells of itself, without what nobody is to read."""
+"""Describes a dead letter without showing its payload or its secrets."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -7,9 +7,9 @@ from typing import Any, Final
 from libs.contracts.timestamps import format_time, parse_time
 
 MARK: Final = "dlq_"
-# Inboxes keep what has taken effect for eight days; whoever had the message before would carry it out once more. It is
-# also how long a broker remembers at least what was replayed, by default.
-OLDEST: Final = timedelta(days=7)
+# Inboxes keep their rows for eight days; after that a consumer would process the message a second time. By default a
+# broker also keeps committed offsets, and so the record of replays, for at least seven days.
+MAX_AGE: Final = timedelta(days=7)
 _SHOWN: Final = frozenset(
     {
         *("ce_specversion", "ce_id", "ce_type", "ce_source", "ce_subject", "ce_time"),
@@ -20,14 +20,14 @@ _SHOWN: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Letter:
+class DlqMessage:
     offset: int
-    """Where it lies in the only partition of its dead-letter topic."""
+    """Offset in the only partition of its dead-letter topic."""
     key: str
     value: bytes
     headers: tuple[tuple[str, bytes], ...]
     arrived: datetime
-    """When the broker took it."""
+    """Time at which the broker stored it."""
 
     def header(self, name: str) -> str | None:
         found = [value for header, value in self.headers if header == name]
@@ -35,19 +35,19 @@ class Letter:
 
     @property
     def original_headers(self) -> list[tuple[str, bytes]]:
-        """As the message had them before it was put aside."""
+        """Headers of the message before it was dead-lettered."""
         return [(name, value) for name, value in self.headers if not name.startswith(MARK)]
 
     @property
-    def place(self) -> tuple[int, int] | None:
-        """Partition and offset where the message was read that did not fit in here whole."""
+    def original_position(self) -> tuple[int, int] | None:
+        """Partition and offset of the original message when its payload was too large to be copied here."""
         if self.header("dlq_omitted_bytes") is None:
             return None
         return int(self.header("dlq_partition") or 0), int(self.header("dlq_offset") or 0)
 
     def is_too_old(self, now: datetime) -> bool:
-        """Whether those who have carried it out may have forgotten that."""
-        return now - self._made() > OLDEST
+        """Whether consumers may have deleted the inbox row that would keep them from processing it twice."""
+        return now - self._made() > MAX_AGE
 
     def _made(self) -> datetime:
         try:
@@ -69,7 +69,7 @@ class Letter:
         }
 
     def as_json(self, replayed: bool) -> dict[str, Any]:
-        """All but the payload; headers that may hold a secret, such as the signed identity, by their size only."""
+        """Renders all but the payload; headers that may hold a secret, such as the signed identity, by size only."""
         return {
             **self.summary(replayed),
             "topic": self.header("dlq_topic"),

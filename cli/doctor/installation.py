@@ -8,15 +8,15 @@ from urllib.parse import unquote, urlsplit
 
 from cli.bus_address import BusAddress, embedded_bus, named_kafka
 from deploy.local.credentials import Credentials
-from deploy.local.declaration import DATABASES, SERVICES
 from deploy.local.errors import StackError
 from deploy.local.files import read_json
 from deploy.local.home import Home
+from deploy.local.services import DATABASES, SERVICES
 from deploy.local.stack import postgres_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
+class Installation:
     title: str
     bus: BusAddress | None = None
     databases: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -40,7 +40,7 @@ class Surroundings:
         return found
 
 
-def surroundings(environment: Mapping[str, str] = os.environ) -> Surroundings:
+def find_installation(environment: Mapping[str, str] = os.environ) -> Installation:
     """Any address in the environment means that installation; raises StackError when there is none at all."""
     if names_addresses(environment):
         return _installation(environment)
@@ -58,9 +58,9 @@ def names_addresses(environment: Mapping[str, str]) -> bool:
     return any(environment.get(name) for name in names)
 
 
-def _installation(environment: Mapping[str, str]) -> Surroundings:
+def _installation(environment: Mapping[str, str]) -> Installation:
     named = environment.get("AES_KAFKA_BOOTSTRAP_SERVERS")
-    return Surroundings(
+    return Installation(
         title="the installation that the AES_… variables name",
         bus=BusAddress(named_kafka(environment), environment.get("AES_TOPIC_PREFIX", "")) if named else None,
         databases=_of_services(environment, "DATABASE_URL"),
@@ -71,7 +71,7 @@ def _installation(environment: Mapping[str, str]) -> Surroundings:
     )
 
 
-def _stack(home: Home, environment: Mapping[str, str]) -> Surroundings:
+def _stack(home: Home, environment: Mapping[str, str]) -> Installation:
     credentials = Credentials.load_or_create(home.credentials_file)
     postgres = postgres_of(home, credentials)
     ports = read_json(home.ports_file)
@@ -80,7 +80,7 @@ def _stack(home: Home, environment: Mapping[str, str]) -> Surroundings:
         for service in SERVICES
         if (url := service.environment.get(f"AES_{service.name.upper()}_OBJECTS_URL"))
     }
-    return Surroundings(
+    return Installation(
         title=f"the embedded stack in {home.root}",
         bus=embedded_bus(ports.get("kafka", 0), environment.get("AES_TOPIC_PREFIX", "")),
         databases={name: postgres.url(name) for name in DATABASES},

@@ -8,7 +8,7 @@ from deploy.local.processes import Command
 Report = Callable[[str], None]
 
 
-class Part(Protocol):
+class ManagedProcess(Protocol):
     """One process of the stack and what it takes to bring it up."""
 
     @property
