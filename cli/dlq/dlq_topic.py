@@ -16,7 +16,7 @@ from cli.dlq.dlq_message import DlqMessage
 from cli.dlq.replay_offsets import ReplayOffsets
 from deploy.local.errors import StackError
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind, dead_letter_name, with_dead_letters
-from libs.eventing import refusal
+from libs.eventing import connection_diagnostics
 
 GROUP: Final = "dead-letter-replay"
 _SECONDS: Final = 30.0
@@ -156,7 +156,7 @@ async def open_dlq_reader(address: BusAddress) -> AsyncIterator[DlqReader]:
             await admin.start()
         yield DlqReader(consumer, admin, address)
     except (KafkaError, OSError, TimeoutError) as problem:
-        reason = await refusal(address.kafka) or str(problem) or type(problem).__name__
+        reason = await connection_diagnostics(address.kafka) or str(problem) or type(problem).__name__
         raise StackError(
             f"Kafka at {address.servers} does not do as asked: {reason}", "See what is wrong with: ./aes doctor"
         ) from problem

@@ -17,7 +17,7 @@ from cli.doctor.clocks import compare
 from cli.doctor.findings import Check, Finding, failed, ok, skipped, warning
 from cli.doctor.replication import expected_replication, replication_findings
 from libs.contracts.topics import with_dead_letters
-from libs.eventing import refusal
+from libs.eventing import connection_diagnostics
 
 _REACH = (
     "Start the broker, or set AES_KAFKA_BOOTSTRAP_SERVERS to where it is, and the other AES_KAFKA_… variables to how "
@@ -128,6 +128,6 @@ async def _admin(address: BusAddress) -> AsyncIterator[AIOKafkaAdminClient]:
             await admin.start()
         yield admin
     except KafkaError as problem:
-        raise OSError(await refusal(address.kafka) or f"{address.servers}: {problem}") from problem
+        raise OSError(await connection_diagnostics(address.kafka) or f"{address.servers}: {problem}") from problem
     finally:
         await admin.close()

@@ -2,25 +2,24 @@
 
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
 from libs.eventing._commands import CommandContext, CommandRouter
-from libs.eventing._connection import KafkaConnection
 from libs.eventing._consumer import ConsumerLoop
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._errors import PoisonMessage
 from libs.eventing._events import EventRouter
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._inbox import AlreadyProcessed
-from libs.eventing._kafka import KafkaBus
+from libs.eventing._kafka_connection import KafkaConnection, connection_diagnostics
+from libs.eventing._kafka_readers import KafkaBus
 from libs.eventing._kafka_settings import KafkaSettings
-from libs.eventing._memory import MemoryBus
-from libs.eventing._metrics import tell_lag
-from libs.eventing._origin import EventDraft, Origin
+from libs.eventing._memory_bus import MemoryBus
+from libs.eventing._messages import EventDraft, MessageContext
+from libs.eventing._metrics import set_lag
 from libs.eventing._outbox import Appended, Outbox, Transaction
 from libs.eventing._outbox_table import RecordedEvent
 from libs.eventing._payloads import PayloadReader
 from libs.eventing._publisher import Publisher
-from libs.eventing._refusal import refusal
 from libs.eventing._request_reply import CommandSender, CommandState, Received, Replies
-from libs.eventing._retry import RetryPolicy
+from libs.eventing._retry_policy import RetryPolicy
 from libs.eventing._topics import Replication, create_topics
 
 __all__ = [
@@ -41,8 +40,8 @@ __all__ = [
     "KafkaConnection",
     "KafkaSettings",
     "MemoryBus",
+    "MessageContext",
     "MessageRefused",
-    "Origin",
     "Outbox",
     "PayloadReader",
     "PoisonMessage",
@@ -55,7 +54,7 @@ __all__ = [
     "Replies",
     "RetryPolicy",
     "Transaction",
+    "connection_diagnostics",
     "create_topics",
-    "refusal",
-    "tell_lag",
+    "set_lag",
 ]

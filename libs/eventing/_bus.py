@@ -114,8 +114,8 @@ class Bus(Protocol):
 
     def producer(self) -> Producer: ...
 
-    def consumer(self, group: str, topics: Sequence[str], assignment: Assignment, *, gather: bool = False) -> Consumer:
-        """A group member. ``gather`` lets messages wait up to half a second for others to be fetched with."""
+    def consumer(self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False) -> Consumer:
+        """A group member. ``linger`` lets messages wait up to half a second for others to be fetched with."""
 
     def tail(self, topics: Sequence[str]) -> Tail: ...
 

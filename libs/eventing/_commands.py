@@ -26,7 +26,7 @@ from libs.eventing._bus import Record
 from libs.eventing._errors import PoisonMessage
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._message_spans import processing
-from libs.eventing._origin import EventDraft, Origin
+from libs.eventing._messages import EventDraft, MessageContext
 from libs.eventing._outbox import Outbox, Transaction
 from libs.persistence import Database
 from libs.tracing import Span, current_traceparent
@@ -44,18 +44,18 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """Who asked for a command, and what its events refer to. ``origin.causation_id`` is the command's id."""
+    """Who asked for a command, and what its events refer to. ``message.causation_id`` is the command's id."""
 
     command_id: str
     identity: Identity
-    origin: Origin
+    message: MessageContext
     time: str
 
 
 Handle = Callable[[Transaction, C, CommandContext], Awaitable[None]]
 HandlePrepared = Callable[[Transaction, C, CommandContext, P], Awaitable[None]]
 Prepare = Callable[[C, CommandContext], Awaitable[P]]
-TakeOver = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
+HandleRaw = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
 """Returns the refusal that it recorded, if it did. Raises ``AlreadyProcessed`` for a repeat."""
 Lookup = Callable[[str, str], Awaitable[bool]]
 """Whether the command with this id is known to a service, if it is that company's."""
@@ -64,7 +64,7 @@ Lookup = Callable[[str, str], Awaitable[bool]]
 @dataclass(frozen=True, slots=True)
 class _Route:
     command: type[Command]
-    take_over: TakeOver[Any] | None = None
+    handle_raw: HandleRaw[Any] | None = None
     handle: Handle[Any] | None = None
     handle_prepared: HandlePrepared[Any, Any] | None = None
     prepare: Prepare[Any, Any] | None = None
@@ -102,9 +102,9 @@ class CommandRouter:
         """Like ``handle``, after remote calls that must not happen inside the transaction (8 s at most)."""
         self._routes[command.TYPE] = _Route(command, prepare=prepare, handle_prepared=handler)
 
-    def take_over(self, command: type[C], handler: TakeOver[C]) -> None:
+    def handle_raw(self, command: type[C], handler: HandleRaw[C]) -> None:
         """Leave idempotency, state and outcome to the handler; only its ``ServiceError`` is rendered here."""
-        self._routes[command.TYPE] = _Route(command, take_over=handler, ends_later=True)
+        self._routes[command.TYPE] = _Route(command, handle_raw=handler, ends_later=True)
 
     async def knows(self, command_id: str, company_id: str) -> bool:
         """Whether this company's command has been taken up, ended or not; another's is not known."""
@@ -177,8 +177,8 @@ class CommandRouter:
         if identity.company_id != envelope.company_id:
             raise PoisonMessage("the command's company is not its caller's")
         trace = current_traceparent() or envelope.traceparent
-        origin = Origin(identity.company_id, envelope.correlation_id, envelope.id, trace)
-        return CommandContext(envelope.id, identity, origin, envelope.time)
+        message = MessageContext(identity.company_id, envelope.correlation_id, envelope.id, trace)
+        return CommandContext(envelope.id, identity, message, envelope.time)
 
     @staticmethod
     def _decode(route: _Route, record: Record) -> Command:
@@ -196,10 +196,10 @@ class CommandRouter:
             raise TimedOut("the command expired before it was taken up; nothing was done")
 
     async def _carry_out(self, route: _Route, command: Command, context: CommandContext) -> ServiceError | None:
-        if route.take_over is not None:
-            return await route.take_over(command, context)
+        if route.handle_raw is not None:
+            return await route.handle_raw(command, context)
         prepared = await self._prepare(route, command, context)
-        async with self._outbox.transaction(context.origin) as transaction:
+        async with self._outbox.transaction(context.message) as transaction:
             await self._enter(transaction, context)
             if route.handle is not None:
                 await route.handle(transaction, command, context)
@@ -236,13 +236,13 @@ class CommandRouter:
         draft = EventDraft(
             CommandRejected(error=refusal.info()),
             subject=context.command_id,
-            origin=context.origin,
+            context=context.message,
             sequence=1,
             type=route.command.rejected_type(),
             topic=_events_topic(route.command),
         )
         try:
-            async with self._outbox.transaction(context.origin) as transaction:
+            async with self._outbox.transaction(context.message) as transaction:
                 await self._enter(transaction, context)
                 transaction.drafts.append(draft)
         except inbox.AlreadyProcessed:

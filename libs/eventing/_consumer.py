@@ -12,7 +12,7 @@ from libs.eventing._bus import Bus, BusUnavailable, Consumer, Partition, Record
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._errors import PoisonMessage
 from libs.eventing._offsets import OffsetTracker
-from libs.eventing._retry import RetryPolicy
+from libs.eventing._retry_policy import RetryPolicy
 
 _log = structlog.get_logger("eventing.consumer")
 _POLL_SECONDS: Final = 0.5
@@ -36,7 +36,7 @@ class ConsumerLoop:
     """One group member that runs until it is stopped.
 
     ``high_water`` messages in work pause the fetching, half of it resumes it. ``joined`` tells readiness: the
-    group has given this member its, possibly empty, assignment. ``gather`` is for messages that nobody waits for:
+    group has given this member its, possibly empty, assignment. ``linger`` is for messages that nobody waits for:
     each may wait half a second, and waking up for every single one costs more than dealing with it.
     """
 
@@ -49,7 +49,7 @@ class ConsumerLoop:
         group: str,
         topics: Sequence[str],
         high_water: int = 1000,
-        gather: bool = False,
+        linger: bool = False,
         retry: RetryPolicy | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -60,11 +60,11 @@ class ConsumerLoop:
         self._dead_letters = dead_letters
         self._topics = topics
         self._high_water = high_water
-        self._gather = gather
+        self._linger = linger
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
         self._trackers: dict[Partition, OffsetTracker] = {}
-        self._lanes: dict[tuple[Partition, str], deque[Record]] = {}
+        self._queues: dict[tuple[Partition, str], deque[Record]] = {}
         self._tasks: dict[tuple[Partition, str], asyncio.Task[None]] = {}
         self._consumer: Consumer | None = None
         self._stopping = asyncio.Event()
@@ -75,7 +75,7 @@ class ConsumerLoop:
     async def run(self) -> None:
         """Consume until ``stop``; an unreachable broker is waited for."""
         while not self._stopping.is_set():
-            consumer = self._consumer = self._bus.consumer(self.group, self._topics, self, gather=self._gather)
+            consumer = self._consumer = self._bus.consumer(self.group, self._topics, self, linger=self._linger)
             try:
                 await consumer.start()
                 await self._consume(consumer)
@@ -106,7 +106,7 @@ class ConsumerLoop:
             first = tracker.first_unfinished if tracker is not None else None
             behind[place.topic] += max(end - (position if first is None else first), 0)
         for topic, messages in behind.items():
-            metrics.tell_lag(self.group, topic, messages)
+            metrics.set_lag(self.group, topic, messages)
 
     async def _consume(self, consumer: Consumer) -> None:
         loop = asyncio.get_running_loop()
@@ -128,25 +128,25 @@ class ConsumerLoop:
             # Fetched before its partition was revoked: the new owner gets it as well.
             return
         tracker.start(record.offset)
-        lane = (record.place, record.key)
-        waiting = self._lanes.get(lane)
+        key = (record.place, record.key)
+        waiting = self._queues.get(key)
         if waiting is not None:
             waiting.append(record)
             return
-        self._lanes[lane] = deque((record,))
-        self._tasks[lane] = asyncio.create_task(self._work_off(lane), name=f"consume {self.group}")
+        self._queues[key] = deque((record,))
+        self._tasks[key] = asyncio.create_task(self._work_off(key), name=f"consume {self.group}")
 
-    async def _work_off(self, lane: tuple[Partition, str]) -> None:
-        waiting = self._lanes[lane]
+    async def _work_off(self, key: tuple[Partition, str]) -> None:
+        waiting = self._queues[key]
         # Kept by hand: after a rebalance the partition may have another tracker, which must not count these.
-        tracker = self._trackers[lane[0]]
+        tracker = self._trackers[key[0]]
         try:
             while waiting:
                 await self._process(waiting[0])
                 tracker.finish(waiting.popleft().offset)
         finally:
-            self._lanes.pop(lane, None)
-            self._tasks.pop(lane, None)
+            self._queues.pop(key, None)
+            self._tasks.pop(key, None)
 
     async def _process(self, record: Record) -> None:
         started = self._retry.clock()
@@ -177,9 +177,9 @@ class ConsumerLoop:
                     exc_info=not outage,
                 )
             await self._sleep(self._retry.wait(attempt))
-        await self._bury(record, reason, attempt)
+        await self._dead_letter(record, reason, attempt)
 
-    async def _bury(self, record: Record, reason: str, attempts: int) -> None:
+    async def _dead_letter(self, record: Record, reason: str, attempts: int) -> None:
         attempt = 0
         # Without an end: a message whose offset moved on without a dead letter and an outcome would be lost.
         while True:
@@ -189,7 +189,7 @@ class ConsumerLoop:
                 return
             except Exception as problem:
                 attempt += 1
-                _log.warning("message.not_buried", group=self.group, offset=record.offset, problem=repr(problem))
+                _log.warning("message.not_dead_lettered", group=self.group, offset=record.offset, problem=repr(problem))
             await self._sleep(self._retry.wait(attempt))
 
     async def _commit(self, consumer: Consumer) -> None:
@@ -221,13 +221,13 @@ class ConsumerLoop:
             self._trackers.pop(place, None)
 
     async def _drain(self, partitions: frozenset[Partition]) -> None:
-        lanes = [lane for lane in self._tasks if lane[0] in partitions]
-        for lane in lanes:
-            waiting = self._lanes[lane]
+        keys = [key for key in self._tasks if key[0] in partitions]
+        for key in keys:
+            waiting = self._queues[key]
             # Only the first is in work; the others were not begun and are read again.
             while len(waiting) > 1:
                 waiting.pop()
-        tasks = [self._tasks[lane] for lane in lanes]
+        tasks = [self._tasks[key] for key in keys]
         if tasks:
             _, unfinished = await asyncio.wait(tasks, timeout=_REVOKE_SECONDS)
             for task in unfinished:

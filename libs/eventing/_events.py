@@ -13,7 +13,7 @@ from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Record
 from libs.eventing._errors import PoisonMessage
 from libs.eventing._message_spans import processing
-from libs.eventing._origin import Origin
+from libs.eventing._messages import MessageContext
 from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._payloads import PayloadReader
 from libs.tracing import current_traceparent
@@ -62,10 +62,10 @@ class EventRouter:
     async def _react(self, record: Record, envelope: Envelope) -> None:
         model, react = self._routes[envelope.type]
         trace = current_traceparent() or envelope.traceparent
-        origin = Origin(envelope.company_id, envelope.correlation_id, envelope.id, trace)
+        context = MessageContext(envelope.company_id, envelope.correlation_id, envelope.id, trace)
         try:
             event = model.decode(await self._payloads.read(envelope, record.value))
-            async with self._outbox.transaction(origin) as transaction:
+            async with self._outbox.transaction(context) as transaction:
                 await inbox.enter(transaction.connection, self._consumer, envelope.id, envelope.company_id)
                 await react(transaction, event, envelope)
         except ValidationError as problem:

@@ -23,8 +23,7 @@ from aiokafka.errors import (
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._bus import BusUnavailable, Headers, MessageRefused
-from libs.eventing._connection import KafkaConnection
-from libs.eventing._refusal import refusal
+from libs.eventing._kafka_connection import KafkaConnection, connection_diagnostics
 
 _log = structlog.get_logger("eventing.kafka")
 _RECONNECT_SECONDS: Final = 1.0
@@ -91,7 +90,7 @@ class KafkaProducer:
     async def _told(self, problem: Exception) -> str:
         # Of a password or a certificate the client itself says only that it could not connect.
         secured = self._connection.security_protocol != "plaintext"
-        return (await refusal(self._connection) if secured else None) or repr(problem)
+        return (await connection_diagnostics(self._connection) if secured else None) or repr(problem)
 
     async def stop(self) -> None:
         if self._connecting is not None:

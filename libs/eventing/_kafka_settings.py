@@ -6,7 +6,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from libs.eventing._connection import KafkaConnection, SaslMechanism, SecurityProtocol
+from libs.eventing._kafka_connection import KafkaConnection, SaslMechanism, SecurityProtocol
 
 
 class KafkaSettings(BaseSettings):

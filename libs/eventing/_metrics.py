@@ -30,7 +30,7 @@ SWEPT: Final = Counter(
 PARKED: Final = Counter("aes_outbox_parked_total", "Events that the broker refused for good.", ["service"])
 
 
-def tell_lag(group: str, topic: str, messages: int) -> None:
+def set_lag(group: str, topic: str, messages: int) -> None:
     """How many messages a member of the group has still to do in its partitions."""
     _LAG.labels(group, topic).set(messages)
 

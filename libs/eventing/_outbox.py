@@ -8,10 +8,10 @@ from typing import Final
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
 from libs.eventing import _outbox_table as table
-from libs.eventing._origin import EventDraft, Origin
+from libs.eventing._messages import EventDraft, MessageContext
 from libs.eventing._outbox_table import RecordedEvent
-from libs.eventing._own_subjects import OwnSubjects
 from libs.eventing._publisher import Publisher
+from libs.eventing._sequence_cache import SequenceCache
 from libs.persistence import Connection, Database
 
 
@@ -32,17 +32,19 @@ _NOTHING: Final = Appended((), ())
 class Transaction:
     """A database transaction and the events that become true with it."""
 
-    def __init__(self, connection: Connection, origin: Origin | None) -> None:
+    def __init__(self, connection: Connection, context: MessageContext | None) -> None:
         self.connection = connection
         self.drafts: list[EventDraft] = []
-        self._origin = origin
+        self._context = context
 
-    def emit(self, event: Event, *, subject: str, sequence: int | None = None, origin: Origin | None = None) -> None:
+    def emit(
+        self, event: Event, *, subject: str, sequence: int | None = None, context: MessageContext | None = None
+    ) -> None:
         """Record an event about ``subject`` when the transaction commits; it is published right after."""
-        origin = origin or self._origin
-        if origin is None:
-            raise ValueError("an event needs an origin")
-        self.drafts.append(EventDraft(event, subject=subject, origin=origin, sequence=sequence))
+        context = context or self._context
+        if context is None:
+            raise ValueError("an event needs a message context")
+        self.drafts.append(EventDraft(event, subject=subject, context=context, sequence=sequence))
 
 
 class Outbox:
@@ -52,22 +54,22 @@ class Outbox:
         self._database = database
         self._publisher = publisher
         self._writer = writer or new_id()
-        self._own = OwnSubjects()
+        self._sequences = SequenceCache()
 
     @asynccontextmanager
-    async def transaction(self, origin: Origin | None = None) -> AsyncIterator[Transaction]:
+    async def transaction(self, context: MessageContext | None = None) -> AsyncIterator[Transaction]:
         """A transaction that ends with its events in the outbox, or with nothing at all."""
         async with self._database.connection() as connection:
             subjects: list[str] = []
             try:
                 async with connection.transaction():
-                    transaction = Transaction(connection, origin)
+                    transaction = Transaction(connection, context)
                     yield transaction
                     appended = await self.append(connection, transaction.drafts)
                     subjects = [event.subject for event in appended.events]
             except BaseException:
                 # Also when the commit was sent and its answer got lost: the rows may be there.
-                self._publisher.leave_to_sweeper(subjects)
+                self._publisher.defer(subjects)
                 raise
             # Before the connection goes back: whoever waits for it may commit the subject's next event.
             self.publish(appended)
@@ -90,7 +92,7 @@ class Outbox:
                     await connection.execute("COMMIT")
                 appended = _NOTHING if insertion is None else await self._answered(insertion)
             except BaseException:
-                self._publisher.leave_to_sweeper([] if insertion is None else insertion.subjects)
+                self._publisher.defer([] if insertion is None else insertion.subjects)
                 await connection.rollback()
                 raise
             self.publish(appended)
@@ -105,14 +107,14 @@ class Outbox:
         """Hand recorded events to the publisher, in the order of the commits. Returns at once."""
         self._publisher.publish(appended.earlier)
         self._publisher.publish(appended.events)
-        self._own.remember(appended.events)
+        self._sequences.remember(appended.events)
 
     async def _insert(self, connection: Connection, drafts: Sequence[EventDraft]) -> table.Insertion:
-        return await table.insert(connection, drafts, self._writer, self._own.continues)
+        return await table.insert(connection, drafts, self._writer, self._sequences.continues)
 
     async def _answered(self, insertion: table.Insertion) -> Appended:
         # Also of this process: of two commits in a row, the second one's answer may come first.
-        waiting = [event for event in await insertion.earlier() if event.sequence > self._own.last(event.subject)]
+        waiting = [event for event in await insertion.earlier() if event.sequence > self._sequences.last(event.subject)]
         return Appended(waiting, await insertion.events())
 
     async def outcome(self, command_id: str) -> RecordedEvent | None:

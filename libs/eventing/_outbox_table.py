@@ -11,7 +11,7 @@ from psycopg.rows import TupleRow, class_row
 
 from libs.contracts.envelope import Envelope
 from libs.contracts.timestamps import format_time
-from libs.eventing._origin import EventDraft, is_terminal
+from libs.eventing._messages import EventDraft, is_terminal
 from libs.persistence import Connection
 
 _COLUMNS: Final = (
@@ -198,18 +198,18 @@ async def _numbered(connection: Connection, draft: EventDraft) -> _Row:
         assert found is not None
         sequence = int(found[0])
     event_type = draft.type or draft.event.TYPE
-    origin = draft.origin
+    context = draft.context
     return _Row(
         draft.event_id,
         event_type,
         draft.topic or draft.event.TOPIC.name,
         draft.subject,
         sequence,
-        origin.company_id,
-        origin.correlation_id,
-        origin.causation_id,
-        origin.traceparent,
-        origin.causation_id is not None and is_terminal(event_type),
+        context.company_id,
+        context.correlation_id,
+        context.causation_id,
+        context.traceparent,
+        context.causation_id is not None and is_terminal(event_type),
         draft.encoded if draft.encoded is not None else draft.event.encode(),
     )
 

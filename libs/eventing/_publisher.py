@@ -11,10 +11,10 @@ from libs.eventing import _metrics as metrics
 from libs.eventing import _outbox_table as table
 from libs.eventing._bus import BusUnavailable, MessageRefused, Producer, problem_of
 from libs.eventing._message_spans import carrying, sending
-from libs.eventing._origin import is_terminal
+from libs.eventing._messages import is_terminal
 from libs.eventing._outbox_table import RecordedEvent
 from libs.eventing._payloads import referring_if_large
-from libs.eventing._replacements import failure_of
+from libs.eventing._substitute_events import substitute_for
 from libs.persistence import Connection, Database, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
@@ -55,7 +55,7 @@ class Publisher:
         self._lingering: asyncio.TimerHandle | None = None
         self._sent: list[int] = []
         self._in_flight: set[int] = set()
-        self._held: dict[str, int] = {}
+        self._deferred: dict[str, int] = {}
         self._forgot_at = -_FORGET_SECONDS
         service = source.rsplit("/", 1)[-1]
         self._parked, self._swept = metrics.PARKED.labels(service), metrics.SWEPT.labels(service)
@@ -75,15 +75,15 @@ class Publisher:
         elif arrived and self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._wake.set)
 
-    def leave_to_sweeper(self, subjects: Iterable[str]) -> None:
+    def defer(self, subjects: Iterable[str]) -> None:
         """Hold back what follows of these subjects: nobody knows whether their last events were committed."""
         for subject in subjects:
-            self._hold(subject)
+            self._defer(subject)
 
     @property
-    def held(self) -> int:
+    def deferred(self) -> int:
         """How many subjects wait for the sweeper."""
-        return len(self._held)
+        return len(self._deferred)
 
     async def run(self) -> None:
         """Send what is queued, in order, for as long as the process lives."""
@@ -97,18 +97,18 @@ class Publisher:
                 await self._send_directly(self._queue.popleft())
 
     async def _send_directly(self, event: RecordedEvent) -> None:
-        if event.subject in self._held or not self._producer.healthy:
-            self._hold(event.subject)
+        if event.subject in self._deferred or not self._producer.healthy:
+            self._defer(event.subject)
             return
         try:
             acknowledged = await self._send(event)
         except (BusUnavailable, MessageRefused) as problem:
-            _log.warning("event.left_to_sweeper", **_ids(event), problem=str(problem))
-            self._hold(event.subject)
+            _log.warning("event.deferred", **_ids(event), problem=str(problem))
+            self._defer(event.subject)
             return
         except BaseException:
             # Cancelled between taking it from the queue and handing it over: nobody else remembers it.
-            self._hold(event.subject)
+            self._defer(event.subject)
             raise
         self._in_flight.add(event.id)
         acknowledged.add_done_callback(lambda done: self._acknowledged(event, done))
@@ -116,12 +116,12 @@ class Publisher:
     def _acknowledged(self, event: RecordedEvent, done: "asyncio.Future[None]") -> None:
         self._in_flight.discard(event.id)
         if done.cancelled() or done.exception() is not None:
-            self._hold(event.subject)
+            self._defer(event.subject)
         else:
             self._sent.append(event.id)
 
-    def _hold(self, subject: str) -> None:
-        self._held[subject] = self._held.get(subject, 0) + 1
+    def _defer(self, subject: str) -> None:
+        self._deferred[subject] = self._deferred.get(subject, 0) + 1
 
     async def _send(self, event: RecordedEvent) -> "asyncio.Future[None]":
         envelope, value = referring_if_large(event.envelope(self._source), event.payload)
@@ -153,7 +153,7 @@ class Publisher:
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
             await self.flush()
-            if self._held and loop.time() - released_at >= _RELEASE_SECONDS:
+            if self._deferred and loop.time() - released_at >= _RELEASE_SECONDS:
                 released_at = loop.time()
                 await self.release()
 
@@ -205,7 +205,7 @@ class Publisher:
         Of each subject one row at a time is under way: a later one must not overtake one that is refused.
         """
         rows = await table.unpublished(
-            connection, older_than=_SWEEP_AGE_SECONDS, subjects=list(self._held), limit=_SWEEP_ROWS
+            connection, older_than=_SWEEP_AGE_SECONDS, subjects=list(self._deferred), limit=_SWEEP_ROWS
         )
         done = 0
         sent: dict[str, tuple[RecordedEvent, asyncio.Future[None]]] = {}
@@ -258,7 +258,7 @@ class Publisher:
             return
         async with connection.transaction():
             await table.park(connection, event.id)
-            replacement = failure_of(event, reason)
+            replacement = substitute_for(event, reason)
             if replacement is not None:
                 await table.insert(connection, [replacement], self._source, _nothing_before)
         self._parked.inc()
@@ -266,7 +266,7 @@ class Publisher:
 
     async def release(self) -> None:
         """Publish directly again what is about subjects that the sweeper is done with."""
-        before = dict(self._held)
+        before = dict(self._deferred)
         try:
             async with self._database.connection() as connection:
                 still_waiting = await table.waiting_subjects(connection, list(before))
@@ -276,8 +276,8 @@ class Publisher:
             return
         # One held again while the database was asked may have rows that the answer does not know of.
         for subject, holds in before.items():
-            if subject not in still_waiting and self._held.get(subject) == holds:
-                del self._held[subject]
+            if subject not in still_waiting and self._deferred.get(subject) == holds:
+                del self._deferred[subject]
 
     async def _forget(self, connection: Connection) -> None:
         now = asyncio.get_running_loop().time()

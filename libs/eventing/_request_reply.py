@@ -20,7 +20,7 @@ from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Re
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._message_spans import carrying, sending
 from libs.eventing._payloads import PayloadCorrupt, PayloadReader
-from libs.eventing._tail import TailReader
+from libs.eventing._tail_reader import TailReader
 from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.request_reply")

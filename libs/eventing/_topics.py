@@ -10,8 +10,7 @@ from aiokafka.errors import KafkaError, for_code
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, with_dead_letters
 from libs.eventing._bus import BusUnavailable
-from libs.eventing._connection import KafkaConnection
-from libs.eventing._refusal import refusal
+from libs.eventing._kafka_connection import KafkaConnection, connection_diagnostics
 
 _TIMEOUT_MS: Final = 30_000
 _ALREADY_EXISTS: Final = 36
@@ -57,7 +56,7 @@ async def create_topics(
                 )
                 _check(response.topic_errors)
     except (KafkaError, OSError, TimeoutError) as problem:
-        reason = await refusal(broker) or repr(problem)
+        reason = await connection_diagnostics(broker) or repr(problem)
         raise BusUnavailable(f"the topics could not be created: {reason}") from problem
     finally:
         await admin.close()

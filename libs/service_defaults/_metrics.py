@@ -22,7 +22,7 @@ _DATABASE_WAITING: Final = Gauge(
 
 def watch_stores(service: str, publisher: Publisher, database: Database) -> None:
     """Report these from now on. What waits in the outbox is counted by the sweeper, so in processes of role ``api``."""
-    _HELD.labels(service).set_function(lambda: publisher.held)
+    _HELD.labels(service).set_function(lambda: publisher.deferred)
     _WAITING.labels(service).set_function(lambda: publisher.waiting)
     _OLDEST.labels(service).set_function(lambda: publisher.oldest)
     _DATABASE_WAITING.labels(service).set_function(lambda: database.waiting)

@@ -73,7 +73,7 @@ class Service:
         silent: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
         self.http = FastAPI(title=name, docs_url=None, redoc_url=None, openapi_url=None, telemetry=silent)
         self._routers: list[tuple[str, EventRouter]] = []
-        self._gathering: set[str] = set()
+        self._lingering: set[str] = set()
         self._on_start: list[Hook] = []
         self._on_stop: list[Hook] = []
         self._background: list[tuple[str, Hook, str]] = []
@@ -101,15 +101,15 @@ class Service:
         await self.database.ping()
         return self._schema.problem or True
 
-    def follow(self, purpose: str, *, gather: bool = False) -> EventRouter:
+    def follow(self, purpose: str, *, linger: bool = False) -> EventRouter:
         """A router for other services' events, in a group of its own named ``<service>-<purpose>``.
 
-        ``gather``: events may come up to half a second later. For busy topics of which little is of interest.
+        ``linger``: events may come up to half a second later. For busy topics of which little is of interest.
         """
         router = EventRouter(self.outbox, self.payloads, consumer=purpose)
         self._routers.append((purpose, router))
-        if gather:
-            self._gathering.add(purpose)
+        if linger:
+            self._lingering.add(purpose)
         return router
 
     def on_start(self, hook: Hook) -> None:
@@ -249,7 +249,7 @@ class Service:
             dead_letters,
             group=f"{self.name}-{purpose}",
             topics=topics,
-            gather=purpose in self._gathering,
+            linger=purpose in self._lingering,
         )
 
         async def joined() -> bool:

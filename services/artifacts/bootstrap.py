@@ -125,7 +125,7 @@ def _add_messages(service: Service, upkeep: _Upkeep) -> None:
     register_commands(service.commands, copying)
     deletion = SessionDeletion(_artifact_writer, copying, on_deleted=upkeep.deleted.wake)
     others = OtherServices(IndexingNews(_artifact_writer), copying, deletion)
-    others.follow_sessions(service.follow("sessions", gather=True))
+    others.follow_sessions(service.follow("sessions", linger=True))
     others.follow_ingestion(service.follow("ingestion"))
 
 

@@ -19,14 +19,14 @@ async def eventually(condition: Callable[[], bool]) -> None:
 class Member:
     """Reads in a group and remembers all; ``done`` moves the group's position past what it has read."""
 
-    def __init__(self, bus: Bus, group: str, topics: Sequence[str], *, limit: int = 500, gather: bool = False) -> None:
+    def __init__(self, bus: Bus, group: str, topics: Sequence[str], *, limit: int = 500, linger: bool = False) -> None:
         self.records: list[Record] = []
         self.held: frozenset[Partition] = frozenset()
         self.assignments: list[frozenset[Partition]] = []
         self.revocations: list[frozenset[Partition]] = []
         self.largest_poll = 0
         self._limit = limit
-        self._consumer = bus.consumer(group, topics, self, gather=gather)
+        self._consumer = bus.consumer(group, topics, self, linger=linger)
         self._running: asyncio.Task[None] | None = None
 
     async def assigned(self, partitions: frozenset[Partition]) -> None:

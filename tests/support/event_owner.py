@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from libs.eventing import EventDraft, Origin, Outbox, Publisher
+from libs.eventing import EventDraft, MessageContext, Outbox, Publisher
 from libs.persistence import Database, migrate
 from tests.support import sample_owner
 from tests.support.fake_producer import FakeProducer
 from tests.support.sample_owner import NoteTaken
 
-COMMAND = Origin("company-1", "correlation-1", "command-1")
-PLAIN = Origin("company-1", "correlation-1")
+COMMAND = MessageContext("company-1", "correlation-1", "command-1")
+PLAIN = MessageContext("company-1", "correlation-1")
 MIGRATIONS = Path(sample_owner.__file__).parent / "migrations"
 
 
@@ -50,14 +50,14 @@ class EventOwner:
         async with self.database.connection() as connection:
             return await self.publisher.sweep(connection)
 
-    async def emit(self, subject: str, *names: str, origin: Origin = PLAIN) -> None:
-        async with self.outbox.transaction(origin) as transaction:
+    async def emit(self, subject: str, *names: str, context: MessageContext = PLAIN) -> None:
+        async with self.outbox.transaction(context) as transaction:
             for name in names:
                 transaction.emit(NoteTaken(note_id=name), subject=subject)
 
-    async def commit_without_publishing(self, subject: str, *names: str, origin: Origin = PLAIN) -> None:
+    async def commit_without_publishing(self, subject: str, *names: str, context: MessageContext = PLAIN) -> None:
         """What a process leaves that ends right after its commit."""
-        drafts = [EventDraft(NoteTaken(note_id=name), subject=subject, origin=origin) for name in names]
+        drafts = [EventDraft(NoteTaken(note_id=name), subject=subject, context=context) for name in names]
         async with self.database.transaction() as connection:
             await self.outbox.append(connection, drafts)
 

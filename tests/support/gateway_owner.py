@@ -12,7 +12,7 @@ from libs.contracts.commands.runtime import CreateSession, DeleteSession, Execut
 from libs.contracts.errors import NotFound
 from libs.contracts.events.registry import AgentUpdated
 from libs.contracts.events.runtime import SessionCreated, SessionDeleted, TurnCompleted, TurnStarted
-from libs.eventing import CommandContext, Origin, Transaction
+from libs.eventing import CommandContext, MessageContext, Transaction
 from libs.service_defaults import Service, ServiceSettings
 from tests.support import sample_owner
 
@@ -32,7 +32,7 @@ class Owner:
         self.turns: list[str] = []
         self.sessions: list[str] = []
         self.agents: dict[str, Agent] = {}
-        self._origins: dict[str, Origin] = {}
+        self._contexts: dict[str, MessageContext] = {}
         self.service.commands.handle(ExecuteTurn, self._execute, ends_later=True)
         self.service.commands.handle(CreateSession, self._create)
         self.service.commands.handle(DeleteSession, self._delete)
@@ -58,13 +58,13 @@ class Owner:
     async def close_to_visitors(self, agent: Agent) -> None:
         """The agent's key is good for nothing any more."""
         del self.agents[agent.agent_key]
-        async with self.service.outbox.transaction(Origin(agent.company, "change")) as transaction:
+        async with self.service.outbox.transaction(MessageContext(agent.company, "change")) as transaction:
             transaction.emit(AgentUpdated(agent=agent), subject=agent.id)
 
     async def finish(self, turn_id: str, text: str) -> None:
         """Complete a turn that was held."""
-        async with self.service.outbox.transaction(self._origins[turn_id]) as transaction:
-            transaction.emit(_completed(turn_id, text, self._origins[turn_id]), subject=turn_id)
+        async with self.service.outbox.transaction(self._contexts[turn_id]) as transaction:
+            transaction.emit(_completed(turn_id, text, self._contexts[turn_id]), subject=turn_id)
 
     async def _create(self, transaction: Transaction, command: CreateSession, _: CommandContext) -> None:
         self.sessions.append(command.session_id)
@@ -79,21 +79,21 @@ class Owner:
     async def _execute(self, transaction: Transaction, command: ExecuteTurn, context: CommandContext) -> None:
         turn_id = context.command_id
         self.turns.append(turn_id)
-        self._origins[turn_id] = context.origin
+        self._contexts[turn_id] = context.message
         started = TurnStarted(session_id=SESSION, turn_id=turn_id, attempt=1, user_message_id="m1")
         transaction.emit(started, subject=turn_id)
         if command.content != HELD:
-            transaction.emit(_completed(turn_id, f"You said: {command.content}", context.origin), subject=turn_id)
+            transaction.emit(_completed(turn_id, f"You said: {command.content}", context.message), subject=turn_id)
 
 
 SESSION = "01890000-0000-7000-8000-000000000001"
 
 
-def _completed(turn_id: str, text: str, origin: Origin) -> TurnCompleted:
+def _completed(turn_id: str, text: str, context: MessageContext) -> TurnCompleted:
     return TurnCompleted(
         message_id="m2",
         response=Reply(content=text),
-        correlation_id=origin.correlation_id,
+        correlation_id=context.correlation_id,
         session_id=SESSION,
         turn_id=turn_id,
         user_message_id="m1",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.eventing import Origin
+from libs.eventing import MessageContext
 from services.runtime.domain.agent_ports import AgentSpec, RecordedStep
 from services.runtime.domain.conversation import Message, TextPart, UserMessage
 from services.runtime.domain.ports import SessionAgent, StoreUnavailable
@@ -24,7 +24,7 @@ def claimed_turn(**changes: object) -> ClaimedTurn:
         "fence": 1,
         "user_message_id": "message",
         "caller": CALLER,
-        "origin": Origin("company", "label", turn_id),
+        "message_context": MessageContext("company", "label", turn_id),
         "stream": True,
         "seconds_left": 60.0,
     }
@@ -38,8 +38,8 @@ def submission(session_id: str = "session", caller: Identity = CALLER, **changes
         "question": UserMessage((TextPart("hello"),)),
         "blocks": None,
     }
-    origin = Origin(caller.company_id, "label", turn_id)
-    return Submission(turn_id, session_id, caller, origin, **{**fields, **changes})  # type: ignore[arg-type]
+    message_context = MessageContext(caller.company_id, "label", turn_id)
+    return Submission(turn_id, session_id, caller, message_context, **{**fields, **changes})  # type: ignore[arg-type]
 
 
 class MemoryConversations:

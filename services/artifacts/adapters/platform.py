@@ -8,7 +8,7 @@ from psycopg.types.json import Jsonb
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.eventing import Origin
+from libs.eventing import MessageContext
 from libs.persistence import Connection, Database
 from services.artifacts.adapters.artifact_rows import COLUMNS, artifact_of
 from services.artifacts.domain.platform import Errand, ErrandState, PlatformPlace
@@ -54,20 +54,20 @@ class PostgresPlatformWriter:
             (state, file_id, artifact_id),
         )
 
-    async def wait(self, artifact_id: str, state: ErrandState, origin: Origin) -> None:
+    async def wait(self, artifact_id: str, state: ErrandState, context: MessageContext) -> None:
         await self._connection.execute(
             """INSERT INTO platform_requests (command_id, artifact_id, state, company_id, correlation_id, traceparent)
                VALUES (%s, %s, %s, %s, %s, %s)""",
-            (origin.causation_id, artifact_id, state, origin.company_id, origin.correlation_id, origin.traceparent),
+            (context.causation_id, artifact_id, state, context.company_id, context.correlation_id, context.traceparent),
         )
 
-    async def waiting(self, artifact_ids: Sequence[str]) -> list[tuple[ErrandState, Origin]]:
+    async def waiting(self, artifact_ids: Sequence[str]) -> list[tuple[ErrandState, MessageContext]]:
         found = await self._connection.execute(
             """DELETE FROM platform_requests WHERE artifact_id = ANY (%s)
                RETURNING state, company_id, correlation_id, command_id, traceparent""",
             (list(artifact_ids),),
         )
-        return [(row[0], Origin(*row[1:])) for row in await found.fetchall()]
+        return [(row[0], MessageContext(*row[1:])) for row in await found.fetchall()]
 
     async def not_sent(self, artifact_ids: Sequence[str]) -> list[str]:
         found = await self._connection.execute(

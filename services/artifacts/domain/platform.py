@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
-from libs.eventing import Origin
+from libs.eventing import MessageContext
 from services.artifacts.domain.artifacts import StoredArtifact
 
 ErrandState = Literal["copying", "removing"]
@@ -71,11 +71,11 @@ class PlatformWriter(Protocol):
         """No command is on its way any more."""
         ...
 
-    async def wait(self, artifact_id: str, state: ErrandState, origin: Origin) -> None:
-        """The command with this origin ends when the artifact's errand does."""
+    async def wait(self, artifact_id: str, state: ErrandState, context: MessageContext) -> None:
+        """The command with this context ends when the artifact's errand does."""
         ...
 
-    async def waiting(self, artifact_ids: Sequence[str]) -> list[tuple[ErrandState, Origin]]:
+    async def waiting(self, artifact_ids: Sequence[str]) -> list[tuple[ErrandState, MessageContext]]:
         """The commands that waited for errands of these artifacts; they wait no longer."""
         ...
 

@@ -11,7 +11,7 @@ from libs.contracts.events.ingestion import (
 )
 from libs.contracts.events.runtime import SessionDeleted
 from libs.contracts.messages import CommandRejected
-from libs.eventing import EventRouter, Origin, Transaction
+from libs.eventing import EventRouter, MessageContext, Transaction
 from services.artifacts.use_cases.copy_to_platform import PlatformCopying
 from services.artifacts.use_cases.delete_artifacts import SessionDeletion
 from services.artifacts.use_cases.follow_indexing import IndexingNews
@@ -51,8 +51,8 @@ class OtherServices:
         await self._copying.file_stored(transaction, event.file.id)
 
     async def _file_deleted(self, transaction: Transaction, event: FileDeleted, envelope: Envelope) -> None:
-        origin = Origin(envelope.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
-        await self._copying.file_deleted(transaction, event.file_id, origin)
+        context = MessageContext(envelope.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
+        await self._copying.file_deleted(transaction, event.file_id, context)
 
     async def _refused(self, transaction: Transaction, event: CommandRejected, envelope: Envelope) -> None:
         if envelope.causation_id is not None:

@@ -8,7 +8,7 @@ from libs.contracts.errors import Conflict, ErrorInfo, ErrorKind
 from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command, CommandRejected, Event
-from libs.eventing import CommandContext, EventDraft, Origin, Transaction
+from libs.eventing import CommandContext, EventDraft, MessageContext, Transaction
 from services.artifacts.domain.artifacts import ArtifactNotFound
 from services.artifacts.domain.platform import ErrandState, NotCopied, PlatformPlace, PlatformState, PlatformWriter
 
@@ -34,11 +34,11 @@ class PlatformCopying:
         if place.state == "removing":
             raise Conflict("The copy is just being removed; try again.")
         if place.state == "copied":
-            _emit(transaction, place, context.origin)
+            _emit(transaction, place, context.message)
             return
         if place.state == "none":
             await self._begin(writer, place, "copying", new_id(), context)
-        await writer.wait(place.artifact.id, "copying", context.origin)
+        await writer.wait(place.artifact.id, "copying", context.message)
 
     async def remove(
         self, transaction: Transaction, command: RemoveArtifactFromPlatform, context: CommandContext
@@ -51,11 +51,11 @@ class PlatformCopying:
         if place.state == "copying":
             raise Conflict("The artifact is just being copied; try again.")
         if place.state == "none":
-            _emit(transaction, place, context.origin)
+            _emit(transaction, place, context.message)
             return
         if place.state == "copied":
             await self._begin(writer, place, "removing", place.file_id, context)
-        await writer.wait(place.artifact.id, "removing", context.origin)
+        await writer.wait(place.artifact.id, "removing", context.message)
 
     async def file_stored(self, transaction: Transaction, file_id: str) -> None:
         """The company has a file with this id."""
@@ -64,7 +64,7 @@ class PlatformCopying:
         if place is not None and place.state == "copying":
             await self._settle(transaction, writer, place, "copied")
 
-    async def file_deleted(self, transaction: Transaction, file_id: str, origin: Origin) -> None:
+    async def file_deleted(self, transaction: Transaction, file_id: str, context: MessageContext) -> None:
         """A file is gone, whoever deleted it."""
         writer = self._writer(transaction)
         place = await writer.lock_file(file_id)
@@ -73,7 +73,7 @@ class PlatformCopying:
         # Nobody here asked for it: it was deleted among the company's files.
         if place.state == "copied":
             await writer.settle(place.artifact.id, "none", file_id)
-            _emit(transaction, _in_state(place, "none"), origin)
+            _emit(transaction, _in_state(place, "none"), context)
             return
         await self._settle(transaction, writer, place, "none")
 
@@ -91,19 +91,19 @@ class PlatformCopying:
             await writer.settle(place.artifact.id, "copied", place.file_id)
         else:
             await writer.settle(place.artifact.id, "none", None)
-        for state, origin in await writer.waiting([place.artifact.id]):
-            _reject(transaction, state, origin, error)
+        for state, context in await writer.waiting([place.artifact.id]):
+            _reject(transaction, state, context, error)
 
     async def session_deleted(self, transaction: Transaction, artifact_ids: list[str]) -> None:
         """Nobody is left waiting for what will not be done. What was sent is done or refused, and told then."""
         writer = self._writer(transaction)
-        for state, origin in await writer.waiting(await writer.not_sent(artifact_ids)):
-            _reject(transaction, state, origin, ArtifactNotFound().info())
+        for state, context in await writer.waiting(await writer.not_sent(artifact_ids)):
+            _reject(transaction, state, context, ArtifactNotFound().info())
 
     async def _begin(
         self, writer: PlatformWriter, place: PlatformPlace, state: ErrandState, file_id: str, context: CommandContext
     ) -> None:
-        label = context.origin.correlation_id
+        label = context.message.correlation_id
         await writer.begin(place.artifact.id, state, file_id, context.identity, label)
         self._on_errand()
 
@@ -112,8 +112,8 @@ class PlatformCopying:
         transaction: Transaction, writer: PlatformWriter, place: PlatformPlace, state: Literal["none", "copied"]
     ) -> None:
         await writer.settle(place.artifact.id, state, place.file_id)
-        for _, origin in await writer.waiting([place.artifact.id]):
-            _emit(transaction, _in_state(place, state), origin)
+        for _, context in await writer.waiting([place.artifact.id]):
+            _emit(transaction, _in_state(place, state), context)
 
 
 async def _place(writer: PlatformWriter, command: Any, context: CommandContext) -> PlatformPlace:
@@ -130,22 +130,22 @@ def _in_state(place: PlatformPlace, state: PlatformState) -> PlatformPlace:
     return PlatformPlace(artifact=place.artifact, state=state, file_id=place.file_id)
 
 
-def _emit(transaction: Transaction, place: PlatformPlace, origin: Origin) -> None:
+def _emit(transaction: Transaction, place: PlatformPlace, context: MessageContext) -> None:
     ids: dict[str, Any] = {
         "artifact_id": place.artifact.id,
         "session_id": place.artifact.session_id,
         "file_id": place.file_id,
     }
     event: Event = ArtifactCopied(**ids) if place.state == "copied" else ArtifactRemoved(**ids)
-    transaction.emit(event, subject=place.artifact.id, origin=origin)
+    transaction.emit(event, subject=place.artifact.id, context=context)
 
 
-def _reject(transaction: Transaction, state: ErrandState, origin: Origin, error: ErrorInfo) -> None:
+def _reject(transaction: Transaction, state: ErrandState, context: MessageContext, error: ErrorInfo) -> None:
     transaction.drafts.append(
         EventDraft(
             CommandRejected(error=error),
-            subject=origin.causation_id or "",
-            origin=origin,
+            subject=context.causation_id or "",
+            context=context,
             sequence=1,
             type=_COMMANDS[state].rejected_type(),
             topic=ArtifactCopied.TOPIC.name,

@@ -12,7 +12,7 @@ from libs.contracts.api.artifacts import ArtifactPreview, Sheet
 from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable
 from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
 from libs.contracts.messages import Event
-from libs.eventing import Origin, Outbox, Transaction
+from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece
 from libs.persistence import is_contention, is_outage, outlast
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
@@ -121,7 +121,7 @@ class TableReading:
         return sheets
 
     async def _tell_begin(self, job: TableJob) -> None:
-        async with self._outbox.transaction(_origin(job)) as transaction:
+        async with self._outbox.transaction(_message_context(job)) as transaction:
             if await self._writer(transaction).progress(job.artifact.id, _BEGUN):
                 _emit(transaction, job.artifact, ArtifactProgress(**_ids(job.artifact), progress=_BEGUN))
 
@@ -129,14 +129,14 @@ class TableReading:
         metadata: dict[str, Any] = {}
         if sheets is not None:
             metadata = {"sheets": len(sheets), "rows": sum(sheet.row_count for sheet in sheets)}
-        async with self._outbox.transaction(_origin(job)) as transaction:
+        async with self._outbox.transaction(_message_context(job)) as transaction:
             if await self._writer(transaction).ready(job.artifact.id, metadata, lease=job.lease):
                 _emit(transaction, job.artifact, ArtifactReady(**_ids(job.artifact), metadata=metadata))
         _log.info("artifact.processed", artifact_id=job.artifact.id, sheets=len(sheets or []))
 
     async def _fail(self, job: TableJob, message: str) -> None:
         error = ErrorInfo(type=ErrorKind.VALIDATION, message=message)
-        async with self._outbox.transaction(_origin(job)) as transaction:
+        async with self._outbox.transaction(_message_context(job)) as transaction:
             if await self._writer(transaction).failed(job.artifact.id, error, lease=job.lease):
                 _emit(transaction, job.artifact, ArtifactFailed(**_ids(job.artifact), error=error))
         _log.info("artifact.failed", artifact_id=job.artifact.id)
@@ -157,8 +157,8 @@ def _span(job: TableJob) -> tracing.Span:
     )
 
 
-def _origin(job: TableJob) -> Origin:
-    return Origin(job.artifact.company_id, job.correlation_id)
+def _message_context(job: TableJob) -> MessageContext:
+    return MessageContext(job.artifact.company_id, job.correlation_id)
 
 
 def _ids(artifact: StoredArtifact) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from libs.contracts.errors import UnsupportedMediaType
 from libs.contracts.events.artifacts import ArtifactReady, ArtifactUploaded
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.eventing import Origin, Outbox, Transaction
+from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectStore
 from libs.service_defaults.file_checks import checked_pieces, invalid_file
 from libs.service_defaults.uploads import FilePart
@@ -148,7 +148,7 @@ class ArtifactUpload:
         looked.metadata.update(width=found.width, height=found.height)
 
     async def _complete(self, artifact: NewArtifact, content: Content, what: Upload) -> tuple[StoredArtifact, bool]:
-        async with self._outbox.transaction(Origin(what.caller.company_id, what.correlation_id)) as transaction:
+        async with self._outbox.transaction(MessageContext(what.caller.company_id, what.correlation_id)) as transaction:
             stored, fresh = await self._writer(transaction).complete(artifact, content, what.key)
             if fresh:
                 transaction.emit(ArtifactUploaded(artifact=stored.record()), subject=stored.id)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from libs.contracts.events.gateway import ConnectionCreated, ConnectionDeleted
-from libs.eventing import Origin, Outbox
+from libs.eventing import MessageContext, Outbox
 from libs.persistence import Database
 from services.gateway.adapters.postgres_idempotency import claim
 from services.gateway.domain.connections import Connection, ConnectionHolder
@@ -62,7 +62,7 @@ class PostgresConnections:
     async def add(self, connection: Connection, *, correlation_id: str, request: IdempotentRequest | None) -> None:
         values = {name: getattr(connection, name) for name in _NAMES}
         values |= {"allowed_origins": list(connection.allowed_origins), "scopes": sorted(connection.scopes)}
-        async with self._outbox.transaction(Origin(connection.company_id, correlation_id)) as transaction:
+        async with self._outbox.transaction(MessageContext(connection.company_id, correlation_id)) as transaction:
             await claim(transaction.connection, request, connection.id, correlation_id)
             await transaction.connection.execute(_INSERT, tuple(values[name] for name in _NAMES))
             created = ConnectionCreated(
@@ -71,7 +71,7 @@ class PostgresConnections:
             transaction.emit(created, subject=connection.id)
 
     async def delete(self, connection: Connection, *, correlation_id: str) -> None:
-        async with self._outbox.transaction(Origin(connection.company_id, correlation_id)) as transaction:
+        async with self._outbox.transaction(MessageContext(connection.company_id, correlation_id)) as transaction:
             cursor = await transaction.connection.execute("DELETE FROM connections WHERE id = %s", (connection.id,))
             if cursor.rowcount:
                 transaction.emit(ConnectionDeleted(connection_id=connection.id), subject=connection.id)

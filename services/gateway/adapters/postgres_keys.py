@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
-from libs.eventing import Origin, Outbox, Transaction
+from libs.eventing import MessageContext, Outbox, Transaction
 from libs.persistence import Database
 from services.gateway.adapters.key_rows import COLUMNS, key_from
 from services.gateway.adapters.postgres_idempotency import claim
@@ -72,7 +72,7 @@ class PostgresKeys:
     async def add_key(
         self, key: ApiKey, digest: bytes, *, correlation_id: str, request: IdempotentRequest | None
     ) -> None:
-        async with self._outbox.transaction(Origin(key.company_id, correlation_id)) as transaction:
+        async with self._outbox.transaction(MessageContext(key.company_id, correlation_id)) as transaction:
             await claim(transaction.connection, request, key.id, correlation_id)
             await _insert(transaction, key, digest)
 
@@ -87,7 +87,7 @@ class PostgresKeys:
         request: IdempotentRequest | None,
     ) -> bool:
         try:
-            async with self._outbox.transaction(Origin(old.company_id, correlation_id)) as transaction:
+            async with self._outbox.transaction(MessageContext(old.company_id, correlation_id)) as transaction:
                 await claim(transaction.connection, request, successor.id, correlation_id)
                 await _insert(transaction, successor, digest)
                 cursor = await transaction.connection.execute(
@@ -100,7 +100,7 @@ class PostgresKeys:
         return True
 
     async def revoke_key(self, key: ApiKey, *, at: datetime, correlation_id: str) -> None:
-        async with self._outbox.transaction(Origin(key.company_id, correlation_id)) as transaction:
+        async with self._outbox.transaction(MessageContext(key.company_id, correlation_id)) as transaction:
             cursor = await transaction.connection.execute(_REVOKE, (at, key.company_id, key.id))
             if cursor.rowcount:
                 transaction.emit(ApiKeyRevoked(key_id=key.id), subject=key.id)

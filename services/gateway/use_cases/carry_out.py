@@ -25,7 +25,7 @@ _UNFINISHED: Final = (
     "The request was taken up but is not done yet. It may still be carried out; repeating it with the same"
     " Idempotency-Key is safe."
 )
-_PASSING: Final = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT})
+_TRANSIENT: Final = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT})
 
 Make = Callable[[str], Awaitable[Command]]
 """Makes the command for a command id; may ask other services and raise what the caller is told."""
@@ -145,7 +145,7 @@ def _is_refused_for_now(state: CommandState) -> bool:
     """Whether the owner did nothing and would answer otherwise later."""
     if state.outcome is None or not state.outcome.envelope.type.endswith(".rejected.v1"):
         return False
-    return CommandRejected.decode(state.outcome.payload).error.type in _PASSING
+    return CommandRejected.decode(state.outcome.payload).error.type in _TRANSIENT
 
 
 def raise_failure(received: Received) -> None:

@@ -10,7 +10,7 @@ from libs.contracts.errors import ErrorInfo
 from libs.contracts.events.ingestion import ArtifactIndexed, ArtifactIndexing, ArtifactIndexingFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
-from libs.eventing import Origin, Outbox
+from libs.eventing import MessageContext, Outbox
 from libs.persistence import Connection, Database
 from services.ingestion.adapters import metrics
 from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed
@@ -163,7 +163,7 @@ class PostgresArtifactJobs:
             )
             row = await changed.fetchone()
             if row is not None and event is not None:
-                transaction.emit(event, subject=job.artifact_id, origin=Origin(job.company_id, row[0]))
+                transaction.emit(event, subject=job.artifact_id, context=MessageContext(job.company_id, row[0]))
         return row is not None
 
 

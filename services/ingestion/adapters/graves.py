@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from libs.contracts.events.ingestion import KnowledgeBaseDeleted
-from libs.eventing import Origin, Outbox, Transaction
+from libs.eventing import MessageContext, Outbox, Transaction
 from libs.persistence import Database
 
 _BURY: Final = """
@@ -50,6 +50,6 @@ class PostgresGraves:
 
 async def _bury(transaction: Transaction) -> None:
     cursor = await transaction.connection.execute(_BURY)
-    for knowledge_base_id, *origin in await cursor.fetchall():
+    for knowledge_base_id, *context in await cursor.fetchall():
         event = KnowledgeBaseDeleted(knowledge_base_id=knowledge_base_id)
-        transaction.emit(event, subject=knowledge_base_id, origin=Origin(*origin))
+        transaction.emit(event, subject=knowledge_base_id, context=MessageContext(*context))

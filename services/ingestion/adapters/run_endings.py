@@ -9,7 +9,7 @@ from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.events.ingestion import IngestionCompleted, IngestionFailed
 from libs.eventing import Transaction
 from libs.persistence import Connection
-from services.ingestion.adapters.work_items import origin_of
+from services.ingestion.adapters.work_items import message_context_of
 from services.ingestion.domain.knowledge_bases import Progress
 from services.ingestion.domain.runs import RunRef
 
@@ -41,7 +41,7 @@ def tell_ending(transaction: Transaction, run: RunRef, progress: Progress) -> No
         knowledge_base_id=run.knowledge_base_id, ingestion_id=run.id, datasource_count=progress.ingested,
         chunk_count=progress.processed_chunks,
     )  # fmt: skip
-    transaction.emit(completed, subject=run.knowledge_base_id, origin=origin_of(run))
+    transaction.emit(completed, subject=run.knowledge_base_id, context=message_context_of(run))
 
 
 async def tell_given_up(transaction: Transaction, run: RunRef, message: str) -> None:
@@ -55,4 +55,4 @@ def _tell_failure(transaction: Transaction, run: RunRef, progress: Progress, err
         knowledge_base_id=run.knowledge_base_id, ingestion_id=run.id, datasource_count=progress.ingested,
         failed_count=progress.failed, error=error,
     )  # fmt: skip
-    transaction.emit(failed, subject=run.knowledge_base_id, origin=origin_of(run))
+    transaction.emit(failed, subject=run.knowledge_base_id, context=message_context_of(run))

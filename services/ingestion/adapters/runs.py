@@ -12,7 +12,7 @@ from services.ingestion.adapters import metrics
 from services.ingestion.adapters.knowledge_base_writer import set_status
 from services.ingestion.adapters.knowledge_rows import settings_of
 from services.ingestion.adapters.run_endings import count_items, tell_ending
-from services.ingestion.adapters.work_items import origin_of
+from services.ingestion.adapters.work_items import message_context_of
 from services.ingestion.domain.knowledge_bases import Progress
 from services.ingestion.domain.runs import ClaimedRun, Ending, RunKey, RunRef, Token
 
@@ -140,7 +140,7 @@ class PostgresRuns:
 
     async def end(self, run: ClaimedRun) -> Ending | None:
         ref = run.run
-        async with self._outbox.transaction(origin_of(ref)) as transaction:
+        async with self._outbox.transaction(message_context_of(ref)) as transaction:
             connection = transaction.connection
             base = await _locked_base(connection, ref)
             if base is None or await _locked(connection, run, "finishing") is None:
@@ -160,7 +160,7 @@ class PostgresRuns:
         return Ending(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
 
     async def tell_progress(self, run: RunRef) -> Progress | None:
-        async with self._outbox.transaction(origin_of(run)) as transaction:
+        async with self._outbox.transaction(message_context_of(run)) as transaction:
             told = await transaction.connection.execute(
                 """UPDATE ingestion_runs SET told_at = now()
                    WHERE id = %s AND state IN ('planning', 'running')

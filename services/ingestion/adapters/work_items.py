@@ -9,7 +9,7 @@ from psycopg.rows import TupleRow
 from psycopg.types.json import Json
 
 from libs.contracts.events.ingestion import DatasourceFailed
-from libs.eventing import Origin, Outbox
+from libs.eventing import MessageContext, Outbox
 from libs.persistence import Database
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.knowledge_rows import settings_of
@@ -145,7 +145,7 @@ class PostgresWorkItems:
                         knowledge_base_id=item.run.knowledge_base_id, ingestion_id=item.run.id,
                         file_id=item.key.file_id, file_name=item.name, error=error,
                     )  # fmt: skip
-                    transaction.emit(event, subject=item.run.knowledge_base_id, origin=origin_of(item.run))
+                    transaction.emit(event, subject=item.run.knowledge_base_id, context=message_context_of(item.run))
             for token in {failure.item.token for failure in failures}:
                 await transaction.connection.execute(_RELEASE, (token,))
         for code in codes:
@@ -166,9 +166,9 @@ class PostgresWorkItems:
         metrics.ITEMS.labels("put_off").inc(len(keys))
 
 
-def origin_of(run: RunRef) -> Origin:
+def message_context_of(run: RunRef) -> MessageContext:
     """What the run's events refer to; only the outcome of a command names it as its cause."""
-    return Origin(run.company_id, run.correlation_id, run.causation_id, run.traceparent)
+    return MessageContext(run.company_id, run.correlation_id, run.causation_id, run.traceparent)
 
 
 def _columns(keys: Sequence[ItemKey]) -> dict[str, Any]:

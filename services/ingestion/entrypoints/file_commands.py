@@ -39,21 +39,21 @@ class FileCommands:
         router.handle(RemoveCollectionFile, self._remove)
 
     async def _delete_file(self, transaction: Transaction, command: DeleteFile, context: CommandContext) -> None:
-        label = context.origin.correlation_id
+        label = context.message.correlation_id
         deleted = await delete_file(self._files(transaction), command, context.identity, label)
         transaction.emit(deleted, subject=command.file_id)
 
     async def _change_files(self, transaction: Transaction, command: ChangeFiles, context: CommandContext) -> None:
-        label = context.origin.correlation_id
+        label = context.message.correlation_id
         outcome, happened = await change_files(self._files(transaction), command, context.identity, label)
         # Without a cause: these events end commands of their own, and a command has one end.
-        aside = replace(context.origin, causation_id=None)
+        aside = replace(context.message, causation_id=None)
         for file_id, event in happened:
-            transaction.emit(event, subject=file_id, origin=aside)
+            transaction.emit(event, subject=file_id, context=aside)
         transaction.emit(outcome, subject=context.command_id)
 
     async def _create(self, transaction: Transaction, command: CreateCollection, context: CommandContext) -> None:
-        label = context.origin.correlation_id
+        label = context.message.correlation_id
         created = await self._change.create(self._collections(transaction), command, context.identity, label)
         transaction.emit(created, subject=command.collection_id)
 
@@ -71,12 +71,12 @@ class FileCommands:
             self._collections(transaction),
             command,
             context.identity,
-            context.origin.correlation_id,
+            context.message.correlation_id,
         )
         transaction.emit(added, subject=command.collection_id)
 
     async def _remove(self, transaction: Transaction, command: RemoveCollectionFile, context: CommandContext) -> None:
         removed = await self._change.remove_file(
-            self._collections(transaction), command, context.identity, context.origin.correlation_id
+            self._collections(transaction), command, context.identity, context.message.correlation_id
         )
         transaction.emit(removed, subject=command.collection_id)

@@ -66,8 +66,8 @@ class KnowledgeCommands:
 
 def _run(knowledge_base_id: str, context: CommandContext) -> RunRef:
     """A run of its own, whose index, should it need a new one, has the run's id."""
-    origin, run_id = context.origin, new_id()
+    message, run_id = context.message, new_id()
     return RunRef(
-        run_id, knowledge_base_id, origin.company_id, run_id, origin.correlation_id, origin.causation_id,
-        origin.traceparent,
+        run_id, knowledge_base_id, message.company_id, run_id, message.correlation_id, message.causation_id,
+        message.traceparent,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from faust.types import StreamT
 from faust.types.auth import CredentialsT
 
 from libs.contracts.topics import INGESTION_WORK
-from libs.eventing import KafkaConnection, tell_lag
+from libs.eventing import KafkaConnection, set_lag
 from libs.persistence import is_outage
 from services.ingestion.domain.runs import ItemKey, RunKey, decode_work
 from services.ingestion.entrypoints.watchdog import end_process
@@ -82,7 +82,7 @@ class IngestionStreams:
             if self.joined:
                 # Unlike the monitor's, they are known from the assignment on, before anything is acknowledged.
                 consumer: Any = self.app.consumer
-                tell_lag(_GROUP, INGESTION_WORK.name, lag(monitor.tp_end_offsets, consumer._committed_offset))
+                set_lag(_GROUP, INGESTION_WORK.name, lag(monitor.tp_end_offsets, consumer._committed_offset))
             await asyncio.sleep(_MEASURE_SECONDS)
 
     async def stop(self) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from libs.contracts.events.ingestion import CollectionUpdated
-from libs.eventing import Origin, Outbox, Transaction
+from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectStore
 from services.ingestion.domain.file_ports import CollectionTeller, CollectionWatch, Leftovers
 from services.ingestion.use_cases.collect_leftovers import collect_leftovers
@@ -39,9 +39,9 @@ class CollectionNews:
         for start in range(0, len(touched), _AT_ONCE):
             async with self._outbox.transaction() as transaction:
                 for news in await self._teller(transaction).untold(touched[start : start + _AT_ONCE]):
-                    origin = Origin(news.collection.company_id, news.correlation_id)
+                    context = MessageContext(news.collection.company_id, news.correlation_id)
                     event = CollectionUpdated(collection=news.collection.public())
-                    transaction.emit(event, subject=news.collection.id, origin=origin)
+                    transaction.emit(event, subject=news.collection.id, context=context)
                     count += 1
         self._since = since
         return count

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import Origin, Outbox, Transaction
+from libs.eventing import MessageContext, Outbox, Transaction
 from services.ingestion.domain.artifacts import IndexPlace
 from services.ingestion.domain.engines import Engine, EngineUnavailable, IndexMissing
 from services.ingestion.domain.index_ports import DocumentIndexes, IndexRegister, KnownIndex
@@ -112,8 +112,8 @@ class IndexInspection:
         async with self._outbox.transaction() as transaction:
             queued = await replace_index(self._writer(transaction), lost.id, run)
             if queued is not None:
-                origin = Origin(lost.company_id, run.correlation_id)
-                transaction.emit(queued, subject=lost.knowledge_base_id, origin=origin)
+                context = MessageContext(lost.company_id, run.correlation_id)
+                transaction.emit(queued, subject=lost.knowledge_base_id, context=context)
         if queued is not None:
             _log.warning("index.lost", index_id=lost.id, knowledge_base_id=lost.knowledge_base_id, engine=lost.engine)
 

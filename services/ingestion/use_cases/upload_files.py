@@ -12,7 +12,7 @@ from libs.contracts.errors import ValidationFailed
 from libs.contracts.events.ingestion import FileUploaded
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.eventing import Origin, Outbox, Transaction
+from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectStore
 from libs.service_defaults.file_checks import checked_pieces, invalid_file
 from libs.service_defaults.uploads import FilePart
@@ -95,8 +95,8 @@ class FileUpload:
         self, taken: list[NewFile], caller: Identity, correlation_id: str, key: str | None
     ) -> tuple[list[StoredFile], set[str]]:
         """The files as they are stored, and the blobs of this upload that are kept."""
-        origin = Origin(caller.company_id, correlation_id)
-        async with self._outbox.transaction(origin) as transaction:
+        context = MessageContext(caller.company_id, correlation_id)
+        async with self._outbox.transaction(context) as transaction:
             writer = self._writer(transaction)
             if key is not None:
                 earlier = await writer.earlier(caller.company_id, caller.user_id, key, _hash_of(taken))

@@ -46,14 +46,14 @@ class BusDeltas:
             source=self._source,
             subject=turn.id,
             time=now_text(),
-            correlation_id=turn.origin.correlation_id,
+            correlation_id=turn.message_context.correlation_id,
             causation_id=turn.id,
-            company_id=turn.origin.company_id,
-            traceparent=turn.origin.traceparent,
+            company_id=turn.message_context.company_id,
+            traceparent=turn.message_context.traceparent,
         )
         try:
             sent = await self._producer.send(
-                event.TOPIC.name, turn.origin.correlation_id, event.encode(), envelope.headers()
+                event.TOPIC.name, turn.message_context.correlation_id, event.encode(), envelope.headers()
             )
         except (BusUnavailable, MessageRefused) as problem:
             _log.debug("delta.dropped", turn_id=turn.id, problem=str(problem))

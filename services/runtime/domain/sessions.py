@@ -9,7 +9,7 @@ from typing import Protocol
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
-from libs.eventing import Origin, Transaction
+from libs.eventing import MessageContext, Transaction
 from services.runtime.domain.conversation import JsonObject
 
 
@@ -38,7 +38,7 @@ class LockedTurn:
     id: str
     session_id: str
     status: str
-    origin: Origin
+    message_context: MessageContext
     sequence: int
 
 
@@ -66,16 +66,16 @@ class SessionWriter(Protocol):
         """
         ...
 
-    async def mark_deleting(self, session_id: str, deletion: Origin) -> None:
-        """Refuse turns from now on; ``deletion`` is the origin of the session's last event."""
+    async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
+        """Refuse turns from now on; ``deletion`` is the message context of the session's last event."""
         ...
 
     async def is_held(self, session_id: str) -> bool:
         """Whether some execution of this session has not stopped yet."""
         ...
 
-    async def deletion(self, session_id: str) -> Origin | None:
-        """The origin given to ``mark_deleting``; None unless the session is in deletion. Locks the session."""
+    async def deletion(self, session_id: str) -> MessageContext | None:
+        """The message context given to ``mark_deleting``; None unless the session is in deletion. Locks the session."""
         ...
 
     async def remove(self, session_id: str) -> None:

@@ -13,7 +13,7 @@ from libs.contracts.events.runtime import (
 )
 from libs.contracts.messages import CommandRejected, Event
 from libs.contracts.topics import RUNTIME_EVENTS
-from libs.eventing import EventDraft, Origin
+from libs.eventing import EventDraft, MessageContext
 from services.runtime.domain.sessions import LockedTurn
 from services.runtime.domain.turns import ClaimedTurn, Submission
 
@@ -21,12 +21,12 @@ FIRST = 1
 """The sequence of a turn's first event, turn.queued or turn.started."""
 
 
-def turn_origin(turn_id: str, company_id: str, correlation_id: str, traceparent: str | None) -> Origin:
-    return Origin(company_id, correlation_id, turn_id, traceparent)
+def turn_message_context(turn_id: str, company_id: str, correlation_id: str, traceparent: str | None) -> MessageContext:
+    return MessageContext(company_id, correlation_id, turn_id, traceparent)
 
 
 def draft(turn: ClaimedTurn, event: Event, sequence: int, encoded: bytes | None = None) -> EventDraft:
-    return EventDraft(event, subject=turn.id, origin=turn.origin, sequence=sequence, encoded=encoded)
+    return EventDraft(event, subject=turn.id, context=turn.message_context, sequence=sequence, encoded=encoded)
 
 
 def queued(submission: Submission, position: int, user_message_id: str) -> EventDraft:
@@ -36,14 +36,14 @@ def queued(submission: Submission, position: int, user_message_id: str) -> Event
         position=position,
         user_message_id=user_message_id,
     )
-    return EventDraft(event, subject=submission.turn_id, origin=submission.origin, sequence=FIRST)
+    return EventDraft(event, subject=submission.turn_id, context=submission.message_context, sequence=FIRST)
 
 
 def rejected(submission: Submission, error: ServiceError) -> EventDraft:
     return EventDraft(
         CommandRejected(error=error.info()),
         subject=submission.turn_id,
-        origin=submission.origin,
+        context=submission.message_context,
         sequence=FIRST,
         type=ExecuteTurn.rejected_type(),
         topic=RUNTIME_EVENTS.name,
@@ -71,9 +71,11 @@ def restarted(turn: ClaimedTurn, resumed_from_step: int, sequence: int) -> Event
 
 
 def failed(turn: ClaimedTurn, error: ServiceError) -> TurnFailed:
-    return TurnFailed(session_id=turn.session_id, turn_id=turn.id, error=error.info(turn.origin.correlation_id))
+    return TurnFailed(
+        session_id=turn.session_id, turn_id=turn.id, error=error.info(turn.message_context.correlation_id)
+    )
 
 
 def cancelled(turn: LockedTurn, reason: str, sequence: int) -> EventDraft:
     event = TurnCancelled(session_id=turn.session_id, turn_id=turn.id, reason=reason)
-    return EventDraft(event, subject=turn.id, origin=turn.origin, sequence=sequence)
+    return EventDraft(event, subject=turn.id, context=turn.message_context, sequence=sequence)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from libs.contracts.errors import ServiceError
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
-from libs.eventing import Origin
+from libs.eventing import MessageContext
 from services.runtime.domain.conversation import JsonObject, UserMessage
 
 
@@ -23,7 +23,7 @@ class Submission:
     turn_id: str
     session_id: str
     caller: Identity
-    origin: Origin
+    message_context: MessageContext
     stream: bool
     question: UserMessage
     blocks: list[JsonObject] | None
@@ -44,7 +44,7 @@ class ClaimedTurn:
     fence: int
     user_message_id: str
     caller: Identity
-    origin: Origin
+    message_context: MessageContext
     stream: bool
     seconds_left: float
 

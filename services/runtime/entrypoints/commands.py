@@ -33,7 +33,7 @@ class RuntimeCommands:
         self._reads = reads
 
     def register(self, router: CommandRouter) -> None:
-        router.take_over(ExecuteTurn, self.execute)
+        router.handle_raw(ExecuteTurn, self.execute)
         router.handle(CreateSession, self._handlers.create)
         router.handle(CancelTurn, self._handlers.cancel)
         # The outcome follows when the running turn has stopped.
@@ -42,7 +42,7 @@ class RuntimeCommands:
 
     async def execute(self, command: ExecuteTurn, context: CommandContext) -> ServiceError | None:
         """The refusal that was recorded, if any. Raises ``AlreadyProcessed`` for a redelivery."""
-        taking = self._handlers.take_in.take_in(command, context.command_id, context.identity, context.origin)
+        taking = self._handlers.take_in.take_in(command, context.command_id, context.identity, context.message)
         try:
             result = await taking
         except StoreUnavailable as problem:

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from libs.contracts.commands.runtime import DeleteSession
 from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import SessionDeleted
-from libs.eventing import CommandContext, Origin, Transaction
+from libs.eventing import CommandContext, MessageContext, Transaction
 from services.runtime.domain import turn_events
 from services.runtime.domain.sessions import OpenWriter, SessionWriter, existing, writable
 
@@ -32,8 +32,8 @@ class DeleteSessionHandler:
         transaction.drafts += [
             turn_events.cancelled(turn, "the session was deleted", turn.sequence + 1) for turn in live
         ]
-        await writer.mark_deleting(session.id, context.origin)
-        if not await _remove_if_quiet(transaction, writer, session.id, context.origin):
+        await writer.mark_deleting(session.id, context.message)
+        if not await _remove_if_quiet(transaction, writer, session.id, context.message):
             self._on_running()
 
 
@@ -47,13 +47,17 @@ class FinishDeletion:
     async def finish(self, session_id: str) -> bool:
         async with self._begin() as transaction:
             writer = self._writer(transaction)
-            origin = await writer.deletion(session_id)
-            return origin is not None and await _remove_if_quiet(transaction, writer, session_id, origin)
+            message_context = await writer.deletion(session_id)
+            return message_context is not None and await _remove_if_quiet(
+                transaction, writer, session_id, message_context
+            )
 
 
-async def _remove_if_quiet(transaction: Transaction, writer: SessionWriter, session_id: str, origin: Origin) -> bool:
+async def _remove_if_quiet(
+    transaction: Transaction, writer: SessionWriter, session_id: str, message_context: MessageContext
+) -> bool:
     if await writer.is_held(session_id):
         return False
     await writer.remove(session_id)
-    transaction.emit(SessionDeleted(session_id=session_id), subject=session_id, origin=origin)
+    transaction.emit(SessionDeleted(session_id=session_id), subject=session_id, context=message_context)
     return True

@@ -9,16 +9,16 @@ from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
 from services.runtime.domain.ports import DeltaSink
 from services.runtime.domain.turns import ClaimedTurn
 
-GATHER_SECONDS: Final = 0.03
+LINGER_SECONDS: Final = 0.03
 
 
 class DeltaStream:
     """``offset`` counts characters from the beginning of a step's text, so that a reader can tell what is lost."""
 
-    def __init__(self, turn: ClaimedTurn, sink: DeltaSink, *, gather: float = GATHER_SECONDS) -> None:
+    def __init__(self, turn: ClaimedTurn, sink: DeltaSink, *, linger: float = LINGER_SECONDS) -> None:
         self._turn = turn
         self._sink = sink
-        self._gather = gather
+        self._linger = linger
         self._step = 0
         self._offset = 0
         self._pieces: list[str] = []
@@ -35,7 +35,7 @@ class DeltaStream:
         if self._timer is None:
             # The first piece goes at once: how soon something appears is what people notice.
             self._flush()
-            self._timer = asyncio.get_running_loop().call_later(self._gather, self._gathered)
+            self._timer = asyncio.get_running_loop().call_later(self._linger, self._gathered)
 
     def finish(self) -> None:
         """The step's text is complete."""
@@ -64,7 +64,7 @@ class DeltaStream:
         self._timer = None
         if self._pieces:
             self._flush()
-            self._timer = asyncio.get_running_loop().call_later(self._gather, self._gathered)
+            self._timer = asyncio.get_running_loop().call_later(self._linger, self._gathered)
 
     def _flush(self) -> None:
         if not self._pieces:

@@ -110,7 +110,7 @@ def completion(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> En
         {
             "message_id": message_id,
             "response": {**reply_to_json(reply), "content": text},
-            "correlation_id": turn.origin.correlation_id,
+            "correlation_id": turn.message_context.correlation_id,
             "session_id": turn.session_id,
             "turn_id": turn.id,
             "user_message_id": turn.user_message_id,

@@ -11,7 +11,7 @@ from libs.contracts.api.sessions import FileBlock, ImageBlock, ImageUrlBlock, Te
 from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ErrorDetail, ServiceError, ServiceUnavailable, ValidationFailed
 from libs.contracts.identity import Identity
-from libs.eventing import Origin
+from libs.eventing import MessageContext
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ArtifactPart, ImagePart, Part, TextPart, UserMessage
 from services.runtime.domain.conversation_json import part_to_json
@@ -37,7 +37,9 @@ class TakeInTurn:
         self._artifacts = artifacts
         self._intake = GroupCommit[Submission, IntakeResult](partial(self._take_in_batch, intake, policy))
 
-    async def take_in(self, command: ExecuteTurn, command_id: str, caller: Identity, origin: Origin) -> IntakeResult:
+    async def take_in(
+        self, command: ExecuteTurn, command_id: str, caller: Identity, message_context: MessageContext
+    ) -> IntakeResult:
         """Raises ValidationFailed for content that no turn can be made of; other refusals are recorded results."""
         session_id = existing("session", command.session_id)
         question = question_of(command.content)
@@ -48,7 +50,7 @@ class TakeInTurn:
             turn_id=command_id,
             session_id=session_id,
             caller=caller,
-            origin=origin,
+            message_context=message_context,
             stream=command.stream,
             question=question,
             blocks=None if isinstance(command.content, str) else [part_to_json(part) for part in question.parts],

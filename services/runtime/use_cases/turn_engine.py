@@ -151,10 +151,10 @@ class TurnEngine:
         began = monotonic()
         # The command's id is the turn's; what is bound so far is of whoever submitted the first of a batch.
         structlog.contextvars.bind_contextvars(
-            correlation_id=turn.origin.correlation_id, turn_id=turn.id, command_id=turn.id
+            correlation_id=turn.message_context.correlation_id, turn_id=turn.id, command_id=turn.id
         )
         # From the turn's row: whoever takes it over goes on in the same trace.
-        tracing.resume(turn.origin.traceparent, turn.origin.correlation_id)
+        tracing.resume(turn.message_context.traceparent, turn.message_context.correlation_id)
         following: ClaimedTurn | None = None
         try:
             ending = await self._executed(running)

@@ -126,7 +126,7 @@ class WatchTurns:
         _log.warning(
             "turn.ended_by_watch",
             turn_id=stray.turn.id,
-            correlation_id=stray.turn.origin.correlation_id,
+            correlation_id=stray.turn.message_context.correlation_id,
             worker_id=stray.worker_id,
         )
         await self._engine.finish(self._ending(stray))
@@ -155,7 +155,7 @@ class WatchTurns:
             _log.info(
                 "turn.taken_over",
                 turn_id=turn.id,
-                correlation_id=turn.origin.correlation_id,
+                correlation_id=turn.message_context.correlation_id,
                 attempt=turn.attempt,
                 fence=turn.fence,
             )

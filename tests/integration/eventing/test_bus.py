@@ -41,8 +41,8 @@ async def members() -> AsyncIterator[list[Member]]:
 
 @pytest.fixture
 def join(bus: Bus, members: list[Member]):
-    async def join(group: str = "readers", *, limit: int = 500, gather: bool = False) -> Member:
-        member = Member(bus, group, [THINGS.name], limit=limit, gather=gather)
+    async def join(group: str = "readers", *, limit: int = 500, linger: bool = False) -> Member:
+        member = Member(bus, group, [THINGS.name], limit=limit, linger=linger)
         members.append(member)
         return await member.start()
 
@@ -73,7 +73,7 @@ async def test_records_of_a_key_arrive_in_the_order_sent(producer: Producer, joi
 
 
 async def test_a_reader_that_gathers_gets_everything_too(producer: Producer, join) -> None:
-    member = await join(gather=True)
+    member = await join(linger=True)
     values = await send(producer, 1)
     await eventually(lambda: member.values == values)
     values += await send(producer, 300, first=1)

@@ -19,7 +19,7 @@ from deploy.local.ports import choose_free
 from libs.contracts.commands.registry import CreateAgent
 from libs.contracts.identifiers import new_id
 from libs.contracts.topics import EVENT_TOPICS, INGESTION_WORK, TOPICS, with_dead_letters
-from libs.eventing import BusUnavailable, KafkaBus, KafkaConnection, create_topics, refusal
+from libs.eventing import BusUnavailable, KafkaBus, KafkaConnection, connection_diagnostics, create_topics
 from libs.service_defaults import Service
 from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
 from services.ingestion.entrypoints.streams import IngestionStreams
@@ -130,15 +130,15 @@ async def test_a_wrong_password_is_told_and_keeps_a_service_from_being_ready(
 
 
 async def test_why_nobody_is_let_in_is_told(broker: SecuredKafka) -> None:
-    assert await refusal(broker.connection("registry-kafka")) is None
-    assert await refusal(broker.connection("registry-kafka", sasl_mechanism="SCRAM-SHA-256")) is None
+    assert await connection_diagnostics(broker.connection("registry-kafka")) is None
+    assert await connection_diagnostics(broker.connection("registry-kafka", sasl_mechanism="SCRAM-SHA-256")) is None
     wrong = {
         "invalid credentials": broker.connection("registry-kafka", password="guessed"),
         "certificate verify failed": broker.connection("registry-kafka", ca_file=""),
         "closed": KafkaConnection(servers=broker.servers),
     }
     for reason, connection in wrong.items():
-        assert reason in (await refusal(connection) or "")
+        assert reason in (await connection_diagnostics(connection) or "")
         with pytest.raises(BusUnavailable, match=reason):
             await create_topics(connection)
 

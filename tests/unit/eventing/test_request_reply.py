@@ -60,10 +60,10 @@ def event(
 def short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("libs.eventing._request_reply._SILENCE_SECONDS", 0.05)
     monkeypatch.setattr("libs.eventing._request_reply._SEND_SECONDS", 0.2)
-    monkeypatch.setattr("libs.eventing._tail._POLL_SECONDS", 0.02)
-    monkeypatch.setattr("libs.eventing._tail._RECONNECT_SECONDS", 0.02)
-    monkeypatch.setattr("libs.eventing._tail._PROBE_SECONDS", 0.02)
-    monkeypatch.setattr("libs.eventing._tail._FRESH_SECONDS", 0.2)
+    monkeypatch.setattr("libs.eventing._tail_reader._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("libs.eventing._tail_reader._RECONNECT_SECONDS", 0.02)
+    monkeypatch.setattr("libs.eventing._tail_reader._PROBE_SECONDS", 0.02)
+    monkeypatch.setattr("libs.eventing._tail_reader._FRESH_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ async def test_callbacks_hear_every_company_and_one_that_fails_disturbs_nobody(
 async def test_a_reader_that_starts_anew_is_not_fresh_however_lately_it_was_answered(
     sender: CommandSender, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.eventing._tail._FRESH_SECONDS", 1000.0)
+    monkeypatch.setattr("libs.eventing._tail_reader._FRESH_SECONDS", 1000.0)
     await eventually(sender.fresh)
     bus.down = True
     await eventually(lambda: not sender.fresh())

@@ -46,7 +46,7 @@ async def test_silence_sends_nothing() -> None:
 
 async def test_what_is_given_up_sends_nothing_later() -> None:
     log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log, gather=0.001)
+    stream = DeltaStream(claimed_turn(), log, linger=0.001)
     stream.add("a", 1)
     stream.add("b", 1)
     stream.abandon_timer()

@@ -11,7 +11,7 @@ from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ErrorKind, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.eventing import Origin
+from libs.eventing import MessageContext
 from services.runtime.domain.agent_ports import AgentSpec
 from services.runtime.domain.conversation import ArtifactPart, TextPart
 from services.runtime.domain.conversation_json import part_from_json
@@ -58,7 +58,7 @@ class TakingIn:
     async def take(self, *blocks: dict[str, Any], turn_id: str | None = None) -> IntakeResult:
         turn_id = turn_id or new_id()
         command = ExecuteTurn.model_validate({"session_id": SESSION, "content": list(blocks)})
-        return await self._take_in.take_in(command, turn_id, CALLER, Origin("company", "label", turn_id))
+        return await self._take_in.take_in(command, turn_id, CALLER, MessageContext("company", "label", turn_id))
 
     async def refusal(self, *blocks: dict[str, Any]) -> Any:
         result = await self.take(*blocks)

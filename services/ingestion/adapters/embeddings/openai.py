@@ -60,7 +60,7 @@ class EmbeddingServer:
             for attempt in range(1, self._endpoint.attempts + 1):
                 try:
                     return _vectors(await self._post(encoded), len(texts))
-                except _Passing as problem:
+                except _Transient as problem:
                     if attempt == self._endpoint.attempts:
                         raise EmbeddingUnavailable(str(problem)) from problem
                     await asyncio.sleep(problem.wait or self._endpoint.first_wait * 2 ** (attempt - 1))
@@ -80,12 +80,12 @@ class EmbeddingServer:
                 content = await response.read()
                 status, after = response.status, response.headers.get("Retry-After", "")
         except (aiohttp.ClientError, TimeoutError) as problem:
-            raise _Passing(f"the embedding server cannot be reached ({type(problem).__name__})") from problem
+            raise _Transient(f"the embedding server cannot be reached ({type(problem).__name__})") from problem
         if status == 200:
             return content
         message = f"the embedding server answered {status}: {self._told(content)}"
         if status in _RETRIED:
-            raise _Passing(message, min(float(after), 20.0) if after.isdigit() else None)
+            raise _Transient(message, min(float(after), 20.0) if after.isdigit() else None)
         raise EmbeddingRefused(message)
 
     def _told(self, content: bytes) -> str:
@@ -136,7 +136,7 @@ async def server_embedder(server: EmbeddingServer, model: str, dimensions: int |
     return ServerEmbedder(server, model, dimensions, asked=True)
 
 
-class _Passing(Exception):
+class _Transient(Exception):
     """A failure that may pass; `wait` is what the server asked for, in seconds."""
 
     def __init__(self, message: str, wait: float | None = None) -> None:

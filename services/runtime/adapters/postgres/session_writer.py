@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import orjson
 
-from libs.eventing import Origin, Transaction
+from libs.eventing import MessageContext, Transaction
 from services.runtime.adapters.postgres.hot_transaction import as_json
 from services.runtime.domain.sessions import LockedSession, LockedTurn, NewSession
-from services.runtime.domain.turn_events import turn_origin
+from services.runtime.domain.turn_events import turn_message_context
 
 # A redelivered command may come after the session was made, used and deleted.
 _ADD: Final = """
@@ -79,16 +79,16 @@ class PostgresSessionWriter:
     async def cancel(self, turns: list[LockedTurn], events: int) -> None:
         await self._connection.execute(_CANCEL, (events, [turn.id for turn in turns]))
 
-    async def mark_deleting(self, session_id: str, deletion: Origin) -> None:
+    async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
         await self._connection.execute(_MARK_DELETING, (as_json(asdict(deletion)), session_id))
 
     async def is_held(self, session_id: str) -> bool:
         row = await self._row(_IS_HELD, session_id)
         return row is not None and bool(row[0])
 
-    async def deletion(self, session_id: str) -> Origin | None:
+    async def deletion(self, session_id: str) -> MessageContext | None:
         row = await self._row(_DELETION, session_id)
-        return None if row is None else Origin(**orjson.loads(row[0]))
+        return None if row is None else MessageContext(**orjson.loads(row[0]))
 
     async def remove(self, session_id: str) -> None:
         for statement in _REMOVE:
@@ -100,5 +100,5 @@ class PostgresSessionWriter:
 
 def _turn(row: tuple[Any, ...]) -> LockedTurn:
     turn_id, session_id, status, company_id, correlation_id, traceparent, sequence = row
-    origin = turn_origin(turn_id, company_id, correlation_id, traceparent)
-    return LockedTurn(turn_id, session_id, status, origin, sequence)
+    message_context = turn_message_context(turn_id, company_id, correlation_id, traceparent)
+    return LockedTurn(turn_id, session_id, status, message_context, sequence)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from libs.contracts.identity import Identity
-from services.runtime.domain.turn_events import turn_origin
+from services.runtime.domain.turn_events import turn_message_context
 from services.runtime.domain.turns import ClaimedTurn
 
 LIVE: Final = "(status IN ('queued', 'running') OR worker_id IS NOT NULL)"
@@ -30,7 +30,7 @@ def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
         fence=row[4],
         user_message_id=row[5],
         caller=identity_from(row[6]),
-        origin=turn_origin(row[0], row[7], row[8], row[9]),
+        message_context=turn_message_context(row[0], row[7], row[8], row[9]),
         stream=row[10],
         seconds_left=row[11],
     )

@@ -36,7 +36,7 @@ async def test_a_command_refused_as_expired_is_not_taken_over_later(owner: Event
     async def take(command: TakeNote, context: CommandContext) -> None:
         taken.append(context.command_id)
 
-    router.take_over(TakeNote, take)
+    router.handle_raw(TakeNote, take)
     record = command_record(COMMAND, expires_in=-1)
     await router.deliver(record)
     await router.deliver(record)
@@ -55,7 +55,7 @@ async def test_what_was_taken_over_before_its_expiry_is_handed_to_its_handler_ag
     async def known(command_id: str, company_id: str) -> bool:
         return command_id in taken and company_id == ALICE.company_id
 
-    router.take_over(TakeNote, take)
+    router.handle_raw(TakeNote, take)
     router.lookups.append(known)
     await router.deliver(command_record(COMMAND, command_id="c"))
     await router.deliver(command_record(COMMAND, command_id="c", expires_in=-1))
@@ -124,7 +124,7 @@ async def test_what_was_taken_over_is_not_given_up(owner: EventOwner) -> None:
     async def known(command_id: str, company_id: str) -> bool:
         return command_id == "taken" and company_id == ALICE.company_id
 
-    router.take_over(TakeNote, take)
+    router.handle_raw(TakeNote, take)
     router.lookups.append(known)
     await router.give_up(command_record(COMMAND, command_id="taken"), "failed for too long")
     assert await owner.rows("SELECT * FROM outbox") == []

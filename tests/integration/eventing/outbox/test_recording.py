@@ -54,7 +54,7 @@ async def test_any_text_travels_unchanged_at_once_and_swept(owner: EventOwner, t
 
 
 async def test_an_event_needs_an_origin(owner: EventOwner) -> None:
-    with pytest.raises(ValueError, match="origin"):
+    with pytest.raises(ValueError, match="message context"):
         async with owner.outbox.transaction() as transaction:
             transaction.emit(NoteTaken(note_id="n"), subject="n")
 
@@ -91,7 +91,7 @@ async def test_concurrent_transactions_count_a_subject_without_gaps(owner: Event
 
 async def test_an_event_whose_commit_is_not_answered_yet_goes_before_the_next(owner: EventOwner) -> None:
     owner.run()
-    draft = EventDraft(NoteTaken(note_id="first"), subject="s", origin=PLAIN)
+    draft = EventDraft(NoteTaken(note_id="first"), subject="s", context=PLAIN)
     async with owner.database.transaction() as connection:
         committed = await owner.outbox.append(connection, [draft])
     # A busy server lets go of the subject before it says so: the next event may get ahead in this process.
@@ -121,7 +121,7 @@ async def test_a_sequence_rolled_back_is_given_again(owner: EventOwner) -> None:
 
     async def fail() -> None:
         async with owner.database.transaction() as connection:
-            await owner.outbox.append(connection, [EventDraft(NoteTaken(note_id="x"), subject="s", origin=PLAIN)])
+            await owner.outbox.append(connection, [EventDraft(NoteTaken(note_id="x"), subject="s", context=PLAIN)])
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -131,15 +131,15 @@ async def test_a_sequence_rolled_back_is_given_again(owner: EventOwner) -> None:
 
 
 async def test_a_command_has_one_outcome(owner: EventOwner) -> None:
-    await owner.emit("s", "first", origin=COMMAND)
+    await owner.emit("s", "first", context=COMMAND)
     with pytest.raises(psycopg.errors.UniqueViolation):
-        await owner.emit("s", "second", origin=COMMAND)
+        await owner.emit("s", "second", context=COMMAND)
     assert await owner.rows("SELECT count(*) FROM outbox") == [(1,)]
 
 
 async def test_repeating_an_outcome_sends_first_what_waits_before_it(owner: EventOwner, other: EventOwner) -> None:
     await other.commit_without_publishing("s", "before")
-    await other.commit_without_publishing("s", "outcome", origin=COMMAND)
+    await other.commit_without_publishing("s", "outcome", context=COMMAND)
     outcome = await owner.outbox.outcome("command-1")
     assert outcome is not None
     await owner.outbox.republish(outcome)

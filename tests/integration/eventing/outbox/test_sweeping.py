@@ -108,7 +108,7 @@ async def test_a_commit_of_unknown_outcome_holds_its_subject(
 async def test_a_row_refused_ten_times_is_parked_and_its_command_fails(owner: EventOwner, later: bool) -> None:
     owner.producer.refuses = lambda envelope: envelope.type == NoteTaken.TYPE
     owner.producer.refuses_later = later
-    await owner.commit_without_publishing("s", "poison", origin=COMMAND)
+    await owner.commit_without_publishing("s", "poison", context=COMMAND)
     await owner.age_everything()
     before = metric("aes_outbox_parked_total", service="notes")
     for _ in range(9):

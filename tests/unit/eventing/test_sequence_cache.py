@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 from libs.eventing._outbox_table import RecordedEvent
-from libs.eventing._own_subjects import OwnSubjects
+from libs.eventing._sequence_cache import SequenceCache
 
 
 def event(subject: str, sequence: int) -> RecordedEvent:
@@ -10,7 +10,7 @@ def event(subject: str, sequence: int) -> RecordedEvent:
 
 
 def test_a_subject_is_its_own_from_the_beginning_for_as_long_as_nobody_else_counts_on() -> None:
-    own = OwnSubjects()
+    own = SequenceCache()
     assert own.continues("s", 1)
     assert not own.continues("s", 2)
     own.remember([event("s", 1), event("t", 7), event("s", 2)])
@@ -21,7 +21,7 @@ def test_a_subject_is_its_own_from_the_beginning_for_as_long_as_nobody_else_coun
 
 
 def test_the_subjects_used_last_are_remembered() -> None:
-    own = OwnSubjects()
+    own = SequenceCache()
     own.remember([event("kept", 1), event("forgotten", 1)])
     own.remember([event("kept", 2)])
     own.remember(event(str(number), 1) for number in range(9_999))

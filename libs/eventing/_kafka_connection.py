@@ -1,12 +1,17 @@
 """How Kafka is reached: where it is, whether by TLS, and as whom."""
 
+import asyncio
 import ssl
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+from aiokafka.conn import create_conn
+from aiokafka.errors import KafkaError
 
 SecurityProtocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 SaslMechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"]
+_DIAGNOSTICS_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,3 +67,22 @@ class KafkaConnection:
             given["sasl_plain_username"] = self.username
             given["sasl_plain_password"] = self.password
         return given
+
+
+async def connection_diagnostics(connection: KafkaConnection) -> str | None:
+    """Tries one connection and says why the first broker refuses it; None when it accepts.
+
+    aiokafka's clients only report that they could not connect.
+    """
+    options = connection.options()
+    server = options.pop("bootstrap_servers").split(",")[0].strip()
+    host, _, port = server.rpartition(":")
+    try:
+        async with asyncio.timeout(_DIAGNOSTICS_SECONDS):
+            opened = await create_conn(host.strip("[]"), int(port), **options)
+    except TimeoutError:
+        return f"{server} does not answer"
+    except (KafkaError, OSError, ValueError) as problem:
+        return f"{server}: {str(problem) or type(problem).__name__}"
+    opened.close()
+    return None

@@ -9,7 +9,7 @@ from libs.tracing import current_traceparent
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class MessageContext:
     """Whose work caused an event: the tenant, the caller's label, the command or event that led to it."""
 
     company_id: str
@@ -29,7 +29,7 @@ class EventDraft:
 
     event: Event
     subject: str
-    origin: Origin
+    context: MessageContext
     sequence: int | None = None
     event_id: str = field(default_factory=new_id)
     type: str | None = None

@@ -30,7 +30,7 @@ class MemoryBus:
         topics: Sequence[str],
         assignment: Assignment,
         *,
-        gather: bool = False,  # noqa: ARG002 - a fetch costs nothing here
+        linger: bool = False,  # noqa: ARG002 - a fetch costs nothing here
     ) -> "MemoryConsumer":
         return MemoryConsumer(self, group, topics, assignment)
 

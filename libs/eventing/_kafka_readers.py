@@ -11,12 +11,12 @@ from aiokafka.structs import ConsumerRecord
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, Record
-from libs.eventing._connection import KafkaConnection
+from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing._kafka_producer import KafkaProducer
 
 _log = structlog.get_logger("eventing.kafka")
 _FETCH_WAIT_MS: Final = 500
-_GATHERED_BYTES: Final = 256 * 1024
+_LINGER_BYTES: Final = 256 * 1024
 _ANSWER_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 3.0
 
@@ -36,7 +36,7 @@ class KafkaBus:
         return KafkaProducer(self._connection, prefix=self._prefix, client_id=self._client_id)
 
     def consumer(
-        self, group: str, topics: Sequence[str], assignment: Assignment, *, gather: bool = False
+        self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False
     ) -> "KafkaConsumer":
         return KafkaConsumer(
             self._connection,
@@ -45,7 +45,7 @@ class KafkaBus:
             group=group,
             topics=topics,
             assignment=assignment,
-            gather=gather,
+            linger=linger,
         )
 
     def tail(self, topics: Sequence[str]) -> "KafkaTail":
@@ -120,7 +120,7 @@ class KafkaConsumer(_Reader):
         group: str,
         topics: Sequence[str],
         assignment: Assignment,
-        gather: bool,
+        linger: bool,
     ) -> None:
         super().__init__(prefix)
         self._topics = [prefix + topic for topic in topics]
@@ -133,7 +133,7 @@ class KafkaConsumer(_Reader):
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             fetch_max_wait_ms=_FETCH_WAIT_MS,
-            fetch_min_bytes=_GATHERED_BYTES if gather else 1,
+            fetch_min_bytes=_LINGER_BYTES if linger else 1,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
             # How long a dead member's partitions stand still, against how long a busy process may be silent.
             session_timeout_ms=10_000,

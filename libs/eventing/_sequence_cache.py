@@ -9,7 +9,7 @@ from libs.eventing._outbox_table import RecordedEvent
 _REMEMBERED: Final = 10_000
 
 
-class OwnSubjects:
+class SequenceCache:
     """Knows when nothing of a subject can have been left behind by another process.
 
     A subject's numbers have no gaps. Whoever recorded the number before has published, or held back, all that came
