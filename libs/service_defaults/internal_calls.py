@@ -31,14 +31,14 @@ _GONE: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerResponse:
+class UpstreamResponse:
     status: int
     body: bytes
     content_type: str
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerStream:
+class UpstreamStream:
     """An answer whose body is still coming in. Names of headers in any case."""
 
     status: int
@@ -69,33 +69,33 @@ class OwnerClient:
             if session is not None:
                 await session.close()
 
-    def installed(self, owner: str) -> bool:
+    def installed(self, upstream: str) -> bool:
         """Whether this installation has that service."""
-        return bool(self._addresses.get(owner))
+        return bool(self._addresses.get(upstream))
 
     async def request(
         self,
         method: str,
-        owner: str,
+        upstream: str,
         path: str,
         identity: Identity,
         *,
         params: dict[str, Any] | None = None,
         body: bytes | None = None,
         deadline: float = DEADLINE_SECONDS,
-    ) -> OwnerResponse:
-        """One call, answered as the owner answered it. Raises ``ServiceUnavailable`` when it does not.
+    ) -> UpstreamResponse:
+        """One call, answered as the upstream answered it. Raises ``ServiceUnavailable`` when it does not.
 
         It must be safe to repeat, as all reads are.
         """
-        places = self._places(owner)
+        places = self._places(upstream)
         if has_dots(path):
-            return OwnerResponse(404, NOTHING, _JSON)
-        with _calling(method, owner) as span:
+            return UpstreamResponse(404, NOTHING, _JSON)
+        with _calling(method, upstream) as span:
             headers = self._headers(identity)
             if body is not None:
                 headers["Content-Type"] = _JSON
-            answer = await self._request(places, method, owner, path, params, body, headers, deadline)
+            answer = await self._request(places, method, upstream, path, params, body, headers, deadline)
             span.set("http.response.status_code", answer.status)
             return answer
 
@@ -103,13 +103,13 @@ class OwnerClient:
         self,
         places: list[str],
         method: str,
-        owner: str,
+        upstream: str,
         path: str,
         params: dict[str, Any] | None,
         body: bytes | None,
         headers: dict[str, str],
         deadline: float,
-    ) -> OwnerResponse:
+    ) -> UpstreamResponse:
         try:
             async with asyncio.timeout(deadline):
                 while True:
@@ -120,36 +120,36 @@ class OwnerClient:
                             method, address + path, params=params, data=body, headers=headers, allow_redirects=False
                         ) as response:
                             content_type = response.headers.get("Content-Type", "")
-                            return OwnerResponse(response.status, await response.read(), content_type)
+                            return UpstreamResponse(response.status, await response.read(), content_type)
                     except _GONE:
                         if not places:
                             raise
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise _unreachable(owner) from problem
+            raise _unreachable(upstream) from problem
 
     @asynccontextmanager
     async def exchange(
         self,
         method: str,
-        owner: str,
+        upstream: str,
         path: str,
         identity: Identity,
         *,
         params: dict[str, Any] | None = None,
         body: AsyncIterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> AsyncIterator[OwnerStream]:
+    ) -> AsyncIterator[UpstreamStream]:
         """One call whose bodies are streamed, however long they are; neither may pause for more than a minute.
 
         The answer may be there before the body is sent to its end. Raises ``ServiceUnavailable``, the pieces of
         the answer as well.
         """
-        places = self._places(owner)
+        places = self._places(upstream)
         if has_dots(path):
-            yield OwnerStream(404, {"Content-Type": _JSON}, nothing())
+            yield UpstreamStream(404, {"Content-Type": _JSON}, nothing())
             return
         async with AsyncExitStack() as stack:
-            span = stack.enter_context(_calling(method, owner))
+            span = stack.enter_context(_calling(method, upstream))
 
             async def begin(address: str) -> aiohttp.ClientResponse:
                 request = self._open_for_streams().request(
@@ -166,45 +166,45 @@ class OwnerClient:
             try:
                 response = await _first_reached(places, begin)
             except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-                raise _unreachable(owner) from problem
+                raise _unreachable(upstream) from problem
             span.set("http.response.status_code", response.status)
-            yield OwnerStream(response.status, response.headers, _pieces(response, owner))
+            yield UpstreamStream(response.status, response.headers, _pieces(response, upstream))
 
     async def get(
         self,
-        owner: str,
+        upstream: str,
         path: str,
         identity: Identity,
         params: dict[str, Any] | None = None,
         *,
         deadline: float = DEADLINE_SECONDS,
-    ) -> OwnerResponse:
-        return await self.request("GET", owner, path, identity, params=params, deadline=deadline)
+    ) -> UpstreamResponse:
+        return await self.request("GET", upstream, path, identity, params=params, deadline=deadline)
 
-    async def command_state(self, owner: str, command_id: str, identity: Identity) -> CommandState:
-        """What the owner knows of a command (the ``ask`` of a ``CommandSender``)."""
-        response = await self.get(owner, f"/internal/commands/{command_id}", identity)
+    async def command_state(self, upstream: str, command_id: str, identity: Identity) -> CommandState:
+        """What the upstream knows of a command (the ``ask`` of a ``CommandSender``)."""
+        response = await self.get(upstream, f"/internal/commands/{command_id}", identity)
         if response.status == 404:
             return CommandState(known=False)
         if response.status == 202:
             return CommandState(known=True)
         if response.status != 200:
-            raise ServiceUnavailable(f"the {owner} service answered {response.status}")
+            raise ServiceUnavailable(f"the {upstream} service answered {response.status}")
         return CommandState(known=True, outcome=unframed(response.body))
 
-    async def payload(self, owner: str, path: str, company_id: str) -> bytes:
+    async def payload(self, upstream: str, path: str, company_id: str) -> bytes:
         """A payload that was too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
         service = Identity(company_id=company_id, user_id="service", key_id="service", scopes=frozenset())
-        response = await self.get(owner, path, service)
+        response = await self.get(upstream, path, service)
         if response.status != 200:
-            raise ServiceUnavailable(f"the {owner} service answered {response.status} for a payload")
+            raise ServiceUnavailable(f"the {upstream} service answered {response.status} for a payload")
         return response.body
 
-    def _places(self, owner: str) -> list[str]:
+    def _places(self, upstream: str) -> list[str]:
         """Where to try, the one whose turn it is first."""
-        addresses = self._addresses.get(owner)
+        addresses = self._addresses.get(upstream)
         if not addresses:
-            raise ServiceUnavailable(f"this installation has no {owner} service")
+            raise ServiceUnavailable(f"this installation has no {upstream} service")
         if "," not in addresses:
             return [addresses, addresses]
         places = [address.strip() for address in addresses.split(",")]
@@ -262,18 +262,20 @@ async def _first_reached(
     return await begin(places[-1])
 
 
-def _calling(method: str, owner: str) -> tracing.Span:
-    attributes: dict[str, tracing.Value | None] = {"http.request.method": method, "server.address": owner}
-    return tracing.span(f"{method} {owner}", tracing.Kind.CLIENT, attributes, correlation_id=current_correlation_id())
+def _calling(method: str, upstream: str) -> tracing.Span:
+    attributes: dict[str, tracing.Value | None] = {"http.request.method": method, "server.address": upstream}
+    return tracing.span(
+        f"{method} {upstream}", tracing.Kind.CLIENT, attributes, correlation_id=current_correlation_id()
+    )
 
 
-async def _pieces(response: aiohttp.ClientResponse, owner: str) -> AsyncIterator[bytes]:
+async def _pieces(response: aiohttp.ClientResponse, upstream: str) -> AsyncIterator[bytes]:
     try:
         async for piece in response.content.iter_any():
             yield piece
     except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-        raise _unreachable(owner) from problem
+        raise _unreachable(upstream) from problem
 
 
-def _unreachable(owner: str) -> ServiceUnavailable:
-    return ServiceUnavailable(f"the {owner} service cannot be reached", retry_after=2)
+def _unreachable(upstream: str) -> ServiceUnavailable:
+    return ServiceUnavailable(f"the {upstream} service cannot be reached", retry_after=2)

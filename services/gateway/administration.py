@@ -112,7 +112,7 @@ class Administration:
 
     async def is_valid(self, secret: str) -> bool:
         """Whether a request with this secret would be let in now."""
-        holder = await self._store.holder(digest_of(secret)) if has_form(secret) else None
+        holder = await self._store.find_by_digest(digest_of(secret)) if has_form(secret) else None
         if holder is None or holder.key.revoked_at is not None:
             return False
         return holder.key.expires_at is None or holder.key.expires_at > _now()

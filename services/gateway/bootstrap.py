@@ -25,8 +25,8 @@ from services.gateway.domain.ports import (
     IdempotencyStore,
     KeyDirectory,
     KeyStore,
-    Owners,
     TokenCodec,
+    Upstreams,
 )
 from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.entrypoints.http.application import PREFIX, Application
@@ -48,20 +48,20 @@ from services.gateway.entrypoints.http.resources.runtime import Runtime
 from services.gateway.entrypoints.http.resources.sessions import Sessions
 from services.gateway.entrypoints.http.resources.tokens import Tokens
 from services.gateway.entrypoints.http.transfers import Transfers
-from services.gateway.entrypoints.http.uploads import Bytes
+from services.gateway.entrypoints.http.uploads import TransferProxy
 from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.authenticate import KeyAuthenticator
-from services.gateway.use_cases.carry_out import CarryOut
 from services.gateway.use_cases.change_agents import ChangeAgents
 from services.gateway.use_cases.change_artifacts import ChangeArtifacts
 from services.gateway.use_cases.change_files import ChangeFilesAndCollections
 from services.gateway.use_cases.change_knowledge_bases import ChangeKnowledgeBases
 from services.gateway.use_cases.change_sessions import ChangeSessions
-from services.gateway.use_cases.execute_turn import ExecuteTurns
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.issue_tokens import TokenIssuer
 from services.gateway.use_cases.manage_connections import ConnectionManager
 from services.gateway.use_cases.manage_keys import KeyManager
-from services.gateway.use_cases.public_keys import PublicKeys
+from services.gateway.use_cases.public_principals import PublicPrincipals
+from services.gateway.use_cases.submit_turn import SubmitTurn
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _IDEMPOTENCY_DAYS: Final = 3
@@ -81,7 +81,7 @@ class Outside:
     tokens: TokenCodec
     idempotency: IdempotencyStore
     bus: CommandBus
-    owners: Owners
+    upstreams: Upstreams
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
     shared_origins: frozenset[str] = frozenset()
@@ -103,7 +103,7 @@ def assemble(outside: Outside) -> PublicApi:
     """The public API on top of real or fake surroundings."""
     heard: dict[str, Any] = {"fresh": outside.bus.fresh, "now": outside.now, "monotonic": outside.monotonic}
     authenticator = KeyAuthenticator(outside.keys, outside.tokens, **heard)
-    public_keys = PublicKeys(outside.connections, outside.owners, **heard)
+    public_keys = PublicPrincipals(outside.connections, outside.upstreams, **heard)
     streams = EventStreams()
     authentication = Authentication(authenticator, public_keys, RateLimiter(outside.monotonic))
 
@@ -128,7 +128,7 @@ def assemble(outside: Outside) -> PublicApi:
 
 def _access(outside: Outside, forget: Callable[[str], None]) -> tuple[Operation, ...]:
     now = outside.now
-    connections = ConnectionManager(outside.connections, outside.owners, now=now, forget=forget)
+    connections = ConnectionManager(outside.connections, outside.upstreams, now=now, forget=forget)
     return (
         *Keys(KeyManager(outside.key_store, now=now, forget=forget), now=now).operations(),
         *Tokens(TokenIssuer(outside.tokens, now=now)).operations(),
@@ -137,19 +137,19 @@ def _access(outside: Outside, forget: Callable[[str], None]) -> tuple[Operation,
 
 
 def _resources(outside: Outside) -> tuple[Operation, ...]:
-    carry_out = CarryOut(outside.bus, outside.idempotency, outside.owners.installed)
-    sessions = ChangeSessions(carry_out, outside.owners)
-    files = ChangeFilesAndCollections(carry_out)
-    forward = Forwarding(outside.owners)
-    transfers = Bytes(outside.owners, Transfers())
+    commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed)
+    sessions = ChangeSessions(commands, outside.upstreams)
+    files = ChangeFilesAndCollections(commands)
+    forward = Forwarding(outside.upstreams)
+    transfers = TransferProxy(outside.upstreams, Transfers())
     return (
-        *Agents(ChangeAgents(carry_out), forward).operations(),
+        *Agents(ChangeAgents(commands), forward).operations(),
         *Sessions(sessions, forward).operations(),
-        *Runtime(ExecuteTurns(carry_out), sessions, forward).operations(),
-        *Artifacts(ChangeArtifacts(carry_out), forward, transfers).operations(),
+        *Runtime(SubmitTurn(commands), sessions, forward).operations(),
+        *Artifacts(ChangeArtifacts(commands), forward, transfers).operations(),
         *Files(files, forward, transfers).operations(),
         *Collections(files, forward).operations(),
-        *KnowledgeBases(ChangeKnowledgeBases(carry_out), forward).operations(),
+        *KnowledgeBases(ChangeKnowledgeBases(commands), forward).operations(),
         *Catalogues(forward).operations(),
     )
 
@@ -176,7 +176,7 @@ def build(settings: GatewaySettings) -> Service:
             tokens=JwtTokens(*settings.signing_keys()),
             idempotency=idempotency,
             bus=sender,
-            owners=service.calls,
+            upstreams=service.calls,
             now=_now,
             monotonic=time.monotonic,
             shared_origins=settings.shared_origins(),

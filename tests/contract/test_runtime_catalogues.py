@@ -5,7 +5,7 @@ import pytest
 from fastapi import FastAPI
 
 from libs.contracts.identity import Identity
-from libs.service_defaults import OwnerResponse, caller
+from libs.service_defaults import UpstreamResponse, caller
 from services.registry.adapters.runtime_catalogue import HttpRuntimeCatalogues
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.domain.models import ModelInfo, ProviderInfo
@@ -34,9 +34,9 @@ class InProcessCalls:
     def __init__(self, runtime: FastAPI) -> None:
         self._http = httpx.AsyncClient(transport=httpx.ASGITransport(runtime), base_url="http://runtime")
 
-    async def get(self, owner: str, path: str, caller: Identity, *, deadline: float) -> OwnerResponse:
+    async def get(self, upstream: str, path: str, caller: Identity, *, deadline: float) -> UpstreamResponse:
         response = await self._http.get(path)
-        return OwnerResponse(response.status_code, response.content, response.headers["content-type"])
+        return UpstreamResponse(response.status_code, response.content, response.headers["content-type"])
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The gateway's public API on fakes: a bus whose owners are scripted, credentials in memory."""
+"""The gateway's public API on fakes: a bus whose upstreams are scripted, credentials in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected, Event
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandState, Received, Replies
-from libs.service_defaults import OwnerResponse, OwnerStream
+from libs.service_defaults import UpstreamResponse, UpstreamStream
 from services.gateway.adapters.jwt_tokens import JwtTokens
 from services.gateway.bootstrap import Outside, PublicApi, assemble
 from services.gateway.domain.accounts import ApiKey
@@ -42,7 +42,7 @@ class Clock:
 
 @dataclass
 class Sent:
-    """A command as the owner sees it."""
+    """A command as the upstream sees it."""
 
     command: Command
     command_id: str
@@ -53,9 +53,9 @@ class Sent:
 
 @dataclass
 class FakeBus:
-    """``owner`` answers each command with events; what it answered before is found again by the look-up."""
+    """``upstream`` answers each command with events; what it answered before is found again by the look-up."""
 
-    owner: Callable[[Sent], Iterable[Event]] = lambda _: ()
+    upstream: Callable[[Sent], Iterable[Event]] = lambda _: ()
     sent: list[Sent] = field(default_factory=list)
     down: bool = False
     is_fresh: bool = True
@@ -77,7 +77,7 @@ class FakeBus:
             if not self.waiters[command_id]:
                 del self.waiters[command_id]
 
-    async def _ask(self, owner: str, command_id: str, identity: Identity) -> CommandState:
+    async def _ask(self, upstream: str, command_id: str, identity: Identity) -> CommandState:
         return CommandState(command_id in self.known, self.outcomes.get(command_id))
 
     async def knows(self, command: type[Command], command_id: str, identity: Identity) -> CommandState:
@@ -98,7 +98,7 @@ class FakeBus:
             raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
         sent = Sent(command, command_id, correlation_id, identity, traceparent)
         self.sent.append(sent)
-        for event in self.owner(sent):
+        for event in self.upstream(sent):
             self.publish(sent, event)
 
     def publish(self, sent: Sent, event: Event) -> None:
@@ -124,8 +124,8 @@ class FakeBus:
 
 
 @dataclass
-class FakeOwners:
-    """Answers by method, owner and path; anything else is not found."""
+class FakeUpstreams:
+    """Answers by method, upstream and path; anything else is not found."""
 
     answers: dict[tuple[str, str, str], tuple[int, Any]] = field(default_factory=dict)
     asked: list[tuple[str, str, str, Any]] = field(default_factory=list)
@@ -134,47 +134,47 @@ class FakeOwners:
     down: bool = False
     missing: set[str] = field(default_factory=set)
 
-    def installed(self, owner: str) -> bool:
-        return owner not in self.missing
+    def installed(self, upstream: str) -> bool:
+        return upstream not in self.missing
 
     async def request(
         self,
         method: str,
-        owner: str,
+        upstream: str,
         path: str,
         identity: Identity,
         *,
         params: dict[str, Any] | None = None,
         body: bytes | None = None,
-    ) -> OwnerResponse:
+    ) -> UpstreamResponse:
         if self.down:
-            raise ServiceUnavailable(f"the {owner} service cannot be reached", retry_after=2)
+            raise ServiceUnavailable(f"the {upstream} service cannot be reached", retry_after=2)
         self.asked_as.append(identity)
-        self.asked.append((method, owner, path, params if body is None else orjson.loads(body)))
+        self.asked.append((method, upstream, path, params if body is None else orjson.loads(body)))
         missing = (404, {"error": {"type": "not_found_error", "message": "there is none"}})
-        status, answer = self.answers.get((method, owner, path), missing)
-        return OwnerResponse(status, orjson.dumps(answer), "application/json")
+        status, answer = self.answers.get((method, upstream, path), missing)
+        return UpstreamResponse(status, orjson.dumps(answer), "application/json")
 
     @asynccontextmanager
     async def exchange(
         self,
         method: str,
-        owner: str,
+        upstream: str,
         path: str,
         identity: Identity,
         *,
         params: dict[str, Any] | None = None,
         body: AsyncIterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> AsyncIterator[OwnerStream]:
+    ) -> AsyncIterator[UpstreamStream]:
         content = b"" if body is None else b"".join([piece async for piece in body])
         self.uploaded.append((dict(headers or {}), content))
-        reply = await self.request(method, owner, path, identity, params=params)
+        reply = await self.request(method, upstream, path, identity, params=params)
 
         async def pieces() -> AsyncIterator[bytes]:
             yield reply.body
 
-        yield OwnerStream(reply.status, {"Content-Type": reply.content_type}, pieces())
+        yield UpstreamStream(reply.status, {"Content-Type": reply.content_type}, pieces())
 
 
 @dataclass
@@ -187,7 +187,7 @@ class Gateway:
     connections: FakeConnections
     idempotency: FakeIdempotency
     bus: FakeBus
-    owners: FakeOwners
+    upstreams: FakeUpstreams
     client: httpx.AsyncClient
     key: ApiKey
 
@@ -201,7 +201,7 @@ class Gateway:
 
 @asynccontextmanager
 async def gateway() -> AsyncIterator[Gateway]:
-    clock, idempotency, bus, owners = Clock(), FakeIdempotency(), FakeBus(), FakeOwners()
+    clock, idempotency, bus, upstreams = Clock(), FakeIdempotency(), FakeBus(), FakeUpstreams()
     keys, connections = FakeKeys(idempotency), FakeConnections(idempotency)
     api = assemble(
         Outside(
@@ -211,7 +211,7 @@ async def gateway() -> AsyncIterator[Gateway]:
             tokens=JwtTokens("k" * 40),
             idempotency=idempotency,
             bus=bus,
-            owners=owners,
+            upstreams=upstreams,
             now=clock.now,
             monotonic=clock.monotonic,
             shared_origins=frozenset({"https://console.example"}),
@@ -222,7 +222,7 @@ async def gateway() -> AsyncIterator[Gateway]:
     async with httpx.AsyncClient(
         transport=transport, base_url="http://gateway/api/v1", headers={"x-api-key": secret}
     ) as client:
-        yield Gateway(api, clock, keys, connections, idempotency, bus, owners, client, key)
+        yield Gateway(api, clock, keys, connections, idempotency, bus, upstreams, client, key)
 
 
 def rejected(kind: ErrorKind, message: str) -> CommandRejected:

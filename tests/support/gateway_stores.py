@@ -6,35 +6,35 @@ from datetime import UTC, datetime
 from typing import Any
 
 from libs.contracts.identifiers import new_id
-from services.gateway.domain.accounts import ALL_SCOPES, ApiKey, Holder
-from services.gateway.domain.connections import Connection, ConnectionHolder
-from services.gateway.domain.idempotency import Dispatch, IdempotentRequest, KeyReused
+from services.gateway.domain.accounts import ALL_SCOPES, ApiKey, KeyOwner
+from services.gateway.domain.connections import Connection, ConnectionOwner
+from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused
 from services.gateway.domain.secrets import new_secret
 
 
 class FakeIdempotency:
     def __init__(self) -> None:
-        self.recorded: dict[tuple[str, ...], tuple[bytes, Dispatch]] = {}
+        self.recorded: dict[tuple[str, ...], tuple[bytes, IdempotencyRecord]] = {}
 
-    async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> Dispatch:
+    async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
         place = (request.company_id, request.principal_id, request.method, request.path, request.key)
         if place not in self.recorded:
-            dispatch = Dispatch(command_id=command_id, correlation_id=correlation_id)
-            self.recorded[place] = (request.body_hash, dispatch)
-            return dispatch
-        body_hash, dispatch = self.recorded[place]
+            record = IdempotencyRecord(command_id=command_id, correlation_id=correlation_id)
+            self.recorded[place] = (request.body_hash, record)
+            return record
+        body_hash, record = self.recorded[place]
         if body_hash != request.body_hash:
-            raise KeyReused(dispatch.command_id, body_hash)
-        return replace(dispatch, repeated=True)
+            raise KeyReused(record.command_id, body_hash)
+        return replace(record, repeated=True)
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
-    ) -> Dispatch:
+    ) -> IdempotencyRecord:
         place = (request.company_id, request.principal_id, request.method, request.path, request.key)
-        body_hash, dispatch = self.recorded[place]
-        if dispatch.command_id != refused:
-            return replace(dispatch, repeated=True)
-        self.recorded[place] = (body_hash, replace(dispatch, command_id=command_id))
+        body_hash, record = self.recorded[place]
+        if record.command_id != refused:
+            return replace(record, repeated=True)
+        self.recorded[place] = (body_hash, replace(record, command_id=command_id))
         return self.recorded[place][1]
 
 
@@ -69,15 +69,15 @@ class FakeKeys:
             if key.id == key_id:
                 self.by_digest[digest] = replace(key, **fields)
 
-    async def holder(self, digest: bytes) -> Holder | None:
+    async def find_by_digest(self, digest: bytes) -> KeyOwner | None:
         self.loads += 1
         key = self.by_digest.get(digest)
-        return None if key is None else Holder(key=key, company_name="Acme", user_name="Ada")
+        return None if key is None else KeyOwner(key=key, company_name="Acme", user_name="Ada")
 
-    async def holder_of(self, key_id: str) -> Holder | None:
+    async def find_by_id(self, key_id: str) -> KeyOwner | None:
         self.loads += 1
         found = [key for key in self.by_digest.values() if key.id == key_id]
-        return Holder(key=found[0], company_name="Acme", user_name="Ada") if found else None
+        return KeyOwner(key=found[0], company_name="Acme", user_name="Ada") if found else None
 
     async def key(self, company_id: str, key_id: str) -> ApiKey | None:
         found = (key for key in self.by_digest.values() if (key.company_id, key.id) == (company_id, key_id))
@@ -97,9 +97,9 @@ class FakeKeys:
         self, key: ApiKey, digest: bytes, *, correlation_id: str, request: IdempotentRequest | None
     ) -> None:
         if request is not None:
-            dispatch = await self._idempotency.record(request, command_id=key.id, correlation_id=correlation_id)
-            if dispatch.repeated:
-                raise KeyReused(dispatch.command_id, request.body_hash)
+            record = await self._idempotency.record(request, command_id=key.id, correlation_id=correlation_id)
+            if record.repeated:
+                raise KeyReused(record.command_id, request.body_hash)
         self.by_digest[digest] = key
 
     async def replace_key(
@@ -130,10 +130,10 @@ class FakeConnections:
         self.loads = 0
         self._idempotency = idempotency
 
-    async def by_key(self, key: str) -> ConnectionHolder | None:
+    async def by_key(self, key: str) -> ConnectionOwner | None:
         self.loads += 1
         found = [each for each in self.stored.values() if each.key == key]
-        return ConnectionHolder(connection=found[0], company_name="Acme", user_name="Ada") if found else None
+        return ConnectionOwner(connection=found[0], company_name="Acme", user_name="Ada") if found else None
 
     async def connection(self, company_id: str, connection_id: str) -> Connection | None:
         found = self.stored.get(connection_id)
@@ -151,9 +151,9 @@ class FakeConnections:
 
     async def add(self, connection: Connection, *, correlation_id: str, request: IdempotentRequest | None) -> None:
         if request is not None:
-            dispatch = await self._idempotency.record(request, command_id=connection.id, correlation_id=correlation_id)
-            if dispatch.repeated:
-                raise KeyReused(dispatch.command_id, request.body_hash)
+            record = await self._idempotency.record(request, command_id=connection.id, correlation_id=correlation_id)
+            if record.repeated:
+                raise KeyReused(record.command_id, request.body_hash)
         self.stored[connection.id] = connection
 
     async def delete(self, connection: Connection, *, correlation_id: str) -> None:

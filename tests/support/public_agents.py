@@ -57,4 +57,4 @@ async def connect(public: Gateway, **fields: Any) -> Connection:
 
 def open_to_visitors(public: Gateway, **fields: Any) -> None:
     """Let the registry know the agent by its key."""
-    public.owners.answers["GET", "registry", "/internal/agents/public/support"] = (200, stored_agent(**fields))
+    public.upstreams.answers["GET", "registry", "/internal/agents/public/support"] = (200, stored_agent(**fields))

@@ -6,7 +6,7 @@ from typing import Any
 from libs.contracts.api.artifacts import ArtifactPassage, ArtifactPassages, ArtifactSearchBody, ArtifactText
 from libs.contracts.identity import Identity
 from libs.service_defaults import OwnerClient
-from libs.service_defaults.owner_answers import checked
+from libs.service_defaults.upstream_answers import checked
 
 # Less than whoever asked here waits.
 _DEADLINE_SECONDS = 4.0

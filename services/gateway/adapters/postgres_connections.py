@@ -7,7 +7,7 @@ from libs.contracts.events.gateway import ConnectionCreated, ConnectionDeleted
 from libs.eventing import MessageContext, Outbox
 from libs.persistence import Database
 from services.gateway.adapters.postgres_idempotency import claim
-from services.gateway.domain.connections import Connection, ConnectionHolder
+from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.idempotency import IdempotentRequest
 
 _NAMES: Final = (
@@ -37,13 +37,13 @@ class PostgresConnections:
         self._database = database
         self._outbox = outbox
 
-    async def by_key(self, key: str) -> ConnectionHolder | None:
+    async def by_key(self, key: str) -> ConnectionOwner | None:
         async with self._database.connection() as session:
             row = await (await session.execute(_BY_KEY, (key,))).fetchone()
         if row is None:
             return None
         *columns, company_name, user_name = row
-        return ConnectionHolder(connection=_connection(columns), company_name=company_name, user_name=user_name)
+        return ConnectionOwner(connection=_connection(columns), company_name=company_name, user_name=user_name)
 
     async def connection(self, company_id: str, connection_id: str) -> Connection | None:
         async with self._database.connection() as session:

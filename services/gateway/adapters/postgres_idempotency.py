@@ -3,7 +3,7 @@
 from typing import Final
 
 from libs.persistence import Connection, Database
-from services.gateway.domain.idempotency import Dispatch, IdempotentRequest, KeyReused
+from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused
 
 _RECORD: Final = """
 WITH added AS (
@@ -34,20 +34,20 @@ class PostgresIdempotency:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> Dispatch:
+    async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
         async with self._database.connection() as connection:
-            return await record(connection, request, command_id=command_id, correlation_id=correlation_id)
+            return await record_in(connection, request, command_id=command_id, correlation_id=correlation_id)
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
-    ) -> Dispatch:
+    ) -> IdempotencyRecord:
         values = {**_place(request), "refused": refused, "command_id": command_id}
         async with self._database.connection() as connection:
             row = await (await connection.execute(_RENEW, values)).fetchone()
             if row is not None:
-                return Dispatch(command_id=str(row[0]), correlation_id=row[1])
+                return IdempotencyRecord(command_id=str(row[0]), correlation_id=row[1])
             # Another repeat was first, or the row is gone: either way, as if it were recorded now.
-            return await record(connection, request, command_id=command_id, correlation_id=correlation_id)
+            return await record_in(connection, request, command_id=command_id, correlation_id=correlation_id)
 
     async def forget_old(self, days: int) -> int:
         """Drop keys older than that; returns how many."""
@@ -58,9 +58,9 @@ class PostgresIdempotency:
             return cursor.rowcount
 
 
-async def record(
+async def record_in(
     connection: Connection, request: IdempotentRequest, *, command_id: str, correlation_id: str
-) -> Dispatch:
+) -> IdempotencyRecord:
     values = {
         **_place(request),
         "body_hash": request.body_hash,
@@ -74,16 +74,16 @@ async def record(
     recorded_id, recorded_correlation, body_hash, repeated = row
     if bytes(body_hash) != request.body_hash:
         raise KeyReused(str(recorded_id), bytes(body_hash))
-    return Dispatch(command_id=str(recorded_id), correlation_id=recorded_correlation, repeated=repeated)
+    return IdempotencyRecord(command_id=str(recorded_id), correlation_id=recorded_correlation, repeated=repeated)
 
 
 async def claim(connection: Connection, request: IdempotentRequest | None, entity_id: str, correlation_id: str) -> None:
     """Record that this request makes that entity. Raises ``KeyReused`` when it was recorded before."""
     if request is None:
         return
-    dispatch = await record(connection, request, command_id=entity_id, correlation_id=correlation_id)
-    if dispatch.repeated:
-        raise KeyReused(dispatch.command_id, request.body_hash)
+    record = await record_in(connection, request, command_id=entity_id, correlation_id=correlation_id)
+    if record.repeated:
+        raise KeyReused(record.command_id, request.body_hash)
 
 
 def _place(request: IdempotentRequest) -> dict[str, str]:

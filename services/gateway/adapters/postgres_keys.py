@@ -9,7 +9,7 @@ from libs.eventing import MessageContext, Outbox, Transaction
 from libs.persistence import Database
 from services.gateway.adapters.key_rows import COLUMNS, key_from
 from services.gateway.adapters.postgres_idempotency import claim
-from services.gateway.domain.accounts import ApiKey, Holder
+from services.gateway.domain.accounts import ApiKey, KeyOwner
 from services.gateway.domain.idempotency import IdempotentRequest
 
 _HOLDERS: Final = f"""
@@ -41,19 +41,19 @@ class PostgresKeys:
         self._database = database
         self._outbox = outbox
 
-    async def holder(self, digest: bytes) -> Holder | None:
-        return await self._holder(f"{_HOLDERS} WHERE k.digest = %s", digest)
+    async def find_by_digest(self, digest: bytes) -> KeyOwner | None:
+        return await self._owner(f"{_HOLDERS} WHERE k.digest = %s", digest)
 
-    async def holder_of(self, key_id: str) -> Holder | None:
-        return await self._holder(f"{_HOLDERS} WHERE k.id = %s", key_id)
+    async def find_by_id(self, key_id: str) -> KeyOwner | None:
+        return await self._owner(f"{_HOLDERS} WHERE k.id = %s", key_id)
 
-    async def _holder(self, statement: str, value: bytes | str) -> Holder | None:
+    async def _owner(self, statement: str, value: bytes | str) -> KeyOwner | None:
         async with self._database.connection() as connection:
             row = await (await connection.execute(statement.encode(), (value,))).fetchone()
         if row is None:
             return None
         *key, company_name, user_name = row
-        return Holder(key=key_from(tuple(key)), company_name=company_name, user_name=user_name)
+        return KeyOwner(key=key_from(tuple(key)), company_name=company_name, user_name=user_name)
 
     async def key(self, company_id: str, key_id: str) -> ApiKey | None:
         async with self._database.connection() as connection:

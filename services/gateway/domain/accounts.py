@@ -51,7 +51,7 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class KeyOwner:
     """A key with the names of whom it belongs to."""
 
     key: ApiKey

@@ -42,7 +42,7 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionHolder:
+class ConnectionOwner:
     """A connection with the names of whose it is."""
 
     connection: Connection

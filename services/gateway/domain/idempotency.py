@@ -18,7 +18,7 @@ class IdempotentRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dispatch:
+class IdempotencyRecord:
     """Under which ids a write is carried out. ``repeated``: they were recorded by an earlier request."""
 
     command_id: str

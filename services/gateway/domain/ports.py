@@ -8,17 +8,17 @@ from typing import Any, Protocol
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
 from libs.eventing import CommandState, Received
-from services.gateway.domain.accounts import ApiKey, Company, Holder, User
-from services.gateway.domain.connections import Connection, ConnectionHolder
-from services.gateway.domain.idempotency import Dispatch, IdempotentRequest
+from services.gateway.domain.accounts import ApiKey, Company, KeyOwner, User
+from services.gateway.domain.connections import Connection, ConnectionOwner
+from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest
 from services.gateway.domain.tokens import TokenGrant
 
 
 class KeyDirectory(Protocol):
     """Where presented secrets are looked up, and the keys behind tokens."""
 
-    async def holder(self, digest: bytes) -> Holder | None: ...
-    async def holder_of(self, key_id: str) -> Holder | None: ...
+    async def find_by_digest(self, digest: bytes) -> KeyOwner | None: ...
+    async def find_by_id(self, key_id: str) -> KeyOwner | None: ...
 
 
 class KeyStore(Protocol):
@@ -58,7 +58,7 @@ class KeyStore(Protocol):
 class ConnectionStore(Protocol):
     """A company's connections. Every change is written together with the event about it."""
 
-    async def by_key(self, key: str) -> ConnectionHolder | None: ...
+    async def by_key(self, key: str) -> ConnectionOwner | None: ...
     async def connection(self, company_id: str, connection_id: str) -> Connection | None: ...
 
     async def connections(
@@ -94,7 +94,7 @@ class AccountStore(Protocol):
 
 
 class IdempotencyStore(Protocol):
-    async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> Dispatch:
+    async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
         """Record these ids, or find those that an earlier request recorded.
 
         Raises ``KeyReused`` when that one had another body.
@@ -102,15 +102,15 @@ class IdempotencyStore(Protocol):
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
-    ) -> Dispatch:
+    ) -> IdempotencyRecord:
         """Give a recorded request this command id instead of the refused one, unless another repeat was faster.
 
         ``correlation_id`` is the recorded one, for a record that was dropped for its age meanwhile.
         """
 
 
-class OwnerReply(Protocol):
-    """What an owner's internal API answered."""
+class UpstreamReply(Protocol):
+    """What an upstream's internal API answered."""
 
     @property
     def status(self) -> int: ...
@@ -118,7 +118,7 @@ class OwnerReply(Protocol):
     def body(self) -> bytes: ...
 
 
-class OwnerAnswer(Protocol):
+class UpstreamAnswer(Protocol):
     """An answer whose body is still coming in."""
 
     @property
@@ -129,46 +129,46 @@ class OwnerAnswer(Protocol):
     def pieces(self) -> AsyncIterator[bytes]: ...
 
 
-class Owners(Protocol):
+class Upstreams(Protocol):
     """The internal HTTP APIs of the services, by service. Raises ``ServiceUnavailable`` when one does not answer."""
 
-    def installed(self, owner: str) -> bool:
+    def installed(self, upstream: str) -> bool:
         """Whether this installation has that service."""
 
     async def request(
         self,
         method: str,
-        owner: str,
+        upstream: str,
         path: str,
         identity: Identity,
         *,
         params: dict[str, Any] | None = None,
         body: bytes | None = None,
-    ) -> OwnerReply: ...
+    ) -> UpstreamReply: ...
 
     def exchange(
         self,
         method: str,
-        owner: str,
+        upstream: str,
         path: str,
         identity: Identity,
         *,
         params: dict[str, Any] | None = None,
         body: AsyncIterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> AbstractAsyncContextManager[OwnerAnswer]:
+    ) -> AbstractAsyncContextManager[UpstreamAnswer]:
         """A call whose bodies are streamed; the answer may be there before the body is sent to its end."""
 
 
 class Replies(Protocol):
     """What comes back for one command, from the moment of registration.
 
-    In silence the owner's look-up is asked, so that an event lost on the way is found all the same.
+    In silence the upstream's look-up is asked, so that an event lost on the way is found all the same.
     """
 
     @property
     def state(self) -> str:
-        """``taken`` once the owner is known to have the command, else ``unknown``."""
+        """``taken`` once the upstream is known to have the command, else ``unknown``."""
 
     async def next(self, timeout: float) -> Received | None: ...
     async def outcome(self, timeout: float) -> Received | None: ...

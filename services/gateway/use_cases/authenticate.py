@@ -6,10 +6,10 @@ from datetime import datetime
 
 from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identity import Identity
-from services.gateway.domain.accounts import Holder, Principal
+from services.gateway.domain.accounts import KeyOwner, Principal
 from services.gateway.domain.ports import KeyDirectory, TokenCodec
 from services.gateway.domain.secrets import digest_of, has_form
-from services.gateway.use_cases.recent import Recent
+from services.gateway.use_cases.ttl_cache import TTLCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class KeyAuthenticator:
         self._keys = keys
         self._tokens = tokens
         self._now = now
-        self._by_digest: Recent[bytes, _Known] = Recent(self._of_digest, _id, fresh=fresh, monotonic=monotonic)
-        self._by_id: Recent[str, _Known] = Recent(self._of_id, _id, fresh=fresh, monotonic=monotonic)
+        self._by_digest: TTLCache[bytes, _Known] = TTLCache(self._of_digest, _id, fresh=fresh, monotonic=monotonic)
+        self._by_id: TTLCache[str, _Known] = TTLCache(self._of_id, _id, fresh=fresh, monotonic=monotonic)
 
     async def by_secret(self, secret: str) -> Principal:
         """Raises ``AuthenticationFailed`` for an unknown, revoked or expired key."""
@@ -68,17 +68,17 @@ class KeyAuthenticator:
         return principal
 
     async def _of_digest(self, digest: bytes) -> _Known | None:
-        return _known(await self._keys.holder(digest))
+        return _known(await self._keys.find_by_digest(digest))
 
     async def _of_id(self, key_id: str) -> _Known | None:
-        return _known(await self._keys.holder_of(key_id))
+        return _known(await self._keys.find_by_id(key_id))
 
 
 def _id(known: _Known) -> str:
     return known.principal.identity.key_id
 
 
-def _known(holder: Holder | None) -> _Known | None:
+def _known(holder: KeyOwner | None) -> _Known | None:
     if holder is None:
         return None
     key = holder.key

@@ -6,19 +6,19 @@ from libs.contracts.errors import NotFound
 from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
 from libs.contracts.identifiers import is_id
 from libs.contracts.messages import Command
-from services.gateway.use_cases.carry_out import CarryOut, Write
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher, Write
 
 
 class ChangeArtifacts:
-    def __init__(self, carry_out: CarryOut) -> None:
-        self._carry_out = carry_out
+    def __init__(self, commands: CommandDispatcher) -> None:
+        self._commands = commands
 
     async def copy(self, write: Write, session_id: str, artifact_id: str) -> PlatformCopy:
         async def make(_: str) -> Command:
             return CopyArtifactToPlatform(session_id=session_id, artifact_id=artifact_id)
 
         _check(session_id, artifact_id)
-        received = await self._carry_out.run(write, CopyArtifactToPlatform, make, subject=artifact_id)
+        received = await self._commands.run(write, CopyArtifactToPlatform, make, subject=artifact_id)
         return PlatformCopy(file_id=ArtifactCopied.decode(received.payload).file_id)
 
     async def remove(self, write: Write, session_id: str, artifact_id: str) -> PlatformCopy:
@@ -26,7 +26,7 @@ class ChangeArtifacts:
             return RemoveArtifactFromPlatform(session_id=session_id, artifact_id=artifact_id)
 
         _check(session_id, artifact_id)
-        received = await self._carry_out.run(write, RemoveArtifactFromPlatform, make, subject=artifact_id)
+        received = await self._commands.run(write, RemoveArtifactFromPlatform, make, subject=artifact_id)
         return PlatformCopy(file_id=ArtifactRemoved.decode(received.payload).file_id)
 
 

@@ -15,21 +15,21 @@ from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
 from libs.contracts.messages import Command
 from libs.eventing import Received
-from services.gateway.use_cases.carry_out import CarryOut, Write
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher, Write
 
 
 class ChangeKnowledgeBases:
     """A knowledge base's id is that of the command that created it: a repeated creation finds the same one."""
 
-    def __init__(self, carry_out: CarryOut) -> None:
-        self._carry_out = carry_out
+    def __init__(self, commands: CommandDispatcher) -> None:
+        self._commands = commands
 
     async def create(self, write: Write, body: CreateKnowledgeBaseBody) -> bytes:
         async def make(command_id: str) -> Command:
             settings = body.model_dump(mode="json", exclude_unset=True)
             return CreateKnowledgeBase(knowledge_base_id=command_id, settings=settings)
 
-        return _knowledge_base(await self._carry_out.run(write, CreateKnowledgeBase, make))
+        return _knowledge_base(await self._commands.run(write, CreateKnowledgeBase, make))
 
     async def update(self, write: Write, knowledge_base_id: str, body: UpdateKnowledgeBaseBody) -> bytes:
         async def make(_: str) -> Command:
@@ -37,7 +37,7 @@ class ChangeKnowledgeBases:
             return UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes)
 
         _check(knowledge_base_id)
-        received = await self._carry_out.run(write, UpdateKnowledgeBase, make, subject=knowledge_base_id)
+        received = await self._commands.run(write, UpdateKnowledgeBase, make, subject=knowledge_base_id)
         return _knowledge_base(received)
 
     async def delete(self, write: Write, knowledge_base_id: str) -> None:
@@ -45,7 +45,7 @@ class ChangeKnowledgeBases:
             return DeleteKnowledgeBase(knowledge_base_id=knowledge_base_id)
 
         _check(knowledge_base_id)
-        await self._carry_out.run(write, DeleteKnowledgeBase, make, subject=knowledge_base_id)
+        await self._commands.run(write, DeleteKnowledgeBase, make, subject=knowledge_base_id)
 
     async def ingest(self, write: Write, knowledge_base_id: str) -> None:
         """Returns when the ingestion is taken up; it goes on in the background."""
@@ -54,7 +54,7 @@ class ChangeKnowledgeBases:
             return IngestKnowledgeBase(knowledge_base_id=knowledge_base_id)
 
         _check(knowledge_base_id)
-        await self._carry_out.run(write, IngestKnowledgeBase, make, subject=knowledge_base_id)
+        await self._commands.run(write, IngestKnowledgeBase, make, subject=knowledge_base_id)
 
 
 def _check(knowledge_base_id: str) -> None:

@@ -10,29 +10,29 @@ from libs.contracts.events.runtime import CancelTurnAccepted, SessionCreated
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.service_defaults.owner_answers import checked
-from services.gateway.domain.ports import Owners
-from services.gateway.use_cases.carry_out import CarryOut, Write
+from libs.service_defaults.upstream_answers import checked
+from services.gateway.domain.ports import Upstreams
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher, Write
 
 
 class ChangeSessions:
     """The session's id is the id of the command that opened it, so that a repeated creation finds the same one."""
 
-    def __init__(self, carry_out: CarryOut, owners: Owners) -> None:
-        self._carry_out = carry_out
-        self._owners = owners
+    def __init__(self, commands: CommandDispatcher, upstreams: Upstreams) -> None:
+        self._commands = commands
+        self._upstreams = upstreams
 
     async def create(self, write: Write, wanted: dict[str, Any], seen_by: Identity) -> SessionCreated:
         """Open a session with a configuration, or the stored agent named in its place if ``seen_by`` may see it."""
 
         async def make(command_id: str) -> Command:
             # The registry's answer is kept with the session: a turn never needs the registry.
-            reply = await self._owners.request(
+            reply = await self._upstreams.request(
                 "POST", "registry", "/internal/agents/normalize", seen_by, body=orjson.dumps(wanted)
             )
             return CreateSession(session_id=command_id, **orjson.loads(checked(reply)))
 
-        received = await self._carry_out.run(write, CreateSession, make)
+        received = await self._commands.run(write, CreateSession, make)
         return SessionCreated.decode(received.payload)
 
     async def delete(self, write: Write, session_id: str) -> None:
@@ -41,7 +41,7 @@ class ChangeSessions:
 
         if not is_id(session_id):
             raise NotFound("There is no session with this id.")
-        await self._carry_out.run(write, DeleteSession, make, subject=session_id)
+        await self._commands.run(write, DeleteSession, make, subject=session_id)
 
     async def cancel_turn(self, write: Write, session_id: str, turn_id: str) -> CancelTurnAccepted:
         """Raises ``Conflict`` when the turn has ended already."""
@@ -51,5 +51,5 @@ class ChangeSessions:
 
         if not (is_id(session_id) and is_id(turn_id)):
             raise NotFound("There is no turn with this id.")
-        received = await self._carry_out.run(write, CancelTurn, make, subject=turn_id)
+        received = await self._commands.run(write, CancelTurn, make, subject=turn_id)
         return CancelTurnAccepted.decode(received.payload)

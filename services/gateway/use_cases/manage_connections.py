@@ -8,11 +8,11 @@ from libs.contracts.api.agents import Agent
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.identifiers import is_agent_key, is_id, new_id
 from libs.contracts.identity import Identity, Scope
-from libs.service_defaults.owner_answers import checked
+from libs.service_defaults.upstream_answers import checked
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.connections import PUBLIC_SCOPES, Connection, new_connection_key
 from services.gateway.domain.idempotency import IdempotentRequest, KeyReused, OtherBody
-from services.gateway.domain.ports import ConnectionStore, Owners
+from services.gateway.domain.ports import ConnectionStore, Upstreams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +34,13 @@ class ConnectionManager:
     def __init__(
         self,
         store: ConnectionStore,
-        owners: Owners,
+        upstreams: Upstreams,
         *,
         now: Callable[[], datetime],
         forget: Callable[[str], None],
     ) -> None:
         self._store = store
-        self._owners = owners
+        self._upstreams = upstreams
         self._now = now
         self._forget = forget
 
@@ -108,7 +108,7 @@ class ConnectionManager:
         if wanted.agent_key is not None and not is_agent_key(wanted.agent_key):
             raise NotFound("There is no agent with this key.")
         place = wanted.agent_id or f"by-key/{wanted.agent_key}"
-        reply = await self._owners.request("GET", "registry", f"/internal/agents/{place}", maker)
+        reply = await self._upstreams.request("GET", "registry", f"/internal/agents/{place}", maker)
         return Agent.model_validate_json(checked(reply))
 
     async def _made_before(self, maker: Identity, reuse: KeyReused, request: IdempotentRequest | None) -> Connection:

@@ -13,8 +13,8 @@ import orjson
 
 from libs.contracts.api.artifacts import Artifact, ArtifactPage, ArtifactPassages, ArtifactPreview, ArtifactText
 from libs.contracts.identity import Identity
-from libs.service_defaults import OwnerClient, OwnerResponse, OwnerStream
-from libs.service_defaults.owner_answers import checked
+from libs.service_defaults import OwnerClient, UpstreamResponse, UpstreamStream
+from libs.service_defaults.upstream_answers import checked
 from services.runtime.adapters.patience import Patience
 from services.runtime.domain.artifacts import ArtifactFacts, Table, TextPortion
 from services.runtime.domain.conversation import Citation
@@ -84,7 +84,7 @@ class HttpArtifacts:
         )
 
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes:
-        async def fetch() -> OwnerResponse:
+        async def fetch() -> UpstreamResponse:
             async with self._download(session_id, artifact_id, caller) as answer:
                 return await _whole(answer)
 
@@ -92,12 +92,12 @@ class HttpArtifacts:
             return checked(await self._patience.call(fetch))
 
     async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
-        async def fetch() -> OwnerResponse:
+        async def fetch() -> UpstreamResponse:
             async with self._download(session_id, artifact_id, caller) as answer:
                 if answer.status >= 400:
                     return await _whole(answer)
                 await _write(answer.pieces, place)
-                return OwnerResponse(answer.status, b"", "")
+                return UpstreamResponse(answer.status, b"", "")
 
         async with asyncio.timeout(_BYTES_SECONDS):
             checked(await self._patience.call(fetch))
@@ -106,7 +106,7 @@ class HttpArtifacts:
         async def pieces() -> AsyncIterator[bytes]:
             yield content
 
-        async def make() -> OwnerResponse:
+        async def make() -> UpstreamResponse:
             sent: dict[str, Any] = {"params": {"name": name, "key": key}, "body": pieces(), "headers": _BYTES}
             async with self._calls.exchange("POST", _OWNER, place, caller, **sent) as answer:
                 return await _whole(answer)
@@ -117,7 +117,7 @@ class HttpArtifacts:
 
     def _download(
         self, session_id: str, artifact_id: str, caller: Identity
-    ) -> AbstractAsyncContextManager[OwnerStream]:
+    ) -> AbstractAsyncContextManager[UpstreamStream]:
         return self._calls.exchange("GET", _OWNER, f"{_place(session_id, artifact_id)}/download", caller)
 
     async def _ask(
@@ -131,7 +131,7 @@ class HttpArtifacts:
     ) -> bytes:
         sent = None if body is None else orjson.dumps(body)
 
-        def ask() -> Awaitable[OwnerResponse]:
+        def ask() -> Awaitable[UpstreamResponse]:
             return self._calls.request(
                 method, _OWNER, place, caller, params=params, body=sent, deadline=_DEADLINE_SECONDS
             )
@@ -143,9 +143,9 @@ def _place(session_id: str, *more: str) -> str:
     return "/".join(["/internal/sessions", quote(session_id, safe=""), "artifacts", *(quote(m, safe="") for m in more)])
 
 
-async def _whole(answer: OwnerStream) -> OwnerResponse:
+async def _whole(answer: UpstreamStream) -> UpstreamResponse:
     body = b"".join([piece async for piece in answer.pieces])
-    return OwnerResponse(answer.status, body, answer.headers.get("Content-Type", ""))
+    return UpstreamResponse(answer.status, body, answer.headers.get("Content-Type", ""))
 
 
 async def _write(pieces: AsyncIterator[bytes], place: Path) -> None:

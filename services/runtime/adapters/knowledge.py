@@ -13,7 +13,7 @@ import structlog
 from libs.contracts.api.knowledge import SearchReply
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
-from libs.service_defaults import OwnerClient, OwnerResponse
+from libs.service_defaults import OwnerClient, UpstreamResponse
 from services.runtime.adapters.patience import Patience
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.knowledge import KnowledgeBaseRef, Retrieved
@@ -48,7 +48,7 @@ class HttpKnowledge:
         body = {"query": query, **{name: value for name, value in options.items() if value is not None}}
         path = f"/internal/knowledge-bases/{quote(searched.id, safe='')}/search"
 
-        def ask() -> Awaitable[OwnerResponse]:
+        def ask() -> Awaitable[UpstreamResponse]:
             return self._calls.request(
                 "POST", "ingestion", path, caller, body=orjson.dumps(body), deadline=_DEADLINE_SECONDS
             )

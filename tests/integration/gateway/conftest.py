@@ -1,4 +1,4 @@
-"""Two replicas of the gateway and an owner, each as a whole service, on the real broker and database."""
+"""Two replicas of the gateway and an upstream, each as a whole service, on the real broker and database."""
 
 import asyncio
 import secrets
@@ -15,7 +15,7 @@ from libs.service_defaults import Service
 from services.gateway.administration import ensure_development_key
 from services.gateway.bootstrap import build
 from services.gateway.settings import GatewaySettings
-from tests.support.gateway_owner import Owner, OwnerSettings
+from tests.support.gateway_upstream import Upstream, UpstreamSettings
 from tests.support.infrastructure import Infrastructure
 
 SIGNING_KEY = SecretStr("k" * 40)
@@ -27,7 +27,7 @@ class Replicas:
 
     services: list[Service]
     clients: list[httpx.AsyncClient]
-    owner: Owner
+    upstream: Upstream
     database_url: str
     secret: str
 
@@ -45,7 +45,7 @@ async def until_ready(service: Service) -> None:
     await eventually(ready)
 
 
-def gateway_on(database_url: str, kafka: str, prefix: str, owner_url: str = "") -> Service:
+def gateway_on(database_url: str, kafka: str, prefix: str, upstream_url: str = "") -> Service:
     return build(
         GatewaySettings(
             kafka_bootstrap_servers=kafka,
@@ -54,8 +54,8 @@ def gateway_on(database_url: str, kafka: str, prefix: str, owner_url: str = "") 
             auto_migrate=True,
             database_url=SecretStr(database_url),
             port=choose_free(),
-            registry_url=owner_url,
-            runtime_url=owner_url,
+            registry_url=upstream_url,
+            runtime_url=upstream_url,
             shutdown_grace_seconds=1,
         )
     )
@@ -72,30 +72,30 @@ async def replicas(
     infrastructure: Infrastructure, kafka: str, topic_prefix: str, database_url: str
 ) -> AsyncIterator[Replicas]:
     await create_topics(kafka, topic_prefix)
-    owner_database = f"test_{secrets.token_hex(6)}"
-    owner = Owner(
-        OwnerSettings(
+    upstream_database = f"test_{secrets.token_hex(6)}"
+    upstream = Upstream(
+        UpstreamSettings(
             kafka_bootstrap_servers=kafka,
             topic_prefix=topic_prefix,
             signing_key=SIGNING_KEY,
             auto_migrate=True,
-            database_url=SecretStr(await infrastructure.create_database(owner_database)),
+            database_url=SecretStr(await infrastructure.create_database(upstream_database)),
             port=choose_free(),
             shutdown_grace_seconds=1,
         )
     )
-    url = f"http://127.0.0.1:{owner.service.settings.port}"
+    url = f"http://127.0.0.1:{upstream.service.settings.port}"
     gateways = [gateway_on(database_url, kafka, topic_prefix, url) for _ in range(2)]
-    services = [owner.service, *gateways]
+    services = [upstream.service, *gateways]
     running = [asyncio.create_task(service.run()) for service in services]
     for service in services:
         await until_ready(service)
     secret = await ensure_development_key(database_url)
     clients = [client_of(service, secret) for service in gateways]
-    yield Replicas(gateways, clients, owner, database_url, secret)
+    yield Replicas(gateways, clients, upstream, database_url, secret)
     for client in clients:
         await client.aclose()
     for service in services:
         service.stop()
     await asyncio.gather(*running)
-    await infrastructure.drop_database(owner_database)
+    await infrastructure.drop_database(upstream_database)

@@ -8,7 +8,7 @@ from psycopg import AsyncConnection
 from libs.contracts.identifiers import new_id
 from tests.integration.gateway.conftest import Replicas, eventually
 from tests.support.gateway import error_of
-from tests.support.gateway_owner import HELD, UNKNOWN_SESSION
+from tests.support.gateway_upstream import HELD, UNKNOWN_SESSION
 
 CONFIGURATION = "name: Support\nagent_type: llm_agent\n"
 EXECUTE = f"/runtime/{new_id()}/execute/"
@@ -17,7 +17,7 @@ EXECUTE = f"/runtime/{new_id()}/execute/"
 async def test_a_session_and_a_turn_from_end_to_end(replicas: Replicas) -> None:
     client = replicas.clients[0]
     created = await client.post("/sessions/", content=CONFIGURATION, headers={"Content-Type": "application/yaml"})
-    assert (created.status_code, created.json()["session_id"]) == (201, replicas.owner.sessions[0])
+    assert (created.status_code, created.json()["session_id"]) == (201, replicas.upstream.sessions[0])
     reply = await client.post(EXECUTE, json={"content": "hello", "correlation_id": "mine"})
     assert reply.status_code == 200
     assert reply.json()["response"]["content"] == "You said: hello"
@@ -53,21 +53,21 @@ async def test_a_stream_and_a_repeat_on_the_other_replica_end_alike(replicas: Re
 
     following = asyncio.create_task(follow())
     await eventually(taken)
-    turn_id = replicas.owner.turns[0]
+    turn_id = replicas.upstream.turns[0]
     background = await replicas.clients[1].post(
         EXECUTE, json=body, headers={**headers, "X-Correlation-ID": "second", "Prefer": "respond-async"}
     )
     assert (background.status_code, background.json()["turn_id"]) == (202, turn_id)
     assert background.headers["x-correlation-id"] == "first"
     waiting = asyncio.create_task(replicas.clients[1].post(EXECUTE, json=body, headers=headers))
-    await replicas.owner.finish(turn_id, "done")
+    await replicas.upstream.finish(turn_id, "done")
     assert (await waiting).json()["response"]["content"] == "done"
     await following
-    # This owner sends no pieces: the gateway makes one of the reply.
+    # This upstream sends no pieces: the gateway makes one of the reply.
     assert names == ["turn.started", "turn.output_text.delta", "turn.output_text.done", "turn.completed"]
     late = await replicas.clients[0].post(EXECUTE, json=body, headers=headers)
     assert late.json() == (await waiting).json()
-    assert replicas.owner.turns == [turn_id]
+    assert replicas.upstream.turns == [turn_id]
 
 
 async def test_many_repeats_at_once_are_one_turn(replicas: Replicas) -> None:
@@ -77,7 +77,7 @@ async def test_many_repeats_at_once_are_one_turn(replicas: Replicas) -> None:
     answers = await asyncio.gather(*(execute(replicas.clients[n % 2]) for n in range(20)))
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
-    assert len(replicas.owner.turns) == 1
+    assert len(replicas.upstream.turns) == 1
 
 
 async def test_a_closed_connection_does_not_stop_the_turn(replicas: Replicas) -> None:
@@ -85,12 +85,12 @@ async def test_a_closed_connection_does_not_stop_the_turn(replicas: Replicas) ->
     calling = asyncio.create_task(replicas.clients[0].post(EXECUTE, json={"content": HELD}, headers=headers))
 
     async def taken() -> bool:
-        return len(replicas.owner.turns) == 1
+        return len(replicas.upstream.turns) == 1
 
     await eventually(taken)
     calling.cancel()
     await asyncio.gather(calling, return_exceptions=True)
-    await replicas.owner.finish(replicas.owner.turns[0], "finished all the same")
+    await replicas.upstream.finish(replicas.upstream.turns[0], "finished all the same")
     later = await replicas.clients[0].post(EXECUTE, json={"content": HELD}, headers=headers)
     assert later.json()["response"]["content"] == "finished all the same"
 
@@ -100,7 +100,7 @@ async def test_those_who_wait_when_a_replica_stops_are_told_how_to_go_on(replica
     waiting = asyncio.create_task(replicas.clients[0].post(EXECUTE, json={"content": HELD}, headers=headers))
 
     async def taken() -> bool:
-        return len(replicas.owner.turns) == 1
+        return len(replicas.upstream.turns) == 1
 
     await eventually(taken)
     replicas.services[0].stop()
@@ -108,7 +108,7 @@ async def test_those_who_wait_when_a_replica_stops_are_told_how_to_go_on(replica
     assert (told.status_code, error_of(told)["type"]) == (503, "service_unavailable")
     assert "may still be carried out" in error_of(told)["message"]
     going_on = asyncio.create_task(replicas.clients[1].post(EXECUTE, json={"content": HELD}, headers=headers))
-    await replicas.owner.finish(replicas.owner.turns[0], "done")
+    await replicas.upstream.finish(replicas.upstream.turns[0], "done")
     assert (await going_on).json()["response"]["content"] == "done"
 
 

@@ -1,4 +1,4 @@
-"""Artifacts: what becomes of a request, and what of the owner's answer."""
+"""Artifacts: what becomes of a request, and what of the upstream's answer."""
 
 import pytest
 
@@ -20,12 +20,12 @@ async def test_a_copy_and_its_removal_are_commands(public: Gateway) -> None:
         ("copy-to-platform/", CopyArtifactToPlatform, ArtifactCopied),
         ("remove-from-platform/", RemoveArtifactFromPlatform, ArtifactRemoved),
     ):
-        public.bus.owner = lambda _, event=event: [event(**IDS, file_id=FILE)]
+        public.bus.upstream = lambda _, event=event: [event(**IDS, file_id=FILE)]
         answer = await public.client.post(f"{PLACE}/{last}")
         assert (answer.status_code, answer.json()) == (200, {"success": True, "file_id": FILE})
         assert public.bus.sent[-1].command == command(**IDS)
 
-    public.bus.owner = lambda _: [rejected(ErrorKind.CONFLICT, "it was uploaded")]
+    public.bus.upstream = lambda _: [rejected(ErrorKind.CONFLICT, "it was uploaded")]
     refused = await public.client.post(f"{PLACE}/copy-to-platform/")
     assert (refused.status_code, error_of(refused)["message"]) == (409, "it was uploaded")
 
@@ -33,19 +33,19 @@ async def test_a_copy_and_its_removal_are_commands(public: Gateway) -> None:
 async def test_a_link_needs_no_credential_and_its_owner_judges_it(public: Gateway) -> None:
     path = f"/internal/artifact-links/{ARTIFACT}?expires=1&signature=%C3%A9&expires=2&x="
     said = {"error": {"type": "authentication_error", "message": "The link has expired."}}
-    public.owners.answers["GET", "artifacts", path] = (401, said)
+    public.upstreams.answers["GET", "artifacts", path] = (401, said)
     del public.client.headers["x-api-key"]
 
     reply = await public.client.get(f"/artifacts/{ARTIFACT}/content/?expires=1&signature=%C3%A9&expires=2&x")
 
     assert (reply.status_code, error_of(reply)["message"]) == (401, "The link has expired.")
-    assert public.owners.asked_as[-1].scopes == frozenset()
-    assert public.owners.asked_as[-1].company_id == ""
+    assert public.upstreams.asked_as[-1].scopes == frozenset()
+    assert public.upstreams.asked_as[-1].company_id == ""
 
 
 async def test_a_token_that_the_owner_does_not_take_is_no_fault_of_the_callers(public: Gateway) -> None:
     said = {"error": {"type": "authentication_error", "message": "not for you"}}
-    public.owners.answers["GET", "artifacts", f"/internal{PLACE}/download?preview="] = (401, said)
+    public.upstreams.answers["GET", "artifacts", f"/internal{PLACE}/download?preview="] = (401, said)
     assert (await public.client.get(f"{PLACE}/download/")).status_code == 503
 
 

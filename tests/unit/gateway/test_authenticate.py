@@ -76,7 +76,7 @@ async def test_a_revocation_that_is_heard_of_takes_effect_at_once(public: Gatewa
 
 async def test_what_was_looked_up_before_a_revocation_is_not_remembered(public: Gateway) -> None:
     secret, key = public.keys.issue()
-    look_up = public.keys.holder
+    look_up = public.keys.find_by_digest
 
     async def overtaken(digest: bytes) -> object:
         found = await look_up(digest)
@@ -84,9 +84,9 @@ async def test_what_was_looked_up_before_a_revocation_is_not_remembered(public: 
         public.api.revoked(key.id)
         return found
 
-    public.keys.holder = overtaken  # type: ignore[method-assign, assignment]
+    public.keys.find_by_digest = overtaken  # type: ignore[method-assign, assignment]
     assert await status_with(public, secret) == 200
-    public.keys.holder = look_up  # type: ignore[method-assign]
+    public.keys.find_by_digest = look_up  # type: ignore[method-assign]
     assert await status_with(public, secret) == 401
 
 

@@ -12,8 +12,8 @@ from tests.support.public_agents import AGENT_ID, SHOP, stored_agent
 
 @pytest.fixture(autouse=True)
 def agent(public: Gateway) -> None:
-    public.owners.answers["GET", "registry", f"/internal/agents/{AGENT_ID}"] = (200, stored_agent())
-    public.owners.answers["GET", "registry", "/internal/agents/by-key/support"] = (200, stored_agent())
+    public.upstreams.answers["GET", "registry", f"/internal/agents/{AGENT_ID}"] = (200, stored_agent())
+    public.upstreams.answers["GET", "registry", "/internal/agents/by-key/support"] = (200, stored_agent())
 
 
 async def make(public: Gateway, secret: str | None = None, **body: Any) -> Any:
@@ -69,7 +69,7 @@ async def test_an_agent_that_the_maker_cannot_see_is_not_there(public: Gateway) 
 async def test_a_key_that_is_none_is_no_agents(public: Gateway, key: str) -> None:
     refused = await make(public, agent_id=None, agent_key=key)
     assert (refused.status_code, error_of(refused)["type"]) == (404, "not_found_error")
-    assert not public.owners.asked
+    assert not public.upstreams.asked
 
 
 async def test_visitors_cannot_be_given_more_than_the_maker_has(public: Gateway) -> None:

@@ -72,7 +72,7 @@ async def test_bad_bodies_are_refused_before_anything_happens(
     response = await public.client.post(path, content=content, headers={"Content-Type": content_type})
     assert (response.status_code, error_of(response)["type"]) == (status, kind)
     assert public.bus.sent == []
-    assert public.owners.asked == []
+    assert public.upstreams.asked == []
 
 
 async def test_a_body_that_does_not_say_how_long_it_is_is_stopped_while_it_streams_in(public: Gateway) -> None:
@@ -164,10 +164,10 @@ async def test_malformed_ids_are_unknown(public: Gateway, method: str, path: str
 async def test_reads_are_the_owners_answers_byte_for_byte(public: Gateway) -> None:
     session_id = new_id()
     path = f"/internal/sessions/{session_id}/messages"
-    public.owners.answers["GET", "runtime", path] = (200, {"messages": [], "total": 0, "has_more": False})
+    public.upstreams.answers["GET", "runtime", path] = (200, {"messages": [], "total": 0, "has_more": False})
     response = await public.client.get(f"/runtime/{session_id}/messages/?limit=7&offset=3")
     assert response.json() == {"messages": [], "total": 0, "has_more": False}
-    assert public.owners.asked == [("GET", "runtime", path, {"limit": 7, "offset": 3})]
+    assert public.upstreams.asked == [("GET", "runtime", path, {"limit": 7, "offset": 3})]
 
 
 async def test_an_owners_refusal_is_passed_on(public: Gateway) -> None:
@@ -176,7 +176,7 @@ async def test_an_owners_refusal_is_passed_on(public: Gateway) -> None:
 
 
 async def test_an_owner_that_is_down_is_unavailable(public: Gateway) -> None:
-    public.owners.down = True
+    public.upstreams.down = True
     response = await public.client.get("/models/")
     assert (response.status_code, error_of(response)["type"]) == (503, "service_unavailable")
     assert int(response.headers["retry-after"]) > 0
@@ -186,7 +186,7 @@ async def test_an_error_nobody_expected_has_the_shape_of_errors_and_tells_nothin
     async def broken(_: bytes) -> None:
         raise ZeroDivisionError("secret detail")
 
-    public.keys.holder = broken  # type: ignore[method-assign, assignment]
+    public.keys.find_by_digest = broken  # type: ignore[method-assign, assignment]
     response = await public.client.get("/me/")
     assert (response.status_code, error_of(response)["type"]) == (500, "internal_error")
     assert "secret detail" not in response.text

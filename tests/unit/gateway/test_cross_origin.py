@@ -84,7 +84,7 @@ async def test_bytes_behind_a_link_can_be_read_by_configured_origins_and_those_o
 ) -> None:
     artifact_id = new_id()
     path = f"/internal/artifact-links/{artifact_id}"
-    public.owners.answers["GET", "artifacts", f"{path}?expires=1&signature=s"] = (200, "bytes")
+    public.upstreams.answers["GET", "artifacts", f"{path}?expires=1&signature=s"] = (200, "bytes")
     public.client.headers.pop("x-api-key")
     link = f"/artifacts/{artifact_id}/content/?expires=1&signature=s"
     key = f"&connection_key={(await connect(public)).key}"

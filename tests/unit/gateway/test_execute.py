@@ -21,7 +21,7 @@ from libs.contracts.events.runtime import (
 )
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
-from services.gateway.use_cases import execute_turn
+from services.gateway.use_cases import submit_turn
 from tests.support.gateway import Gateway, Sent, error_of, rejected
 
 SESSION = new_id()
@@ -72,7 +72,7 @@ def events_in(text: str) -> list[tuple[str, Any]]:
 
 
 async def test_the_completed_turn_is_the_answer_byte_for_byte(public: Gateway) -> None:
-    public.bus.owner = lambda sent: [started(sent), completed(sent)]
+    public.bus.upstream = lambda sent: [started(sent), completed(sent)]
     response = await public.client.post(PATH, json={"content": "Hi"})
     sent = public.bus.sent[0]
     assert (response.status_code, response.content) == (200, completed(sent).encode())
@@ -83,12 +83,12 @@ async def test_the_completed_turn_is_the_answer_byte_for_byte(public: Gateway) -
 
 
 async def test_a_long_message_is_accepted(public: Gateway) -> None:
-    public.bus.owner = lambda sent: [completed(sent)]
+    public.bus.upstream = lambda sent: [completed(sent)]
     assert (await public.client.post(PATH, json={"content": "x" * 100_000})).status_code == 200
 
 
 async def test_the_label_in_the_body_wins(public: Gateway) -> None:
-    public.bus.owner = lambda sent: [completed(sent)]
+    public.bus.upstream = lambda sent: [completed(sent)]
     body = {"content": "Hi", "correlation_id": "from.body"}
     response = await public.client.post(PATH, json=body, headers={"X-Correlation-ID": "from.header"})
     assert response.headers["x-correlation-id"] == response.json()["correlation_id"] == "from.body"
@@ -105,13 +105,13 @@ async def test_the_label_in_the_body_wins(public: Gateway) -> None:
     ],
 )
 async def test_other_ends_become_errors(public: Gateway, end: Callable[[Sent], Event], status: int, kind: str) -> None:
-    public.bus.owner = lambda sent: [end(sent)]
+    public.bus.upstream = lambda sent: [end(sent)]
     response = await public.client.post(PATH, json={"content": "Hi"})
     assert (response.status_code, error_of(response)["type"]) == (status, kind)
 
 
 async def test_a_turn_that_nobody_takes_up_times_out(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execute_turn, "_TAKEN_UP_SECONDS", 0.01)
+    monkeypatch.setattr(submit_turn, "_TAKEN_UP_SECONDS", 0.01)
     for headers in ({}, {"Prefer": "respond-async"}, STREAM):
         response = await public.client.post(PATH, json={"content": "Hi"}, headers=headers)
         assert (response.status_code, error_of(response)["type"]) == (504, "timeout_error")
@@ -147,14 +147,14 @@ def queued(sent: Sent) -> TurnQueued:
 
 
 async def test_a_rejected_turn_is_an_error_in_the_background_and_on_a_stream(public: Gateway) -> None:
-    public.bus.owner = lambda _: [rejected(ErrorKind.NOT_FOUND, "no such session")]
+    public.bus.upstream = lambda _: [rejected(ErrorKind.NOT_FOUND, "no such session")]
     for headers in ({"Prefer": "respond-async"}, STREAM):
         response = await public.client.post(PATH, json={"content": "Hi"}, headers=headers)
         assert (response.status_code, error_of(response)["type"]) == (404, "not_found_error")
 
 
 async def test_a_turn_that_outlasts_the_wait_goes_on(public: Gateway) -> None:
-    public.bus.owner = lambda sent: [started(sent)]
+    public.bus.upstream = lambda sent: [started(sent)]
     response = await public.client.post(PATH, json={"content": "Hi"}, headers={"Prefer": "wait=1"})
     assert (response.status_code, response.json()["status"]) == (202, "running")
     assert response.headers["preference-applied"] == "wait=1"
@@ -162,14 +162,14 @@ async def test_a_turn_that_outlasts_the_wait_goes_on(public: Gateway) -> None:
 
 
 async def test_a_stream_names_its_events_and_ends_with_the_terminal_one(public: Gateway) -> None:
-    def owner(sent: Sent) -> Iterable[Event]:
+    def upstream(sent: Sent) -> Iterable[Event]:
         yield started(sent)
         yield delta(sent, 1, "Hel")
         yield delta(sent, 1, "lo.", 3)
         yield completed(sent)
         yield delta(sent, 1, "late")
 
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     response = await public.client.post(PATH, json={"content": "Hi"}, headers=STREAM)
     assert response.headers["content-type"] == "text/event-stream"
     events = events_in(response.text)
@@ -187,7 +187,7 @@ async def test_a_stream_names_its_events_and_ends_with_the_terminal_one(public: 
 
 
 async def test_text_of_attempts_that_were_given_up_is_left_out(public: Gateway) -> None:
-    def owner(sent: Sent) -> Iterable[Event]:
+    def upstream(sent: Sent) -> Iterable[Event]:
         yield started(sent)
         yield delta(sent, 1, "old")
         yield TurnRestarted(session_id=SESSION, turn_id=sent.command_id, attempt=2, resumed_from_step=0)
@@ -195,14 +195,14 @@ async def test_text_of_attempts_that_were_given_up_is_left_out(public: Gateway) 
         yield delta(sent, 2, "new")
         yield completed(sent, "new reply")
 
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     response = await public.client.post(PATH, json={"content": "Hi"}, headers=STREAM)
     texts = [data["text"] for name, data in events_in(response.text) if name == "turn.output_text.delta"]
     assert texts == ["old", "new", " reply"], "what was lost of the reply is made up for at its end"
 
 
 async def test_a_failed_turn_ends_its_stream_with_an_event(public: Gateway) -> None:
-    public.bus.owner = lambda sent: [started(sent), failed(sent)]
+    public.bus.upstream = lambda sent: [started(sent), failed(sent)]
     response = await public.client.post(PATH, json={"content": "Hi"}, headers=STREAM)
     assert response.status_code == 200
     assert [name for name, _ in events_in(response.text)] == ["turn.started", "turn.failed"]
@@ -210,7 +210,7 @@ async def test_a_failed_turn_ends_its_stream_with_an_event(public: Gateway) -> N
 
 @pytest.mark.parametrize("first", [{}, STREAM, {"Prefer": "respond-async"}])
 async def test_a_repeat_in_any_form_finds_the_same_turn(public: Gateway, first: dict[str, str]) -> None:
-    public.bus.owner = lambda sent: [started(sent), completed(sent)]
+    public.bus.upstream = lambda sent: [started(sent), completed(sent)]
     key = {"Idempotency-Key": "once"}
     body = {"content": "Hi"}
     await public.client.post(PATH, json=body, headers={**key, **first})

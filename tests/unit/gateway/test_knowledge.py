@@ -1,4 +1,4 @@
-"""Files, collections and knowledge bases: what becomes of a request, and what of the owner's answer."""
+"""Files, collections and knowledge bases: what becomes of a request, and what of the upstream's answer."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -37,7 +37,7 @@ def collection(collection_id: str) -> Collection:
 
 
 async def test_a_collection_is_made(public: Gateway) -> None:
-    public.bus.owner = lambda sent: [CollectionCreated(collection=collection(sent.command_id))]
+    public.bus.upstream = lambda sent: [CollectionCreated(collection=collection(sent.command_id))]
 
     made = await public.client.post("/collections/", json={"name": "Docs"})
 
@@ -60,7 +60,7 @@ async def test_results_of_single_files_name_an_error_only_where_there_is_one(pub
             FileResult(file_id=bad, status="failed", error=problem),
         ],
     )
-    public.bus.owner = lambda _: [FilesChanged(operation="update_tags", reply=reply)]
+    public.bus.upstream = lambda _: [FilesChanged(operation="update_tags", reply=reply)]
 
     answer = await public.client.post(
         "/files/bulk/", json={"operation": "update_tags", "file_ids": [good, bad], "parameters": {"tags": ["x"]}}
@@ -113,7 +113,7 @@ async def test_bulk_bodies_that_are_refused(public: Gateway, body: Any) -> None:
 )
 async def test_deleting_answers_nothing(public: Gateway, path: str, event: Any) -> None:
     subject = new_id()
-    public.bus.owner = lambda _: [event(subject)]
+    public.bus.upstream = lambda _: [event(subject)]
 
     gone = await public.client.delete(path.format(subject))
     malformed = await public.client.delete(path.format("nope"))
@@ -125,10 +125,10 @@ async def test_deleting_answers_nothing(public: Gateway, path: str, event: Any) 
 
 async def test_an_ingestion_answers_the_knowledge_base_as_it_is_then(public: Gateway) -> None:
     kb = new_id()
-    public.bus.owner = lambda sent: [
+    public.bus.upstream = lambda sent: [
         IngestionQueued(knowledge_base_id=kb, ingestion_id=sent.command_id, total_datasources=3)
     ]
-    public.owners.answers["GET", "ingestion", f"/internal/knowledge-bases/{kb}"] = (200, {"id": kb})
+    public.upstreams.answers["GET", "ingestion", f"/internal/knowledge-bases/{kb}"] = (200, {"id": kb})
 
     begun = await public.client.post(f"/knowledge-bases/{kb}/ingest/")
 
@@ -136,7 +136,7 @@ async def test_an_ingestion_answers_the_knowledge_base_as_it_is_then(public: Gat
 
 
 async def test_only_what_was_given_of_a_knowledge_base_is_handed_over(public: Gateway) -> None:
-    public.bus.owner = lambda _: []
+    public.bus.upstream = lambda _: []
 
     refused = await public.client.post("/knowledge-bases/", json={"name": "x", "chunking": {}})
     assert refused.status_code == 422
@@ -147,17 +147,17 @@ async def test_only_what_was_given_of_a_knowledge_base_is_handed_over(public: Ga
 
 
 async def test_filters_of_the_list_reach_the_owner(public: Gateway) -> None:
-    public.owners.answers["GET", "ingestion", "/internal/files"] = (200, {"files": []})
+    public.upstreams.answers["GET", "ingestion", "/internal/files"] = (200, {"files": []})
 
     await public.client.get("/files/", params={"tag": "x", "name": "a b", "limit": 7})
 
-    assert public.owners.asked == [
+    assert public.upstreams.asked == [
         ("GET", "ingestion", "/internal/files", {"limit": 7, "offset": 0, "tag": "x", "name": "a b"})
     ]
 
 
 async def test_an_installation_without_the_service_says_so_at_once(public: Gateway) -> None:
-    public.owners.missing.add("ingestion")
+    public.upstreams.missing.add("ingestion")
 
     answer = await public.client.post("/collections/", json={"name": "x"})
 
@@ -176,16 +176,16 @@ async def test_scopes(public: Gateway) -> None:
     ]
 
     assert [attempt.status_code for attempt in attempts] == [403, 403, 403]
-    assert public.owners.uploaded == []
+    assert public.upstreams.uploaded == []
 
 
 async def test_an_upload_is_passed_on_as_it_is(public: Gateway) -> None:
-    public.owners.answers["POST", "ingestion", "/internal/files"] = (201, {"id": "f"})
+    public.upstreams.answers["POST", "ingestion", "/internal/files"] = (201, {"id": "f"})
 
     up = await public.client.post("/files/", files={"file": ("a.txt", b"content")}, headers={"Idempotency-Key": "k"})
 
     assert (up.status_code, up.json()) == (201, {"id": "f"})
-    [(headers, body)] = public.owners.uploaded
+    [(headers, body)] = public.upstreams.uploaded
     assert headers["Idempotency-Key"] == "k"
     assert headers["Content-Type"].startswith("multipart/form-data; boundary=")
     assert b"content" in body

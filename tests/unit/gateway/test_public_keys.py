@@ -28,15 +28,15 @@ NORMALIZED = {
 NORMALIZE = ("POST", "registry", "/internal/agents/normalize")
 
 
-def owner(sent: Sent) -> Iterable[Event]:
+def upstream(sent: Sent) -> Iterable[Event]:
     if isinstance(sent.command, CreateSession):
         yield SessionCreated(session_id=sent.command.session_id, config_hash=sent.command.config_hash)
 
 
 @pytest.fixture(autouse=True)
 def answering(public: Gateway) -> None:
-    public.bus.owner = owner
-    public.owners.answers[NORMALIZE] = (200, NORMALIZED)
+    public.bus.upstream = upstream
+    public.upstreams.answers[NORMALIZE] = (200, NORMALIZED)
     public.client.headers.pop("x-api-key")
 
 
@@ -55,8 +55,8 @@ async def test_a_visitor_opens_a_session_with_the_connections_agent(public: Gate
     assert {sent.identity.user_id for sent in public.bus.sent} == {connection.id}
     assert public.bus.sent[0].identity.company_id == "company-1"
     # The maker of the connection may see the agent, its visitors need not.
-    assert public.owners.asked[0] == (*NORMALIZE, {"agent_id": AGENT_ID})
-    assert {identity.user_id for identity in public.owners.asked_as} == {"user-1"}
+    assert public.upstreams.asked[0] == (*NORMALIZE, {"agent_id": AGENT_ID})
+    assert {identity.user_id for identity in public.upstreams.asked_as} == {"user-1"}
 
 
 async def test_a_visitor_opens_a_session_with_a_public_agent(public: Gateway) -> None:
@@ -138,7 +138,7 @@ async def test_keys_that_are_none(public: Gateway, key: str) -> None:
     assert (refused.status_code, error_of(refused)["type"]) == (401, "authentication_error")
     assert "expired" not in error_of(refused)["message"]
     assert "access-control-allow-origin" not in refused.headers
-    assert [path for _, _, path, _ in public.owners.asked if not path.endswith("/unknown")] == []
+    assert [path for _, _, path, _ in public.upstreams.asked if not path.endswith("/unknown")] == []
 
 
 async def test_an_api_key_goes_before_a_public_one(public: Gateway) -> None:
@@ -166,10 +166,10 @@ async def test_a_connection_expires_and_is_deleted(public: Gateway) -> None:
 async def test_an_agent_that_is_public_no_more_is_closed_at_once(public: Gateway) -> None:
     open_to_visitors(public)
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 201
-    asked = len(public.owners.asked)
+    asked = len(public.upstreams.asked)
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 201
-    assert len(public.owners.asked) == asked + 1, "found agents are remembered"
-    public.owners.answers.clear()
+    assert len(public.upstreams.asked) == asked + 1, "found agents are remembered"
+    public.upstreams.answers.clear()
     public.api.changed(AGENT_ID)
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 401
 
@@ -210,7 +210,7 @@ async def test_a_key_that_was_asked_for_too_early_is_good_from_the_agents_first_
 
 
 async def test_a_registry_that_is_away_is_no_refusal(public: Gateway) -> None:
-    public.owners.down = True
+    public.upstreams.down = True
     answer = await ask(public, "POST", "/sessions/", "agent_key=support", json={})
     assert (answer.status_code, error_of(answer)["type"]) == (503, "service_unavailable")
 
@@ -232,10 +232,10 @@ async def test_visitors_do_not_get_to_read_the_instructions(public: Gateway) -> 
     connection = await connect(public)
     session_id = new_id()
     session = {"session_id": session_id, "agent_config": {"name": "S", "agent_type": "llm_agent", "system_prompt": "?"}}
-    public.owners.answers["GET", "runtime", f"/internal/sessions/{session_id}"] = (200, session)
+    public.upstreams.answers["GET", "runtime", f"/internal/sessions/{session_id}"] = (200, session)
     read = await ask(public, "GET", f"/sessions/{session_id}/", f"connection_key={connection.key}")
     assert read.json()["agent_config"] == {"name": "S", "agent_type": "llm_agent"}
-    assert public.owners.asked_as[0].user_id == connection.id
+    assert public.upstreams.asked_as[0].user_id == connection.id
 
 
 async def test_visitors_need_idempotency_keys_that_cannot_be_guessed(public: Gateway) -> None:

@@ -111,9 +111,9 @@ async def test_artifact_endpoints_take_tokens_within_their_scopes_and_the_keys_r
     public.client.headers.pop("x-api-key")
     headers = {"Authorization": f"bearer {token}"}
     path = f"/sessions/{key.id}/artifacts/"
-    public.owners.answers["GET", "artifacts", f"/internal{path.rstrip('/')}"] = (200, {"artifacts": []})
+    public.upstreams.answers["GET", "artifacts", f"/internal{path.rstrip('/')}"] = (200, {"artifacts": []})
     assert (await public.client.get(path, headers=headers)).status_code == 200
-    assert (public.owners.asked_as[0].key_id, public.owners.asked_as[0].scopes) == (key.id, {"artifacts:read"})
+    assert (public.upstreams.asked_as[0].key_id, public.upstreams.asked_as[0].scopes) == (key.id, {"artifacts:read"})
     refused = await public.client.post(path, files={"file": ("a.txt", b"x")}, headers=headers)
     assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
     statuses = [(await public.client.get(path, headers=headers)).status_code for _ in range(2)]

@@ -16,7 +16,7 @@ from services.gateway.entrypoints.http.exchange import AnswerBroken, Exchange
 from services.gateway.entrypoints.http.incoming import Incoming
 from services.gateway.entrypoints.http.messages import Passage, Request
 from services.gateway.entrypoints.http.transfers import Shares, Transfers
-from tests.support.gateway import FakeOwners, Gateway, error_of
+from tests.support.gateway import FakeUpstreams, Gateway, error_of
 
 FORM = {"content": b"--x--\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}}
 
@@ -70,9 +70,9 @@ async def test_a_download_that_nobody_takes_ends() -> None:
         if message.get("body"):
             await asyncio.Event().wait()
 
-    owners = FakeOwners({("GET", "artifacts", "/x"): (200, "bytes")})
+    upstreams = FakeUpstreams({("GET", "artifacts", "/x"): (200, "bytes")})
     request = Request(method="GET", path="/", raw_path=b"/", headers={}, query=b"", correlation_id="c")
-    passage = Passage(owners.exchange("GET", "artifacts", "/x", person("a")))
+    passage = Passage(upstreams.exchange("GET", "artifacts", "/x", person("a")))
     with pytest.raises(AnswerBroken):
         await Exchange(send, request, patience=0.01).pass_on(passage)
 
@@ -106,7 +106,7 @@ def test_shares() -> None:
 async def test_above_the_share_of_a_key_is_429(public: Gateway, direction: str) -> None:
     ended = asyncio.Event()
     held = asyncio.Semaphore(0)
-    exchange = public.owners.exchange
+    exchange = public.upstreams.exchange
 
     def slow(*arguments: Any, **named: Any) -> Any:
         async def pieces(body: AsyncIterator[bytes] | None) -> AsyncIterator[bytes]:
@@ -118,7 +118,7 @@ async def test_above_the_share_of_a_key_is_429(public: Gateway, direction: str) 
 
         return exchange(*arguments, **{**named, "body": pieces(named.get("body"))})
 
-    public.owners.exchange = slow  # type: ignore[method-assign]
+    public.upstreams.exchange = slow  # type: ignore[method-assign]
     call = ("POST", "/files/", FORM) if direction == "up" else ("GET", f"/files/{new_id()}/download/", {})
 
     async def transfer() -> Any:

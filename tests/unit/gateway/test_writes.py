@@ -12,7 +12,7 @@ from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpda
 from libs.contracts.events.runtime import CancelTurnAccepted, SessionCreated, SessionDeleted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
-from services.gateway.use_cases import carry_out
+from services.gateway.use_cases import command_dispatcher
 from tests.support.gateway import Gateway, Sent, error_of, rejected
 
 CONFIGURATION = {"name": "Support", "agent_type": "llm_agent"}
@@ -40,7 +40,7 @@ def agent(agent_id: str) -> dict[str, Any]:
     }
 
 
-def owner(sent: Sent) -> Iterable[Event]:
+def upstream(sent: Sent) -> Iterable[Event]:
     """Does everything at once."""
     match sent.command:
         case CreateAgent():
@@ -58,7 +58,7 @@ def owner(sent: Sent) -> Iterable[Event]:
 
 
 async def test_an_agent_is_created_by_a_command_with_the_callers_identity(public: Gateway) -> None:
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     response = await public.client.post("/agent/", json=CONFIGURATION, headers={"X-Correlation-ID": "mine"})
     sent = public.bus.sent[0]
     assert response.status_code == 201
@@ -75,13 +75,13 @@ async def test_an_agent_is_created_by_a_command_with_the_callers_identity(public
     [(f"00-{'a' * 32}-{'b' * 16}-01", True), ("00-nonsense", False), (f"00-{'A' * 32}-{'b' * 16}-01", False)],
 )
 async def test_the_callers_trace_goes_on_unless_it_is_malformed(public: Gateway, given: str, kept: bool) -> None:
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     await public.client.delete(f"/agent/{new_id()}/", headers={"traceparent": given})
     assert public.bus.sent[0].traceparent == (given if kept else None)
 
 
 async def test_yaml_makes_the_same_agent(public: Gateway) -> None:
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     body = "name: Support\nagent_type: llm_agent\n"
     response = await public.client.post("/agent/", content=body, headers={"Content-Type": "application/yaml"})
     assert response.status_code == 201
@@ -90,7 +90,7 @@ async def test_yaml_makes_the_same_agent(public: Gateway) -> None:
 
 
 async def test_an_update_carries_only_what_was_given(public: Gateway) -> None:
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     agent_id = new_id()
     response = await public.client.patch(f"/agent/{agent_id}/", json={"is_shared": True, "origin_url": None})
     assert (response.status_code, response.json()["id"]) == (200, agent_id)
@@ -99,15 +99,15 @@ async def test_an_update_carries_only_what_was_given(public: Gateway) -> None:
 
 
 async def test_deletions_answer_without_a_body(public: Gateway) -> None:
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     for path in (f"/agent/{new_id()}/", f"/sessions/{new_id()}/"):
         response = await public.client.delete(path)
         assert (response.status_code, response.content) == (204, b"")
 
 
 async def test_a_session_is_created_with_the_normalised_configuration(public: Gateway) -> None:
-    public.bus.owner = owner
-    public.owners.answers["POST", "registry", "/internal/agents/normalize"] = (200, NORMALIZED)
+    public.bus.upstream = upstream
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, NORMALIZED)
     response = await public.client.post("/sessions/", json=CONFIGURATION)
     session_id = public.bus.sent[0].command_id
     assert response.status_code == 201
@@ -120,7 +120,7 @@ async def test_a_session_is_created_with_the_normalised_configuration(public: Ga
 async def test_a_configuration_that_the_registry_refuses_opens_no_session(public: Gateway) -> None:
     detail = {"loc": ["tools", 0], "type": "unknown_tool", "message": "no such tool", "hint": None}
     error = {"type": "validation_error", "message": "not valid", "details": [detail]}
-    public.owners.answers["POST", "registry", "/internal/agents/normalize"] = (422, {"error": error})
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (422, {"error": error})
     response = await public.client.post("/sessions/", json={**CONFIGURATION, "tools": ["x"]})
     assert response.status_code == 422
     assert error_of(response)["details"] == [detail]
@@ -128,7 +128,7 @@ async def test_a_configuration_that_the_registry_refuses_opens_no_session(public
 
 
 async def test_cancelling_says_what_became_of_the_turn(public: Gateway) -> None:
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     session_id, turn_id = new_id(), new_id()
     response = await public.client.post(f"/runtime/{session_id}/turns/{turn_id}/cancel/")
     assert response.json() == {
@@ -150,10 +150,10 @@ async def test_cancelling_says_what_became_of_the_turn(public: Gateway) -> None:
     ],
 )
 async def test_a_rejection_becomes_its_status(public: Gateway, kind: ErrorKind, status: int) -> None:
-    public.bus.owner = lambda _: [rejected(kind, "the owner says no")]
+    public.bus.upstream = lambda _: [rejected(kind, "the upstream says no")]
     response = await public.client.delete(f"/sessions/{new_id()}/")
     assert (response.status_code, error_of(response)["type"]) == (status, kind)
-    assert error_of(response)["message"] == "the owner says no"
+    assert error_of(response)["message"] == "the upstream says no"
     assert public.bus.waiters == {}
 
 
@@ -165,7 +165,7 @@ async def test_without_a_bus_writes_are_unavailable(public: Gateway) -> None:
 
 
 async def test_a_write_that_nobody_takes_up_times_out(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carry_out, "_TAKEN_UP_SECONDS", 0.01)
+    monkeypatch.setattr(command_dispatcher, "_TAKEN_UP_SECONDS", 0.01)
     response = await public.client.delete(f"/sessions/{new_id()}/")
     assert (response.status_code, error_of(response)["type"]) == (504, "timeout_error")
     assert "may still be carried out" in error_of(response)["message"]
@@ -173,7 +173,7 @@ async def test_a_write_that_nobody_takes_up_times_out(public: Gateway, monkeypat
 
 
 async def test_a_repeat_gets_the_one_outcome_under_the_first_ones_label(public: Gateway) -> None:
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     headers = {"Idempotency-Key": "once", "X-Correlation-ID": "first"}
     first = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
     again = await public.client.post(
@@ -187,21 +187,21 @@ async def test_a_repeat_gets_the_one_outcome_under_the_first_ones_label(public: 
 async def test_a_repeat_is_sent_again_when_the_owner_never_had_it(
     public: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carry_out, "_TAKEN_UP_SECONDS", 0.01)
+    monkeypatch.setattr(command_dispatcher, "_TAKEN_UP_SECONDS", 0.01)
     headers = {"Idempotency-Key": "once"}
     lost = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     again = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
     assert (lost.status_code, again.status_code) == (504, 201)
     assert {sent.command_id for sent in public.bus.sent} == {again.json()["id"]}
 
 
 async def test_a_repeat_of_a_finished_write_needs_neither_registry_nor_bus(public: Gateway) -> None:
-    public.bus.owner = owner
-    public.owners.answers["POST", "registry", "/internal/agents/normalize"] = (200, NORMALIZED)
+    public.bus.upstream = upstream
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, NORMALIZED)
     headers = {"Idempotency-Key": "once"}
     first = await public.client.post("/sessions/", json=CONFIGURATION, headers=headers)
-    public.bus.down = public.owners.down = True
+    public.bus.down = public.upstreams.down = True
     again = await public.client.post("/sessions/", json=CONFIGURATION, headers=headers)
     assert again.json() == first.json()
 
@@ -212,10 +212,10 @@ async def test_a_repeat_of_a_finished_write_needs_neither_registry_nor_bus(publi
 async def test_a_repeat_of_what_was_refused_for_now_is_tried_anew(
     public: Gateway, kind: ErrorKind, status: int
 ) -> None:
-    public.bus.owner = lambda _: [rejected(kind, "not now")]
+    public.bus.upstream = lambda _: [rejected(kind, "not now")]
     headers = {"Idempotency-Key": "once", "X-Correlation-ID": "first"}
     refused = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     again = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
     later = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
     assert (refused.status_code, again.status_code) == (status, 201)
@@ -225,7 +225,7 @@ async def test_a_repeat_of_what_was_refused_for_now_is_tried_anew(
 
 
 async def test_a_repeat_of_what_was_refused_for_good_is_not_tried_again(public: Gateway) -> None:
-    public.bus.owner = lambda _: [rejected(ErrorKind.CONFLICT, "never")]
+    public.bus.upstream = lambda _: [rejected(ErrorKind.CONFLICT, "never")]
     headers = {"Idempotency-Key": "once"}
     answers = [await public.client.post("/agent/", json=CONFIGURATION, headers=headers) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [409, 409]
@@ -233,7 +233,7 @@ async def test_a_repeat_of_what_was_refused_for_good_is_not_tried_again(public: 
 
 
 async def test_a_key_for_another_body_is_refused(public: Gateway) -> None:
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     headers = {"Idempotency-Key": "once"}
     await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
     other = await public.client.post("/agent/", json={**CONFIGURATION, "name": "Other"}, headers=headers)
@@ -242,7 +242,7 @@ async def test_a_key_for_another_body_is_refused(public: Gateway) -> None:
 
 
 async def test_keys_of_different_callers_and_paths_are_different(public: Gateway) -> None:
-    public.bus.owner = owner
+    public.bus.upstream = upstream
     secret, _ = public.keys.issue(user_id="user-2")
     headers = {"Idempotency-Key": "once"}
     await public.client.delete(f"/agent/{new_id()}/", headers=headers)

@@ -3,7 +3,7 @@ import asyncio
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.service_defaults import OwnerResponse
+from libs.service_defaults import UpstreamResponse
 from libs.service_defaults.internal_calls import DEADLINE_SECONDS
 from services.registry.adapters.ingestion_knowledge_bases import HttpKnowledgeBases
 from tests.support.registry import identity
@@ -23,7 +23,7 @@ class Ingestion:
     def installed(self, owner: str) -> bool:
         return owner == "ingestion"
 
-    async def get(self, owner: str, path: str, caller: Identity, *, deadline: float) -> OwnerResponse:
+    async def get(self, owner: str, path: str, caller: Identity, *, deadline: float) -> UpstreamResponse:
         """Whoever asked the registry waits for it no longer than any call takes."""
         assert deadline < DEADLINE_SECONDS / 2
         assert owner == "ingestion"
@@ -35,8 +35,8 @@ class Ingestion:
         if not self._up:
             raise ServiceUnavailable("down")
         if self._broken and path.endswith(self._broken):
-            return OwnerResponse(500, b"", "")
-        return OwnerResponse(200 if path in self._paths else 404, b"{}", "application/json")
+            return UpstreamResponse(500, b"", "")
+        return UpstreamResponse(200 if path in self._paths else 404, b"{}", "application/json")
 
 
 def knowledge_bases(ingestion: Ingestion) -> HttpKnowledgeBases:

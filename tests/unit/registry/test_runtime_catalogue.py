@@ -5,7 +5,7 @@ import orjson
 
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
-from libs.service_defaults import OwnerResponse
+from libs.service_defaults import UpstreamResponse
 from libs.service_defaults.internal_calls import DEADLINE_SECONDS
 from services.registry.adapters.runtime_catalogue import HttpRuntimeCatalogues
 from tests.support.registry import identity
@@ -32,7 +32,7 @@ class Runtime:
         self.up = True
         self.calls = 0
 
-    async def get(self, owner: str, path: str, caller: Identity, *, deadline: float) -> OwnerResponse:
+    async def get(self, owner: str, path: str, caller: Identity, *, deadline: float) -> UpstreamResponse:
         """Whoever asked the registry waits for it no longer than any call takes."""
         assert deadline < DEADLINE_SECONDS / 2
         assert owner == "runtime"
@@ -40,7 +40,7 @@ class Runtime:
         await asyncio.sleep(0)
         if not self.up:
             raise ServiceUnavailable("down")
-        return OwnerResponse(self.status, orjson.dumps(self.replies[path]), "application/json")
+        return UpstreamResponse(self.status, orjson.dumps(self.replies[path]), "application/json")
 
 
 class Clock:

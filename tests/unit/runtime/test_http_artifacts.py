@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from libs.contracts.errors import Conflict, NotFound, ServiceUnavailable, UnsupportedMediaType, ValidationFailed
-from libs.service_defaults import OwnerResponse, OwnerStream
+from libs.service_defaults import UpstreamResponse, UpstreamStream
 from services.runtime.adapters.artifacts import HttpArtifacts
 from services.runtime.domain.artifacts import ArtifactFacts
 from services.runtime.domain.conversation import Citation
@@ -38,17 +38,17 @@ class FakeCalls:
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     away: int = 0
 
-    async def request(self, method: str, owner: str, path: str, identity: Any, **how: Any) -> OwnerResponse:
+    async def request(self, method: str, owner: str, path: str, identity: Any, **how: Any) -> UpstreamResponse:
         assert (owner, identity) == ("artifacts", CALLER)
         sent = how["body"]
         self._answer()
         self.asked.append((method, path, how["params"], None if sent is None else orjson.loads(sent)))
-        return OwnerResponse(self.status, self.answer, "application/json")
+        return UpstreamResponse(self.status, self.answer, "application/json")
 
     @asynccontextmanager
     async def exchange(
         self, method: str, owner: str, path: str, identity: Any, **how: Any
-    ) -> AsyncIterator[OwnerStream]:
+    ) -> AsyncIterator[UpstreamStream]:
         assert (owner, identity) == ("artifacts", CALLER)
         sent = b"".join([piece async for piece in how["body"]]) if "body" in how else None
         self._answer()
@@ -58,7 +58,7 @@ class FakeCalls:
             yield self.answer[:2]
             yield self.answer[2:]
 
-        yield OwnerStream(self.status, {}, pieces())
+        yield UpstreamStream(self.status, {}, pieces())
 
     def _answer(self) -> None:
         if self.away:

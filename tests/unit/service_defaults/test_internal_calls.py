@@ -13,7 +13,7 @@ from libs.eventing import IdentitySigner
 from libs.service_defaults import OwnerClient
 from libs.service_defaults._frames import frame
 from libs.service_defaults.correlation import bind_correlation_id
-from libs.service_defaults.owner_answers import checked
+from libs.service_defaults.upstream_answers import checked
 from tests.support.command_records import ALICE, SIGNING_KEY
 
 SIGNER = IdentitySigner(SIGNING_KEY)

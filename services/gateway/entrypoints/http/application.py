@@ -106,7 +106,7 @@ class Application:
             await exchange.reply(self._cross_origin.preflight(request, match.operations))
             return
         if operation is None:
-            await exchange.reply(method_not_allowed(match.operations, request.label))
+            await exchange.reply(method_not_allowed(match.operations, request.recorded_correlation_id))
             return
         request.operation, request.route = operation.name, PREFIX + operation.path
         request.parameters = match.parameters
@@ -155,7 +155,7 @@ class Application:
     def _other(self, path: str, request: Request) -> Reply:
         page = self._page(path)
         if page is not None:
-            return page if request.method == "GET" else method_not_allowed(["GET"], request.label)
+            return page if request.method == "GET" else method_not_allowed(["GET"], request.recorded_correlation_id)
         if not path.endswith("/") and (self._page(f"{path}/") or self._routes.match(f"{path}/")):
             # The raw path, not the decoded one: it becomes a header.
             query = b"?" + request.query if request.query else b""
@@ -175,9 +175,9 @@ async def _take_body(request: Request, operation: Operation, receive: Receive) -
         request.body = validated(operation.body.model, request.values)
     else:
         request.body = required_object(request.values)
-    if isinstance(label := getattr(request.body, "correlation_id", None), str):
-        request.correlation_id = label
-        structlog.contextvars.bind_contextvars(correlation_id=label)
+    if isinstance(correlation_id := getattr(request.body, "correlation_id", None), str):
+        request.correlation_id = correlation_id
+        structlog.contextvars.bind_contextvars(correlation_id=correlation_id)
 
 
 def _trace(request: Request, began: int) -> None:

@@ -10,7 +10,7 @@ from services.gateway.entrypoints.http.messages import Request
 from services.gateway.entrypoints.http.operations import Credential, Operation
 from services.gateway.entrypoints.http.validation import query_values
 from services.gateway.use_cases.authenticate import KeyAuthenticator
-from services.gateway.use_cases.public_keys import PublicKeys
+from services.gateway.use_cases.public_principals import PublicPrincipals
 
 _BEARER: Final = "bearer "
 _MISSING: Final = "The request has no API key: send it in the x-api-key header."
@@ -23,7 +23,7 @@ _ANYBODY: Final = Principal(
 
 
 class Authentication:
-    def __init__(self, keys: KeyAuthenticator, public_keys: PublicKeys, limiter: RateLimiter) -> None:
+    def __init__(self, keys: KeyAuthenticator, public_keys: PublicPrincipals, limiter: RateLimiter) -> None:
         self._keys = keys
         self._public_keys = public_keys
         self._limiter = limiter

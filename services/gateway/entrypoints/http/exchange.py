@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from libs.contracts.errors import ServiceError, ServiceUnavailable
-from libs.service_defaults.owner_answers import refusal
+from libs.service_defaults.upstream_answers import refusal
 from services.gateway.entrypoints.http.errors import error_reply
 from services.gateway.entrypoints.http.event_streams import EventStreams, render_event
 from services.gateway.entrypoints.http.messages import Headers, Passage, Reply, Request, Stream
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _STREAM_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
-_LABEL: Final = b"x-correlation-id"
+_CORRELATION_ID: Final = b"x-correlation-id"
 # Also where there was no origin: a cache must not give that answer to a page, which could not read it.
 _VARY: Final = (b"vary", b"Origin")
 _PASSED_ON: Final = (
@@ -40,7 +40,7 @@ class Exchange:
         self._request = request
 
     async def reply(self, reply: Reply) -> None:
-        headers: Headers = [(_LABEL, self._request.label.encode()), *reply.headers]
+        headers: Headers = [(_CORRELATION_ID, self._request.recorded_correlation_id.encode()), *reply.headers]
         if reply.status != 204:
             headers.append((b"content-type", reply.media_type))
             headers.append((b"content-length", str(len(reply.body)).encode()))
@@ -49,7 +49,7 @@ class Exchange:
 
     async def fail(self, problem: ServiceError) -> None:
         """Answer with a problem; as an event when a stream has begun, whose status cannot be changed any more."""
-        reply = error_reply(problem, self._request.label)
+        reply = error_reply(problem, self._request.recorded_correlation_id)
         if self.status == 0:
             await self.reply(reply)
         else:
@@ -61,7 +61,9 @@ class Exchange:
         try:
             piece = await anext(chunks)
             with streams.opened(self._request.principal.identity.key_id):
-                await self._start(200, [(_LABEL, self._request.label.encode()), *_STREAM_HEADERS])
+                await self._start(
+                    200, [(_CORRELATION_ID, self._request.recorded_correlation_id.encode()), *_STREAM_HEADERS]
+                )
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
                 async for piece in chunks:
                     await self._send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -73,12 +75,12 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def pass_on(self, passage: Passage) -> None:
-        """Send an owner's answer as it comes in. A refusal of the owner's is raised."""
+        """Send an upstream's answer as it comes in. A refusal of the upstream's is raised."""
         async with passage.opening as answer:
             if answer.status >= 400 and answer.status not in _NOT_AN_ERROR:
                 body = b"".join([piece async for piece in answer.pieces])
                 raise refusal(answer.status, body, judges_caller=passage.judges_caller)
-            headers: Headers = [(_LABEL, self._request.label.encode())]
+            headers: Headers = [(_CORRELATION_ID, self._request.recorded_correlation_id.encode())]
             headers += [
                 (name.lower().encode(), answer.headers[name].encode("latin-1"))
                 for name in _PASSED_ON
@@ -87,7 +89,7 @@ class Exchange:
             await self._start(answer.status, headers)
             try:
                 async for piece in answer.pieces:
-                    # A caller who does not take what is sent would keep the owner's connection.
+                    # A caller who does not take what is sent would keep the upstream's connection.
                     async with asyncio.timeout(self.patience):
                         await self._send({"type": "http.response.body", "body": piece, "more_body": True})
             except (ServiceUnavailable, TimeoutError) as problem:

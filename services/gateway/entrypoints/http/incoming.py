@@ -9,7 +9,7 @@ from libs.contracts.errors import InvalidRequest, ServiceError, TooLarge
 from services.gateway.entrypoints.http.bodies import ClientGone, Receive, drain
 
 MAX_UPLOAD: Final = 256 * 1024 * 1024
-"""Bytes of one request, which may carry several files; the limit of each of them is the owner's."""
+"""Bytes of one request, which may carry several files; the limit of each of them is the upstream's."""
 _WINDOW_SECONDS: Final = 60.0
 _WINDOW_BYTES: Final = 64 * 1024
 
@@ -18,7 +18,7 @@ class Incoming:
     """Read once, by one task at a time. ``problem`` is why it ended before its end.
 
     Each ``window`` seconds of waiting for the caller must bring 64 KiB, or the end: whoever is slower than that keeps
-    a connection from others. Time that owners take does not count.
+    a connection from others. Time that upstreams take does not count.
     """
 
     def __init__(

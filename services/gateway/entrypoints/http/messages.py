@@ -15,9 +15,9 @@ from libs.service_defaults.observed_requests import NO_ROUTE
 from libs.tracing import NOTHING, Span
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest
-from services.gateway.domain.ports import OwnerAnswer
+from services.gateway.domain.ports import UpstreamAnswer
 from services.gateway.entrypoints.http.incoming import Incoming
-from services.gateway.use_cases.carry_out import Write
+from services.gateway.use_cases.command_dispatcher import Write
 
 Headers = list[tuple[bytes, bytes]]
 _LONGEST_KEY: Final = 200
@@ -49,7 +49,7 @@ class Request:
     _write: Write | None = None
 
     @property
-    def label(self) -> str:
+    def recorded_correlation_id(self) -> str:
         """The correlation id to answer with: that of an earlier request when this one repeats it."""
         return self._write.correlation_id if self._write is not None else self.correlation_id
 
@@ -115,12 +115,12 @@ class Stream:
 
 @dataclass(slots=True)
 class Passage:
-    """An owner's answer that is passed on as it comes in; its status and headers as well.
+    """An upstream's answer that is passed on as it comes in; its status and headers as well.
 
-    ``judges_caller``: the owner checks what the caller presents, and a 401 of it is the caller's.
+    ``judges_caller``: the upstream checks what the caller presents, and a 401 of it is the caller's.
     """
 
-    opening: AbstractAsyncContextManager[OwnerAnswer]
+    opening: AbstractAsyncContextManager[UpstreamAnswer]
     judges_caller: bool = False
 
 
@@ -130,10 +130,10 @@ def _trace(raw: bytes | None) -> str | None:
 
 
 def correlation_from(raw: bytes | None, default: str) -> str:
-    """The caller's label, if there is one. Raises ``InvalidRequest``."""
+    """The caller's correlation id, if there is one. Raises ``InvalidRequest``."""
     if raw is None:
         return default
-    label = raw.decode("latin-1")
-    if not is_correlation_id(label):
+    correlation_id = raw.decode("latin-1")
+    if not is_correlation_id(correlation_id):
         raise InvalidRequest("X-Correlation-ID must be 1 to 128 characters of A-Za-z0-9._:-")
-    return label
+    return correlation_id

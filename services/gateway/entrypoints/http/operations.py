@@ -30,7 +30,7 @@ ANY_CREDENTIAL: Final = frozenset(Credential)
 class Body:
     """A request body. ``model`` checks it before the handler runs; without one any object is let through.
 
-    ``schema`` documents it where the owner, not the gateway, checks it.
+    ``schema`` documents it where the upstream, not the gateway, checks it.
     """
 
     model: type[BaseModel] | None = None
@@ -52,7 +52,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryParameter:
-    """One that the owner checks."""
+    """One that the upstream checks."""
 
     name: str
     description: str
@@ -65,7 +65,7 @@ class Operation:
 
     ``errors`` lists the statuses that can occur beside those that every operation shares. ``uploads``: the body is a
     multipart form, which the handler passes on as it comes in. ``credentials``: what it takes beside an API key.
-    ``anonymous``: it takes no credential at all, and its owner finds out by other means what may be shown.
+    ``anonymous``: it takes no credential at all, and its upstream finds out by other means what may be shown.
     """
 
     method: str

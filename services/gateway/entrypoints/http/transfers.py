@@ -1,4 +1,4 @@
-"""Uploads and downloads under way. Each holds a connection to an owner for as long as its caller takes."""
+"""Uploads and downloads under way. Each holds a connection to an upstream for as long as its caller takes."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _RETRY_SECONDS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """``all`` is below the number of connections for streams that the client of owners opens: nobody waits for one.
+    """``all`` is below the number of connections for streams that the client of upstreams opens: nobody waits for one.
 
     ``strangers`` are those who follow links.
     """

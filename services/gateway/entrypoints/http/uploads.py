@@ -1,13 +1,13 @@
-"""Uploads and downloads, passed between callers and owners without being held."""
+"""Uploads and downloads, passed between callers and upstreams without being held."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from libs.contracts.errors import ServiceError
 from libs.contracts.identity import Identity
-from libs.service_defaults.owner_answers import refusal
 from libs.service_defaults.uploads import boundary_of
-from services.gateway.domain.ports import OwnerAnswer, Owners
+from libs.service_defaults.upstream_answers import refusal
+from services.gateway.domain.ports import UpstreamAnswer, Upstreams
 from services.gateway.entrypoints.http.bodies import ClientGone
 from services.gateway.entrypoints.http.messages import Passage, Reply, Request
 from services.gateway.entrypoints.http.transfers import Transfers
@@ -15,27 +15,27 @@ from services.gateway.entrypoints.http.transfers import Transfers
 _CONDITIONS = (b"range", b"if-range", b"if-none-match")
 
 
-class Bytes:
-    """What the owner answers is the answer; what it refuses is raised."""
+class TransferProxy:
+    """What the upstream answers is the answer; what it refuses is raised."""
 
-    def __init__(self, owners: Owners, transfers: Transfers) -> None:
-        self._owners = owners
+    def __init__(self, upstreams: Upstreams, transfers: Transfers) -> None:
+        self._upstreams = upstreams
         self._transfers = transfers
 
-    async def upload(self, request: Request, owner: str, path: str) -> bytes:
-        """Send the request's multipart form to the owner as it comes in; returns the owner's reply.
+    async def upload(self, request: Request, upstream: str, path: str) -> bytes:
+        """Send the request's multipart form to the upstream as it comes in; returns the upstream's reply.
 
         Raises ``UnsupportedMediaType`` for any other body, ``TooLarge``, and ``RateLimited`` when the caller has too
         many under way.
         """
         try:
             with self._transfers.one_of(request.principal.identity):
-                return await self._send(request, owner, path)
+                return await self._send(request, upstream, path)
         except ServiceError:
             await request.incoming.stop()
             raise
 
-    async def _send(self, request: Request, owner: str, path: str) -> bytes:
+    async def _send(self, request: Request, upstream: str, path: str) -> bytes:
         incoming = request.incoming
         content_type = request.headers.get(b"content-type", b"").decode("latin-1")
         boundary_of(content_type)
@@ -45,11 +45,11 @@ class Bytes:
             headers["Idempotency-Key"] = key
         identity = request.principal.identity
         try:
-            async with self._owners.exchange(
-                "POST", owner, path, identity, body=incoming.pieces(), headers=headers
+            async with self._upstreams.exchange(
+                "POST", upstream, path, identity, body=incoming.pieces(), headers=headers
             ) as answer:
                 reply = b"".join([piece async for piece in answer.pieces])
-                # An owner that refuses early does so before the body's end; the rest is not for it.
+                # An upstream that refuses early does so before the body's end; the rest is not for it.
                 await incoming.stop()
         except ServiceError:
             if incoming.problem is not None:
@@ -62,21 +62,21 @@ class Bytes:
         return reply
 
     def download(
-        self, request: Request, owner: str, path: str, *, query: str = "", judges_caller: bool = False
+        self, request: Request, upstream: str, path: str, *, query: str = "", judges_caller: bool = False
     ) -> Passage:
-        """The owner's bytes, or the part that the request asks for."""
+        """The upstream's bytes, or the part that the request asks for."""
         headers = {
             name.decode(): request.headers[name].decode("latin-1") for name in _CONDITIONS if name in request.headers
         }
         place = f"{path}?{query}" if query else path
-        return Passage(self._fetch(owner, place, request.principal.identity, headers), judges_caller=judges_caller)
+        return Passage(self._fetch(upstream, place, request.principal.identity, headers), judges_caller=judges_caller)
 
     @asynccontextmanager
     async def _fetch(
-        self, owner: str, place: str, identity: Identity, headers: dict[str, str]
-    ) -> AsyncIterator[OwnerAnswer]:
+        self, upstream: str, place: str, identity: Identity, headers: dict[str, str]
+    ) -> AsyncIterator[UpstreamAnswer]:
         with self._transfers.one_of(identity):
-            async with self._owners.exchange("GET", owner, place, identity, headers=headers) as answer:
+            async with self._upstreams.exchange("GET", upstream, place, identity, headers=headers) as answer:
                 yield answer
 
 

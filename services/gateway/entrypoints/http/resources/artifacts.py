@@ -24,12 +24,12 @@ from services.gateway.entrypoints.http.operations import (
     Operation,
     QueryParameter,
 )
-from services.gateway.entrypoints.http.uploads import Bytes, created
+from services.gateway.entrypoints.http.uploads import TransferProxy, created
 from services.gateway.entrypoints.http.validation import PUBLIC_KEYS, number_of, query_values
 from services.gateway.use_cases.change_artifacts import ChangeArtifacts
 
 _TAG: Final = "Artifacts"
-_OWNER: Final = "artifacts"
+_UPSTREAM: Final = "artifacts"
 _OF_SESSION: Final = "/sessions/{session_id}/artifacts/"
 _ONE: Final = f"{_OF_SESSION}{{artifact_id}}/"
 _BYTES: Final = {
@@ -52,38 +52,38 @@ _ROWS: Final = QueryParameter(
 
 
 class Artifacts:
-    def __init__(self, change: ChangeArtifacts, forward: Forwarding, passing: Bytes) -> None:
+    def __init__(self, change: ChangeArtifacts, forward: Forwarding, passing: TransferProxy) -> None:
         self._change = change
         self._forward = forward
         self._passing = passing
 
     async def upload(self, request: Request) -> Reply:
-        reply = await self._passing.upload(request, _OWNER, _session_path(request))
+        reply = await self._passing.upload(request, _UPSTREAM, _session_path(request))
         return created(reply, f"/api/v1/artifacts/{orjson.loads(reply)['artifact_id']}/")
 
     async def list(self, request: Request) -> Reply:
-        return await self._forward.page(request, _OWNER, _session_path(request))
+        return await self._forward.page(request, _UPSTREAM, _session_path(request))
 
     async def get(self, request: Request) -> Reply:
-        return await self._forward.get(request, _OWNER, f"/internal/artifacts/{id_in(request, 'id', 'artifact')}")
+        return await self._forward.get(request, _UPSTREAM, f"/internal/artifacts/{id_in(request, 'id', 'artifact')}")
 
     async def status(self, request: Request) -> Reply:
-        return await self._forward.get(request, _OWNER, f"{_path(request)}/status")
+        return await self._forward.get(request, _UPSTREAM, f"{_path(request)}/status")
 
     async def url(self, request: Request) -> Reply:
-        return await self._forward.get(request, _OWNER, f"{_path(request)}/url")
+        return await self._forward.get(request, _UPSTREAM, f"{_path(request)}/url")
 
     async def preview(self, request: Request) -> Reply:
         number_of(query_values(request.query), _ROWS.name, 20, 1, _MOST_ROWS)
-        return await self._forward.get(request, _OWNER, f"{_path(request)}/preview", (_ROWS,))
+        return await self._forward.get(request, _UPSTREAM, f"{_path(request)}/preview", (_ROWS,))
 
     async def download(self, request: Request) -> Passage:
         given = query_values(request.query).get(_PREVIEW.name, "")
         query = urlencode({_PREVIEW.name: given}) if len(given) <= 20 else ""
-        return self._passing.download(request, _OWNER, f"{_path(request)}/download", query=query)
+        return self._passing.download(request, _UPSTREAM, f"{_path(request)}/download", query=query)
 
     async def download_all(self, request: Request) -> Passage:
-        return self._passing.download(request, _OWNER, f"{_session_path(request)}/download-all")
+        return self._passing.download(request, _UPSTREAM, f"{_session_path(request)}/download-all")
 
     async def by_link(self, request: Request) -> Passage:
         path = f"/internal/artifact-links/{id_in(request, 'id', 'artifact')}"
@@ -91,7 +91,7 @@ class Artifacts:
         # so that it may read the answer is no part of the link.
         given = parse_qsl(request.query.decode("latin-1"), keep_blank_values=True)
         query = urlencode([(name, value) for name, value in given if name not in PUBLIC_KEYS])
-        return self._passing.download(request, _OWNER, path, query=query, judges_caller=True)
+        return self._passing.download(request, _UPSTREAM, path, query=query, judges_caller=True)
 
     async def copy(self, request: Request) -> Reply:
         session_id, artifact_id = request.parameters["session_id"], request.parameters["artifact_id"]

@@ -11,7 +11,7 @@ from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Passage, Reply, Request
 from services.gateway.entrypoints.http.operations import Answer, Body, Operation, QueryParameter
-from services.gateway.entrypoints.http.uploads import Bytes, created
+from services.gateway.entrypoints.http.uploads import TransferProxy, created
 from services.gateway.use_cases.change_files import ChangeFilesAndCollections
 
 _TAG: Final = "Files"
@@ -28,7 +28,7 @@ _FILTERS: Final = (
 
 
 class Files:
-    def __init__(self, change: ChangeFilesAndCollections, forward: Forwarding, passing: Bytes) -> None:
+    def __init__(self, change: ChangeFilesAndCollections, forward: Forwarding, passing: TransferProxy) -> None:
         self._change = change
         self._forward = forward
         self._passing = passing

@@ -14,7 +14,7 @@ from services.gateway.entrypoints.http.operations import VISITORS, Answer, Body,
 from services.gateway.entrypoints.http.preferences import Preference, preference_of, wants_events
 from services.gateway.entrypoints.http.schemas import TurnCancelledReply
 from services.gateway.use_cases.change_sessions import ChangeSessions
-from services.gateway.use_cases.execute_turn import ExecuteTurns, Unfinished
+from services.gateway.use_cases.submit_turn import SubmitTurn, Unfinished
 
 _TAG: Final = "Runtime"
 _EXECUTE: Final = """
@@ -31,7 +31,7 @@ they were taken in; a closed connection never stops one.
 
 
 class Runtime:
-    def __init__(self, turns: ExecuteTurns, change: ChangeSessions, forward: Forwarding) -> None:
+    def __init__(self, turns: SubmitTurn, change: ChangeSessions, forward: Forwarding) -> None:
         self._turns = turns
         self._change = change
         self._forward = forward
@@ -42,19 +42,19 @@ class Runtime:
             return Stream(self._events(request, body))
         preference = preference_of(request.headers.get(b"prefer"))
         session_id = request.parameters["session_id"]
-        async with self._turns.hand_over(request.write(), session_id, body, stream=False) as handover:
+        async with self._turns.dispatch(request.write(), session_id, body, stream=False) as pending:
             if preference.wait > 0:
-                end = await self._turns.finish(handover, preference.wait)
+                end = await self._turns.finish(pending, preference.wait)
             else:
-                end = await self._turns.take_up(handover)
+                end = await self._turns.take_up(pending)
             if isinstance(end, Unfinished):
-                return _accepted(request, session_id, handover.command_id, end, preference)
+                return _accepted(request, session_id, pending.command_id, end, preference)
             return Reply(200, end.payload)
 
     async def _events(self, request: Request, body: ExecuteBody) -> AsyncGenerator[bytes, None]:
         session_id = request.parameters["session_id"]
-        async with self._turns.hand_over(request.write(), session_id, body, stream=True) as handover:
-            async for received in self._turns.follow(handover):
+        async with self._turns.dispatch(request.write(), session_id, body, stream=True) as pending:
+            async for received in self._turns.follow(pending):
                 if received is None:
                     yield KEEP_ALIVE
                 else:
@@ -139,7 +139,9 @@ class Runtime:
 
 
 def _accepted(request: Request, session_id: str, turn_id: str, end: Unfinished, preference: Preference) -> Reply:
-    accepted = TurnAccepted(turn_id=turn_id, session_id=session_id, status=end.status, correlation_id=request.label)
+    accepted = TurnAccepted(
+        turn_id=turn_id, session_id=session_id, status=end.status, correlation_id=request.recorded_correlation_id
+    )
     headers = [(b"location", f"/api/v1/runtime/{session_id}/turns/{turn_id}/".encode())]
     if preference.applied:
         headers.append((b"preference-applied", preference.applied.encode()))

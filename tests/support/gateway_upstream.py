@@ -20,14 +20,14 @@ HELD = "hold this turn"
 UNKNOWN_SESSION = "00000000-0000-0000-0000-000000000000"
 
 
-class OwnerSettings(ServiceSettings):
+class UpstreamSettings(ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="AES_OWNER_", extra="ignore", populate_by_name=True)
 
 
-class Owner:
+class Upstream:
     """Completes a turn at once, unless its message is ``HELD``: then ``finish`` does. Counts what it carries out."""
 
-    def __init__(self, settings: OwnerSettings) -> None:
+    def __init__(self, settings: UpstreamSettings) -> None:
         self.service = Service("runtime", settings, migrations=Path(sample_owner.__file__).parent / "migrations")
         self.turns: list[str] = []
         self.sessions: list[str] = []

@@ -14,11 +14,17 @@ from libs.contracts.identifiers import is_id
 from libs.contracts.messages import Command
 from libs.eventing import Received
 from services.gateway.domain.turn_stream import TurnStream
-from services.gateway.use_cases.carry_out import NOT_TAKEN_UP, CarryOut, Handover, Write, raise_failure
+from services.gateway.use_cases.command_dispatcher import (
+    NOT_TAKEN_UP,
+    CommandDispatcher,
+    PendingCommand,
+    Write,
+    raise_failure,
+)
 
 _TAKEN_UP_SECONDS: Final = 5.0
 _STEP_SECONDS: Final = 2.6
-"""A little longer than the silence after which the owner's look-up is asked."""
+"""A little longer than the silence after which the upstream's look-up is asked."""
 KEEP_ALIVE_SECONDS: Final = 15.0
 _STATUS: Final[dict[str, TurnStatus]] = {
     TurnQueued.TYPE: "queued",
@@ -36,13 +42,13 @@ class Unfinished:
     status: TurnStatus
 
 
-class ExecuteTurns:
-    def __init__(self, carry_out: CarryOut) -> None:
-        self._carry_out = carry_out
+class SubmitTurn:
+    def __init__(self, commands: CommandDispatcher) -> None:
+        self._commands = commands
 
-    def hand_over(
+    def dispatch(
         self, write: Write, session_id: str, body: ExecuteBody, *, stream: bool
-    ) -> AbstractAsyncContextManager[Handover]:
+    ) -> AbstractAsyncContextManager[PendingCommand]:
         """Send the turn to the runtime. The turn's id is the command's. Raises ``NotFound`` for a malformed id."""
         if not is_id(session_id):
             raise NotFound("There is no session with this id.")
@@ -51,9 +57,9 @@ class ExecuteTurns:
             # The content was validated as part of the body a moment ago.
             return ExecuteTurn.model_construct(session_id=session_id, content=body.content, stream=stream)
 
-        return self._carry_out.hand_over(write, ExecuteTurn, make, subject=session_id)
+        return self._commands.dispatch(write, ExecuteTurn, make, subject=session_id)
 
-    async def finish(self, handover: Handover, seconds: float) -> Received | Unfinished:
+    async def finish(self, pending: PendingCommand, seconds: float) -> Received | Unfinished:
         """The completed turn, or how far it is after ``seconds``; raises what a failed turn tells of.
 
         Raises ``TimedOut`` when nobody took it up within 5 s.
@@ -61,23 +67,23 @@ class ExecuteTurns:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         status: TurnStatus = "queued"
-        received = await self._first_word(handover)
+        received = await self._await_acceptance(pending)
         while True:
             if received is not None:
-                if handover.replies.ends(received):
+                if pending.replies.ends(received):
                     raise_failure(received)
                     return received
                 status = _STATUS.get(received.envelope.type, status)
             left = deadline - loop.time()
             if left <= 0:
                 return Unfinished(status)
-            received = await handover.replies.next(left)
+            received = await pending.replies.next(left)
             if received is None:
                 return Unfinished(status)
 
-    async def take_up(self, handover: Handover) -> Unfinished:
+    async def take_up(self, pending: PendingCommand) -> Unfinished:
         """Wait until the turn is durably taken in. Raises its refusal, or ``TimedOut`` as ``finish`` does."""
-        received = await self._first_word(handover)
+        received = await self._await_acceptance(pending)
         if received is None:
             return Unfinished("queued")
         status = _STATUS.get(received.envelope.type)
@@ -85,37 +91,37 @@ class ExecuteTurns:
             raise_failure(received)
         return Unfinished(status or "running")
 
-    async def follow(self, handover: Handover) -> AsyncIterator[Received | None]:
+    async def follow(self, pending: PendingCommand) -> AsyncIterator[Received | None]:
         """The turn's events as they come, ending with the terminal one; ``None`` after each stretch of silence.
 
         Before the first one, raises as ``take_up`` does.
         """
-        received = await self._first_word(handover)
-        if received is not None and received.envelope.type not in _STATUS and handover.replies.ends(received):
+        received = await self._await_acceptance(pending)
+        if received is not None and received.envelope.type not in _STATUS and pending.replies.ends(received):
             raise_failure(received)
         # Of a repeat the first events were told to somebody else; text must not wait for them.
-        stream = TurnStream(from_beginning=not handover.known)
+        stream = TurnStream(from_beginning=not pending.known)
         while True:
             if received is None:
                 yield None
             else:
                 for shown in stream.take(received):
                     yield shown
-                if handover.replies.ends(received):
+                if pending.replies.ends(received):
                     return
-            received = await handover.replies.next(KEEP_ALIVE_SECONDS)
+            received = await pending.replies.next(KEEP_ALIVE_SECONDS)
 
-    async def _first_word(self, handover: Handover) -> Received | None:
+    async def _await_acceptance(self, pending: PendingCommand) -> Received | None:
         """The first event, or none when the turn is known to be taken up without one."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _TAKEN_UP_SECONDS
-        if handover.known:
-            # What its owner told of a repeat has arrived already; silence means that it is under way.
-            return await handover.replies.next(0.01)
+        if pending.known:
+            # What its upstream told of a repeat has arrived already; silence means that it is under way.
+            return await pending.replies.next(0.01)
         while (left := deadline - loop.time()) > 0:
-            received = await handover.replies.next(min(left, _STEP_SECONDS))
+            received = await pending.replies.next(min(left, _STEP_SECONDS))
             if received is not None:
                 return received
-            if handover.replies.state == "taken":
+            if pending.replies.state == "taken":
                 return None
         raise TimedOut(NOT_TAKEN_UP)

@@ -1,4 +1,4 @@
-"""Carrying out a write: a command to its owner, and the event that ends it."""
+"""Carrying out a write: a command to its upstream, and the event that ends it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected
 from libs.eventing import CommandState, Received
-from services.gateway.domain.idempotency import Dispatch, IdempotentRequest, KeyReused, OtherBody
+from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, OtherBody
 from services.gateway.domain.ports import CommandBus, IdempotencyStore, Replies
 
 _TAKEN_UP_SECONDS: Final = 10.0
@@ -42,10 +42,10 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Handover:
+class PendingCommand:
     """A command that was handed over, and what comes back for it.
 
-    ``known``: its owner has had it since an earlier request with the same idempotency key.
+    ``known``: its upstream has had it since an earlier request with the same idempotency key.
     """
 
     command_id: str
@@ -53,7 +53,7 @@ class Handover:
     known: bool = False
 
 
-class CarryOut:
+class CommandDispatcher:
     """Sends commands for callers and waits for their outcomes, also on behalf of repeated requests."""
 
     def __init__(
@@ -65,11 +65,11 @@ class CarryOut:
 
     async def run(self, write: Write, command: type[Command], make: Make, *, subject: str | None = None) -> Received:
         """The terminal event of the command; raises what it says when it is a refusal or a failure."""
-        async with self.hand_over(write, command, make, subject=subject) as handover:
-            replies = handover.replies
+        async with self.dispatch(write, command, make, subject=subject) as pending:
+            replies = pending.replies
             received = await replies.outcome(_TAKEN_UP_SECONDS)
             # Who has taken it up will end it; who has not may never have seen it.
-            taken = handover.known or replies.state == "taken"
+            taken = pending.known or replies.state == "taken"
             if received is None and taken:
                 received = await replies.outcome(_DONE_SECONDS - _TAKEN_UP_SECONDS)
             if received is None:
@@ -78,71 +78,71 @@ class CarryOut:
             return received
 
     @asynccontextmanager
-    async def hand_over(
+    async def dispatch(
         self, write: Write, command: type[Command], make: Make, *, subject: str | None = None
-    ) -> AsyncIterator[Handover]:
-        """Send the command, unless its owner has it from an earlier request; listen for what it causes.
+    ) -> AsyncIterator[PendingCommand]:
+        """Send the command, unless its upstream has it from an earlier request; listen for what it causes.
 
         ``subject`` is the entity it is about, by default one whose id is the command's.
         """
         if not self._installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
-        dispatch = await self._dispatch(write)
+        record = await self._record(write)
         while True:
             # Listening before asking: an outcome that comes in between is heard, one that came before is told.
-            async with self._bus.replies(dispatch.command_id, command, write.identity) as replies:
-                state = await self._state(command, dispatch, write.identity)
+            async with self._bus.replies(record.command_id, command, write.identity) as replies:
+                state = await self._state(command, record, write.identity)
                 if write.request is None or not _is_refused_for_now(state):
                     if state.outcome is not None:
                         replies.arrive(state.outcome)
                     if not state.known:
-                        await self._send(write, dispatch, await make(dispatch.command_id), subject)
-                    yield Handover(dispatch.command_id, replies, state.known)
+                        await self._send(write, record, await make(record.command_id), subject)
+                    yield PendingCommand(record.command_id, replies, state.known)
                     return
             # Its caller was told to try again: nothing was done, and a refused command stays refused.
-            dispatch = await self._idempotency.renew(
+            record = await self._idempotency.renew(
                 write.request,
-                refused=dispatch.command_id,
+                refused=record.command_id,
                 command_id=new_id(),
                 correlation_id=write.correlation_id,
             )
 
-    async def _send(self, write: Write, dispatch: Dispatch, command: Command, subject: str | None) -> None:
+    async def _send(self, write: Write, record: IdempotencyRecord, command: Command, subject: str | None) -> None:
         await self._bus.send(
             command,
-            subject=subject or dispatch.command_id,
-            command_id=dispatch.command_id,
-            correlation_id=dispatch.correlation_id,
+            subject=subject or record.command_id,
+            command_id=record.command_id,
+            correlation_id=record.correlation_id,
             identity=write.identity,
             expires_in=_EXPIRES_SECONDS,
             traceparent=write.traceparent,
         )
 
-    async def _dispatch(self, write: Write) -> Dispatch:
+    async def _record(self, write: Write) -> IdempotencyRecord:
         command_id = new_id()
         if write.request is None:
-            return Dispatch(command_id=command_id, correlation_id=write.correlation_id)
+            return IdempotencyRecord(command_id=command_id, correlation_id=write.correlation_id)
         try:
-            dispatch = await self._idempotency.record(
+            record = await self._idempotency.record(
                 write.request, command_id=command_id, correlation_id=write.correlation_id
             )
         except KeyReused:
             raise OtherBody() from None
-        write.correlation_id = dispatch.correlation_id
-        return dispatch
+        write.correlation_id = record.correlation_id
+        return record
 
-    async def _state(self, command: type[Command], dispatch: Dispatch, identity: Identity) -> CommandState:
-        if not dispatch.repeated:
+    async def _state(self, command: type[Command], record: IdempotencyRecord, identity: Identity) -> CommandState:
+        if not record.repeated:
             return CommandState(known=False)
         try:
-            return await self._bus.knows(command, dispatch.command_id, identity)
+            return await self._bus.knows(command, record.command_id, identity)
         except ServiceUnavailable:
-            # Sending twice is safe: the owner's inbox knows a command that it has carried out.
+            # Sending twice is safe: the upstream's inbox knows a command that it has carried out.
             return CommandState(known=False)
 
 
 def _is_refused_for_now(state: CommandState) -> bool:
-    """Whether the owner did nothing and would answer otherwise later."""
+    """Whether the upstream did nothing and would answer otherwise later."""
     if state.outcome is None or not state.outcome.envelope.type.endswith(".rejected.v1"):
         return False
     return CommandRejected.decode(state.outcome.payload).error.type in _TRANSIENT

@@ -10,7 +10,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class TTLCache(Generic[K, V]):
     """Serves what was found for 30 s at most; it is dropped when news of it is heard (``forget``).
 
     What was not found is remembered for 5 s, or until any news: a page with a key that has ended keeps asking.

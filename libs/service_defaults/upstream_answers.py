@@ -29,8 +29,8 @@ def checked(answer: Answered) -> bytes:
 def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> ServiceError:
     """What a bad answer says.
 
-    An owner that does not accept the asking service's own token is set up wrongly: no fault of the caller's, unless
-    it is the owner that judges what the caller presents.
+    An upstream that does not accept the asking service's own token is set up wrongly: no fault of the caller's, unless
+    it is the upstream that judges what the caller presents.
     """
     if status != 401 or judges_caller:
         try:

@@ -9,22 +9,22 @@ from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identifiers import is_agent_key
 from libs.contracts.identity import Identity
 from libs.contracts.origins import canonical_origin, is_origin
-from libs.service_defaults.owner_answers import checked
+from libs.service_defaults.upstream_answers import checked
 from services.gateway.domain.accounts import DEFAULT_RATE_LIMIT, Principal
 from services.gateway.domain.connections import (
     PUBLIC_SCOPES,
-    ConnectionHolder,
+    ConnectionOwner,
     PublicUse,
     has_connection_form,
 )
-from services.gateway.domain.ports import ConnectionStore, Owners
-from services.gateway.use_cases.recent import Recent
+from services.gateway.domain.ports import ConnectionStore, Upstreams
+from services.gateway.use_cases.ttl_cache import TTLCache
 
 # Of no company: what is public is shown to anybody, and whose agent it is is the question.
 _GATEWAY: Final = Identity(company_id="", user_id="gateway", key_id="gateway", scopes=frozenset())
 
 
-class PublicKeys:
+class PublicPrincipals:
     """Visitors share an identity, that of the connection or of the agent: whoever opened a session knows its id.
 
     An agent's own key works while the agent is public and names the origins that it may be used from.
@@ -33,17 +33,21 @@ class PublicKeys:
     def __init__(
         self,
         connections: ConnectionStore,
-        owners: Owners,
+        upstreams: Upstreams,
         *,
         fresh: Callable[[], bool],
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
         self._connections = connections
-        self._owners = owners
+        self._upstreams = upstreams
         self._now = now
-        self._by_connection: Recent[str, Principal] = Recent(self._visitor, _id, fresh=fresh, monotonic=monotonic)
-        self._by_agent: Recent[str, Principal] = Recent(self._guest, _id, fresh=fresh, monotonic=monotonic)
+        self._by_connection: TTLCache[str, Principal] = TTLCache(
+            self._connection_principal, _id, fresh=fresh, monotonic=monotonic
+        )
+        self._by_agent: TTLCache[str, Principal] = TTLCache(
+            self._agent_principal, _id, fresh=fresh, monotonic=monotonic
+        )
 
     async def by_connection_key(self, key: str) -> Principal:
         """Raises ``AuthenticationFailed`` for an unknown, deleted or expired connection."""
@@ -66,25 +70,25 @@ class PublicKeys:
         self._by_connection.forget(identifier)
         self._by_agent.forget(identifier)
 
-    async def _visitor(self, key: str) -> Principal | None:
+    async def _connection_principal(self, key: str) -> Principal | None:
         holder = await self._connections.by_key(key)
-        return None if holder is None else _visitor(holder)
+        return None if holder is None else _principal_of_connection(holder)
 
-    async def _guest(self, key: str) -> Principal | None:
+    async def _agent_principal(self, key: str) -> Principal | None:
         path = f"/internal/agents/public/{key}"
-        reply = await self._owners.request("GET", "registry", path, _GATEWAY)
+        reply = await self._upstreams.request("GET", "registry", path, _GATEWAY)
         if reply.status == 404:
             return None
-        return _guest(Agent.model_validate_json(checked(reply)))
+        return _principal_of_agent(Agent.model_validate_json(checked(reply)))
 
 
 def _id(principal: Principal) -> str:
     return principal.identity.key_id
 
 
-def _visitor(holder: ConnectionHolder) -> Principal:
+def _principal_of_connection(holder: ConnectionOwner) -> Principal:
     connection = holder.connection
-    visitor = Identity(
+    public = Identity(
         company_id=connection.company_id,
         company_name=holder.company_name,
         user_id=connection.id,
@@ -96,13 +100,13 @@ def _visitor(holder: ConnectionHolder) -> Principal:
         agent_id=connection.agent_id,
         agent_key=connection.agent_key,
         origins=frozenset(connection.allowed_origins),
-        sees_as=visitor.model_copy(update={"user_id": connection.user_id, "user_name": holder.user_name}),
+        sees_as=public.model_copy(update={"user_id": connection.user_id, "user_name": holder.user_name}),
     )
-    return Principal(identity=visitor, expires_at=connection.expires_at, rate_limit=connection.quota, public=use)
+    return Principal(identity=public, expires_at=connection.expires_at, rate_limit=connection.quota, public=use)
 
 
-def _guest(agent: Agent) -> Principal:
-    guest = Identity(
+def _principal_of_agent(agent: Agent) -> Principal:
+    public = Identity(
         company_id=agent.company,
         user_id=agent.id,
         user_name=agent.agent_key,
@@ -113,6 +117,6 @@ def _guest(agent: Agent) -> Principal:
         agent_id=agent.id,
         agent_key=agent.agent_key,
         origins=frozenset(canonical_origin(origin) for origin in agent.allowed_origins if is_origin(origin)),
-        sees_as=guest,
+        sees_as=public,
     )
-    return Principal(identity=guest, expires_at=None, rate_limit=DEFAULT_RATE_LIMIT, public=use)
+    return Principal(identity=public, expires_at=None, rate_limit=DEFAULT_RATE_LIMIT, public=use)

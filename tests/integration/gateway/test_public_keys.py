@@ -14,7 +14,7 @@ ORIGIN = {"Origin": SHOP, "x-api-key": ""}
 
 def opened(replicas: Replicas, company: str) -> Agent:
     agent = Agent(**stored_agent(company=company))
-    replicas.owner.agents[agent.agent_key] = agent
+    replicas.upstream.agents[agent.agent_key] = agent
     return agent
 
 
@@ -54,7 +54,7 @@ async def test_a_change_of_an_agent_reaches_its_visitors_before_the_cache_expire
     agent = opened(replicas, await company_of(replicas))
     client = replicas.clients[1]
     assert (await open_session(client, agent_key="support")).status_code == 201
-    await replicas.owner.close_to_visitors(agent)
+    await replicas.upstream.close_to_visitors(agent)
 
     async def refused() -> bool:
         return (await open_session(client, agent_key="support")).status_code == 401
