@@ -1,7 +1,16 @@
-"""PostgreSQL: a pool with transactions, and schema migrations."""
+"""PostgreSQL: a pool with transactions, outages, and schema migrations."""
 
-from libs.persistence._database import Connection, Database, is_contention, is_outage
+from libs.persistence._database import Connection, Database
 from libs.persistence._migrations import is_migrated, migrate
-from libs.persistence._outlasting import outlast
+from libs.persistence._outages import is_contention, is_outage, is_unreachable, retry_until_available
 
-__all__ = ["Connection", "Database", "is_contention", "is_migrated", "is_outage", "migrate", "outlast"]
+__all__ = [
+    "Connection",
+    "Database",
+    "is_contention",
+    "is_migrated",
+    "is_outage",
+    "is_unreachable",
+    "migrate",
+    "retry_until_available",
+]

@@ -1,63 +1,39 @@
-"""A pool of psycopg connections. SQL is written in the services' adapters; there is no mapper in between."""
+"""A pool of psycopg connections; the services' adapters write SQL themselves, without a mapper."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
-from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
-from libs.persistence._errors import leave_out_values
+from libs.persistence._redaction import redact_values
 
 Connection = AsyncConnection[TupleRow]
 _LOCK_TIMEOUT_MS = 5000
-# A plan made while a table was empty must not read the whole of it for as long as nobody has analyzed it.
-# Where a scan is all there is, it counts as so costly before PostgreSQL 18 that each execution would be compiled.
+# A plan made while a table was empty must not scan the whole table until somebody has analyzed it. No jit: where only
+# a scan is possible, PostgreSQL before 18 takes it for so costly that it compiles each execution.
 _PLAN_ONCE = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off"
-# A server that vanishes without a word, with its machine say, is noticed after half a minute. By itself the system
-# waits a quarter of an hour for an acknowledgement, and two hours for an answer.
-_PROOF_OF_LIFE = {
+# A server whose machine vanished is noticed after half a minute. Left alone the system waits a quarter of an hour for
+# an acknowledgement, and two hours for an answer.
+_KEEPALIVE = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 4,
     "tcp_user_timeout": 30_000,
 }
-_CONTENTION = (
-    psycopg.errors.LockNotAvailable,
-    psycopg.errors.DeadlockDetected,
-    psycopg.errors.SerializationFailure,
-)
-
-
-def is_outage(problem: BaseException) -> bool:
-    """Whether the database, not the statement, is at fault: work may be tried again unchanged."""
-    if isinstance(problem, PoolTimeout | PoolClosed):
-        return True
-    if isinstance(problem, psycopg.errors.QueryCanceled | psycopg.errors.ProgramLimitExceeded):
-        return False
-    return isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError)
-
-
-def is_contention(problem: BaseException) -> bool:
-    """Whether others held the locks that the work needed.
-
-    That, too, is an outage to whoever can only try again. But it may be the work's own doing: a message that meets
-    it every time would be tried for ever.
-    """
-    return isinstance(problem, _CONTENTION)
 
 
 class Database:
     """One service's own database.
 
     Connections are in autocommit mode: a read needs no transaction, and a write says so by ``transaction()``.
-    Waiting for a connection is bounded by ``timeout`` seconds and ends in an error that ``is_outage`` knows.
+    A caller waits ``timeout`` seconds for a connection at most, then gets an error that is an outage.
 
-    ``plan_once`` keeps the plan of a prepared statement whatever its parameters are. It is for owners whose
-    statements find rows by id: the best plan is always the same one, and planning costs more than the work.
+    ``plan_once`` keeps one plan per prepared statement, whatever its parameters. It suits services whose statements
+    find rows by id: the best plan is always the same, and planning costs more than the work.
     """
 
     def __init__(
@@ -74,9 +50,9 @@ class Database:
             "autocommit": True,
             "application_name": f"aes-{name}",
             "connect_timeout": 5,
-            **_PROOF_OF_LIFE,
+            **_KEEPALIVE,
             "options": f"-c statement_timeout={int(statement_timeout * 1000)}"
-            # A frozen holder of a lock fails those behind it early enough that they can try again.
+            # Waiters behind a frozen holder of a lock fail early enough to retry.
             f" -c lock_timeout={_LOCK_TIMEOUT_MS} -c idle_in_transaction_session_timeout=60000"
             f"{_PLAN_ONCE if plan_once else ''}",
         }
@@ -87,7 +63,7 @@ class Database:
             min_size=1,
             max_size=max_size,
             timeout=timeout,
-            # Its own attempts come at ever longer intervals; once it has given up, the next request tries at once.
+            # The pool reconnects at ever longer intervals; once it has given up, the next request connects at once.
             reconnect_timeout=3.0,
             open=False,
             name=name,
@@ -128,19 +104,19 @@ class Database:
         try:
             connection = await self._pool.getconn()
             if _cancellations() > cancellations:
-                # Until Python 3.12 `asyncio.wait_for`, with which the pool waits, forgets a cancellation that comes
-                # at the moment of a connection; whoever cancelled would wait for a task that goes on for ever.
+                # The pool waits by `asyncio.wait_for`, which before Python 3.12 forgets a cancellation that comes
+                # together with the connection: the task would never end.
                 raise asyncio.CancelledError
             yield connection
         except BaseException as problem:
-            leave_out_values(problem)
+            redact_values(problem)
             if isinstance(problem, Exception) and _cancellations() > cancellations:
-                # What fails while a cancelled block ends, a rollback say, must not stand in for the cancellation.
+                # A failure while a cancelled block ends, of the rollback for example, must not hide the cancellation.
                 raise asyncio.CancelledError from problem
             raise
         finally:
             if connection is not None:
-                # Shielded: one whose way back is cut off would be missing in the pool for ever.
+                # Shielded: a connection whose return is cancelled would be missing in the pool for ever.
                 await asyncio.shield(self._pool.putconn(connection))
 
 

@@ -1,4 +1,4 @@
-"""Schema migrations: alembic, run from code, one at a time per database."""
+"""Schema migrations by alembic, run from code, one at a time per database."""
 
 import threading
 import zlib
@@ -15,33 +15,32 @@ NAMING_CONVENTION: Final = {
     "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
-_LOCK: Final = zlib.crc32(b"aes.migrations")
-# Alembic keeps the migration at hand in module globals.
-_ALEMBIC: Final = threading.Lock()
+_ADVISORY_LOCK: Final = zlib.crc32(b"aes.migrations")
+# Alembic keeps the migration that runs in module globals.
+_ALEMBIC_LOCK: Final = threading.Lock()
 
 
 def migrate(url: str, migrations: Path) -> None:
-    """Bring the database to the newest revision in ``migrations/versions``.
+    """Brings the database to the newest revision in ``migrations/versions``.
 
-    Runs in the calling thread. Concurrent callers wait for each other by an advisory lock (60 s at most); a
-    database that is already there, or ahead because a newer release is being rolled out, is left alone without
-    loading alembic.
+    Blocks the calling thread. Concurrent callers wait for each other by an advisory lock (60 s at most). A database
+    that is current, or ahead because a newer release is being rolled out, is left alone without loading alembic.
     """
     with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         if _is_current(connection, migrations):
             return
         connection.execute("SET lock_timeout = '60s'")
-        connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+        connection.execute("SELECT pg_advisory_lock(%s)", (_ADVISORY_LOCK,))
         if _is_current(connection, migrations):
             return
-        with _ALEMBIC:
+        with _ALEMBIC_LOCK:
             _upgrade(url, migrations)
 
 
 def is_migrated(url: str, migrations: Path) -> bool:
     """Whether the database has the newest revision in ``migrations/versions``, or a newer one unknown here.
 
-    Blocks the calling thread; raises what ``is_outage`` knows when the database does not answer.
+    Blocks the calling thread; raises an outage when the database does not answer.
     """
     with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         return _is_current(connection, migrations)

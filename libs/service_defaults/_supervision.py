@@ -1,4 +1,4 @@
-"""Keeps at what must not end by itself: work in the background, and a start whose servers are away."""
+"""Restarts background tasks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -6,40 +6,27 @@ from typing import Any, Final
 
 import structlog
 
-from libs.persistence import is_outage
+from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("service")
-_RETRY_SECONDS: Final = 1.0
+_RESTARTS: Final = RetryPolicy(first=1.0, longest=1.0)
+_CLEAN_UP_SECONDS: Final = 1.0
 Hook = Callable[[], Awaitable[None]]
 
 
 def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None]:
-    """Run it until cancelled: what fails is started again, and what ends as well, unless ``once``."""
+    """Runs it until cancelled; starts it again when it fails and, unless ``once``, when it ends."""
+
+    def log(problem: Exception, _attempt: int) -> None:
+        _log.error("background.failed", task=name, exc_info=problem)
 
     async def supervise() -> None:
-        while True:
-            try:
-                await run()
-                if once:
-                    return
-            except Exception:
-                _log.exception("background.failed", task=name)
-            await asyncio.sleep(_RETRY_SECONDS)
+        await _RESTARTS.run(run, before_sleep=log)
+        while not once:
+            await asyncio.sleep(_RESTARTS.longest)
+            await _RESTARTS.run(run, before_sleep=log)
 
     return asyncio.create_task(supervise(), name=name)
-
-
-async def until_answered(attempt: Hook) -> None:
-    """Try until the database is there. Raises at once what waiting would not mend."""
-    while True:
-        try:
-            await attempt()
-            return
-        except Exception as problem:
-            if not is_outage(problem):
-                raise
-            _log.warning("database.unreachable", problem=str(problem).strip())
-            await asyncio.sleep(_RETRY_SECONDS)
 
 
 async def unless_stopped(step: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
@@ -57,4 +44,4 @@ async def unless_stopped(step: Coroutine[Any, Any, None], stop: asyncio.Event) -
         for task in (stepping, stopping):
             task.cancel()
         # Cleaning up may take a moment; what hangs in it is left behind.
-        await asyncio.wait({stepping, stopping}, timeout=_RETRY_SECONDS)
+        await asyncio.wait({stepping, stopping}, timeout=_CLEAN_UP_SECONDS)

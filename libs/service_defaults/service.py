@@ -20,7 +20,7 @@ from libs.eventing import (
     PayloadReader,
     Publisher,
 )
-from libs.persistence import Database, migrate
+from libs.persistence import Database, is_outage, migrate, retry_until_available
 from libs.service_defaults._correlated_requests import CorrelationMiddleware
 from libs.service_defaults._health import Check, Readiness, health_routes
 from libs.service_defaults._http_server import HttpServer
@@ -28,7 +28,7 @@ from libs.service_defaults._metrics import watch_consumers, watch_stores
 from libs.service_defaults._routes import bus_routes
 from libs.service_defaults._schema import AwaitedSchema
 from libs.service_defaults._stopping import CONNECTIONS, CONSUMERS, HOOKS, OUTBOX, REQUESTS, TASKS, Stopping
-from libs.service_defaults._supervision import Hook, supervised, unless_stopped, until_answered
+from libs.service_defaults._supervision import Hook, supervised, unless_stopped
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import OwnerClient
 from libs.service_defaults.observed_requests import ObservedRequests
@@ -175,7 +175,7 @@ class Service:
             raise SystemExit(f"the HTTP server of {self.name} could not run on port {self.settings.port}")
 
     async def _connect(self) -> None:
-        await until_answered(self._open_database)
+        await retry_until_available(self._open_database, when=is_outage)
         await self.producer.start()
         for hook in self._on_start:
             await hook()

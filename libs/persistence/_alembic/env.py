@@ -1,4 +1,4 @@
-"""What alembic runs: one transaction for all revisions that are missing."""
+"""Alembic's environment: all missing revisions in one transaction."""
 
 import psycopg
 from alembic import context

@@ -14,7 +14,7 @@ from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, Ar
 from libs.contracts.messages import Event
 from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece
-from libs.persistence import is_contention, is_outage, outlast
+from libs.persistence import is_unreachable, retry_until_available
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
 from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader, Unreadable
 
@@ -83,7 +83,7 @@ class TableReading:
         with _span(job):
             ending = await self._ending(job)
             try:
-                await outlast(ending)
+                await retry_until_available(ending)
             except Exception:
                 # The lease runs out, and the attempt counts.
                 _log.exception("tables.not_ended", artifact_id=job.artifact.id)
@@ -144,7 +144,7 @@ class TableReading:
 
 def _is_outage(problem: Exception) -> bool:
     """Locks that are not to be had are none: a deadlock may be of the work's own making."""
-    return isinstance(problem, ServiceUnavailable) or (is_outage(problem) and not is_contention(problem))
+    return isinstance(problem, ServiceUnavailable) or is_unreachable(problem)
 
 
 def _span(job: TableJob) -> tracing.Span:

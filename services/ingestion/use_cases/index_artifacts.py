@@ -14,7 +14,7 @@ from libs import tracing
 from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound, ServiceUnavailable
 from libs.objects import ObjectStore, one_piece
-from libs.persistence import is_contention, is_outage, outlast
+from libs.persistence import is_contention, is_outage, retry_until_available
 from services.ingestion.domain.artifacts import (
     ArtifactBytesMissing,
     ArtifactJob,
@@ -112,7 +112,7 @@ class ArtifactIndexing:
         with _span(job):
             ending = await self._ending(job)
             try:
-                await outlast(ending)
+                await retry_until_available(ending)
             except Exception:
                 # The lease runs out, and the attempt counts.
                 _log.exception("artifact.not_ended", artifact_id=job.artifact_id)
@@ -170,7 +170,7 @@ class ArtifactIndexing:
         while some := list(islice(waiting, _WRITTEN_AT_ONCE)):
             await engine.write(place.index_id, some)
         indexed = partial(self._jobs.indexed, job, characters=len(document.text), passages=len(passages))
-        if await outlast(indexed):
+        if await retry_until_available(indexed):
             _log.info("artifact.indexed", artifact_id=job.artifact_id, passages=len(passages))
         await engine.finish(place.index_id)
         return _nothing

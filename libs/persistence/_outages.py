@@ -1,0 +1,57 @@
+"""Tells outages of PostgreSQL from failures of statements, and retries transactions through outages."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import psycopg
+import structlog
+from psycopg_pool import PoolClosed, PoolTimeout
+
+from libs.retry import RetryPolicy
+
+T = TypeVar("T")
+_log = structlog.get_logger("database")
+_RETRIES: Final = RetryPolicy(first=1.0, longest=1.0)
+_CONTENTION: Final = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+)
+
+
+def is_outage(problem: BaseException) -> bool:
+    """Whether the database, not the statement, is at fault, so that the same work may succeed later."""
+    if isinstance(problem, PoolTimeout | PoolClosed):
+        return True
+    if isinstance(problem, psycopg.errors.QueryCanceled | psycopg.errors.ProgramLimitExceeded):
+        return False
+    return isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+def is_contention(problem: BaseException) -> bool:
+    """Whether other transactions held the locks that the work needed.
+
+    ``is_outage`` is true for these, too. But the work itself may cause them: a message that meets a deadlock every
+    time would be retried for ever.
+    """
+    return isinstance(problem, _CONTENTION)
+
+
+def is_unreachable(problem: BaseException) -> bool:
+    """Whether it is an outage and no contention."""
+    return is_outage(problem) and not is_contention(problem)
+
+
+async def retry_until_available(
+    transaction: Callable[[], Awaitable[T]], *, when: Callable[[BaseException], bool] = is_unreachable
+) -> T:
+    """Retries a transaction until PostgreSQL is reachable, however long that takes; cancel the task to give up.
+
+    ``transaction`` must be safe to repeat: the answer to a commit can get lost. Failures for which ``when`` is false
+    are raised at once.
+    """
+
+    def log(problem: Exception, _attempt: int) -> None:
+        _log.warning("database.unreachable", problem=str(problem).strip())
+
+    return await _RETRIES.run(transaction, when=when, before_sleep=log)

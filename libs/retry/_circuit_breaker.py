@@ -1,0 +1,35 @@
+"""Stops callers from queueing up behind a service that is away."""
+
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from libs.retry._policy import RetryPolicy
+
+T = TypeVar("T")
+_OPEN_SECONDS: Final = 10.0
+
+
+class CircuitBreaker:
+    """Repeats calls of one service as ``policy`` says; while open, calls get a single attempt.
+
+    It opens for ``open_seconds`` when a call failed in spite of its retries, and closes at the next success.
+    """
+
+    def __init__(self, policy: RetryPolicy, open_seconds: float = _OPEN_SECONDS) -> None:
+        self._policy = policy
+        self._single = replace(policy, attempts=1)
+        self._open_seconds = open_seconds
+        self._opened = -math.inf
+
+    async def run(self, call: Callable[[], Awaitable[T]], *, on: type[Exception]) -> T:
+        """``call`` must be safe to repeat. Raises its last failure; only those that are ``on`` open the breaker."""
+        is_open = self._policy.clock() - self._opened < self._open_seconds
+        try:
+            result = await (self._single if is_open else self._policy).run(call, on=on)
+        except on:
+            self._opened = self._policy.clock()
+            raise
+        self._opened = -math.inf
+        return result

@@ -1,0 +1,122 @@
+"""Exponential backoff with jitter, on tenacity."""
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+_MOST_DOUBLINGS: Final = 30
+
+
+class Transient(Exception):
+    """A failure that may not happen again. ``retry_after``: the wait in seconds that the other side asked for."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Waits double from ``first`` to ``longest`` seconds.
+
+    Retries end after ``attempts`` calls, before a wait that would end ``give_up_after`` seconds or more after the
+    first call, and when a ``Transient`` asks for a longer wait than ``longest``. By default they never end: cancel
+    the task, or put a deadline around it.
+    """
+
+    first: float = 0.1
+    longest: float = 10.0
+    attempts: int | None = None
+    give_up_after: float = math.inf
+    clock: Callable[[], float] = time.monotonic
+    sleep: Sleep = asyncio.sleep
+    jitter: Callable[[], float] = random.random
+
+    async def run(
+        self,
+        call: Callable[[], Awaitable[T]],
+        *,
+        on: type[Exception] = Exception,
+        when: Callable[[Exception], bool] = lambda _: True,
+        outage: Callable[[Exception], bool] = lambda _: False,
+        before_sleep: Callable[[Exception, int], None] = lambda *_: None,
+    ) -> T:
+        """Calls until it succeeds; ``call`` must be safe to repeat. Raises the last failure as it is.
+
+        Failures that are not ``on``, or for which ``when`` is false, are raised at once. ``give_up_after`` begins
+        anew with every failure that is an ``outage``. ``before_sleep`` gets the failure and the attempt's number.
+        """
+        began = self.clock()
+        try:
+            # Most calls succeed; tenacity would cost them more than many of them take.
+            return await call()
+        except on as problem:
+            if not when(problem):
+                raise
+            failure: Exception | None = problem
+
+        async def attempt() -> T:
+            nonlocal failure
+            if failure is not None:
+                first, failure = failure, None
+                raise first
+            return await call()
+
+        def is_over(state: RetryCallState) -> bool:
+            nonlocal began
+            if outage(_problem(state)):
+                began = self.clock()
+            return self._is_over(state, began)
+
+        retrying = AsyncRetrying(stop=is_over, sleep=self.sleep, **self._options(on, when, before_sleep))
+        return cast(T, await retrying(attempt))
+
+    def _options(
+        self, on: type[Exception], when: Callable[[Exception], bool], before_sleep: Callable[[Exception, int], None]
+    ) -> dict[str, Any]:
+        return {
+            "wait": self._wait,
+            "retry": retry_if_exception(lambda problem: isinstance(problem, on) and when(problem)),
+            "before_sleep": lambda state: before_sleep(_problem(state), state.attempt_number),
+            "reraise": True,
+        }
+
+    def _wait(self, state: RetryCallState) -> float:
+        backoff = min(self.longest, self.first * 2.0 ** min(state.attempt_number - 1, _MOST_DOUBLINGS))
+        # The upper half is random, so that callers that failed together do not come back together.
+        return max(_retry_after(state), backoff * (0.5 + self.jitter() / 2))
+
+    def _is_over(self, state: RetryCallState, began: float) -> bool:
+        if self.attempts is not None and state.attempt_number >= self.attempts:
+            return True
+        late = self.clock() + state.upcoming_sleep - began >= self.give_up_after
+        return late or _retry_after(state) > self.longest
+
+
+def retry_blocking(call: Callable[[], T], policy: RetryPolicy, *, on: type[Exception] = Exception) -> T:
+    """``RetryPolicy.run`` for a thread that may block; the policy's ``sleep`` is not used."""
+    began = policy.clock()
+    retrying = Retrying(
+        stop=lambda state: policy._is_over(state, began),
+        sleep=time.sleep,
+        **policy._options(on, lambda _: True, lambda *_: None),
+    )
+    return retrying(call)
+
+
+def _problem(state: RetryCallState) -> Exception:
+    assert state.outcome is not None
+    return cast(Exception, state.outcome.exception())
+
+
+def _retry_after(state: RetryCallState) -> float:
+    problem = _problem(state)
+    return problem.retry_after or 0.0 if isinstance(problem, Transient) else 0.0
