@@ -11,45 +11,45 @@ from libs.contracts.identifiers import new_id
 from libs.eventing import Outbox
 from libs.persistence import Database
 from libs.service_defaults import Service
-from services.runtime.adapters.artifacts import HttpArtifacts
 from services.runtime.adapters.bus_deltas import BusDeltas
-from services.runtime.adapters.knowledge import HttpKnowledge
+from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
+from services.runtime.adapters.internal_api.knowledge import HttpKnowledge
 from services.runtime.adapters.metrics import PrometheusMetrics
 from services.runtime.adapters.models.observed import ObservedModel
 from services.runtime.adapters.models.providers import model_providers, new_session
 from services.runtime.adapters.observed_agent import ObservedAgent
+from services.runtime.adapters.postgres.admissions import PostgresAdmissions
 from services.runtime.adapters.postgres.conversations import PostgresConversations
-from services.runtime.adapters.postgres.endings import PostgresEndings
-from services.runtime.adapters.postgres.hot_transaction import HotTransactions, PlainTransactions
-from services.runtime.adapters.postgres.intake import PostgresIntake
+from services.runtime.adapters.postgres.lease_reclaimer import PostgresLeaseReclaimer
 from services.runtime.adapters.postgres.leases import PostgresLeases
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.adapters.postgres.steps import PostgresSteps
-from services.runtime.adapters.postgres.takeover import PostgresTakeover
+from services.runtime.adapters.postgres.transactions import HotTransactions, PlainTransactions
+from services.runtime.adapters.postgres.turn_outcomes import PostgresTurnOutcomes
 from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.adapters.tools.observed import observed
+from services.runtime.domain.admission import AdmissionPolicy, Backlog
 from services.runtime.domain.agent_ports import AgentLoop
 from services.runtime.domain.artifacts import SessionArtifacts
-from services.runtime.domain.intake import Backlog, IntakePolicy
 from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.ports import DeltaSink, StoreUnavailable, TurnSteps
 from services.runtime.entrypoints.commands import RuntimeCommands
 from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.sessions import sessions_router
 from services.runtime.settings import RuntimeSettings
+from services.runtime.use_cases.accept_turn import AcceptTurn
+from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.cancel_turn import CancelTurnHandler
-from services.runtime.use_cases.conversation_cache import ConversationCache
 from services.runtime.use_cases.create_session import CreateSessionHandler
 from services.runtime.use_cases.delete_session import DeleteSessionHandler, FinishDeletion
-from services.runtime.use_cases.execute_turn import ExecuteTurn
-from services.runtime.use_cases.group_commit import GroupCommit
-from services.runtime.use_cases.keep_lease import KeepLease
-from services.runtime.use_cases.run_agent import RunAgent
-from services.runtime.use_cases.show_artifacts import ShowArtifacts
-from services.runtime.use_cases.take_in_turn import TakeInTurn
-from services.runtime.use_cases.turn_engine import TurnEngine
-from services.runtime.use_cases.watch_turns import WatchRules, WatchTurns
+from services.runtime.use_cases.engine.conversation_cache import ConversationCache
+from services.runtime.use_cases.engine.group_commit import GroupCommit
+from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
+from services.runtime.use_cases.engine.turn_engine import TurnEngine
+from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
+from services.runtime.use_cases.run_turn import RunTurn
 
 _log = structlog.get_logger("runtime")
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -64,9 +64,9 @@ class Worker:
 
     id: str
     engine: TurnEngine
-    take_in: TakeInTurn
-    watch: WatchTurns
-    keep_lease: KeepLease
+    take_in: AcceptTurn
+    watch: TurnReconciler
+    keep_lease: LeaseKeeper
     leases: PostgresLeases
     create: CreateSessionHandler
     cancel: CancelTurnHandler
@@ -97,7 +97,7 @@ def build_worker(
     deadline = settings.turn_deadline_seconds
     conversations = PostgresConversations(database)
     steps: TurnSteps = PostgresSteps(transactions)
-    execute = ExecuteTurn(
+    execute = RunTurn(
         agent,
         ConversationCache(conversations, capacity=settings.history_cache_characters),
         conversations,
@@ -107,28 +107,28 @@ def build_worker(
     metrics = PrometheusMetrics()
     engine = TurnEngine(
         execute,
-        PostgresEndings(transactions, worker_id=worker_id, turn_deadline=deadline),
+        PostgresTurnOutcomes(transactions, worker_id=worker_id, turn_deadline=deadline),
         metrics,
         capacity=settings.max_running_turns,
     )
-    takeover = PostgresTakeover(
+    takeover = PostgresLeaseReclaimer(
         database, transactions, worker_id=worker_id, lease=settings.lease_seconds, turn_deadline=deadline
     )
     removal = FinishDeletion(PlainTransactions(outbox).begin, PostgresSessionWriter)
-    rules = WatchRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
-    watch = WatchTurns(engine, takeover, removal, metrics, rules)
+    rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
+    watch = TurnReconciler(engine, takeover, removal, metrics, rules)
     engine.on_release = watch.wake
     backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
-    policy = IntakePolicy(backlog, engine.free_slots, models.require_sight)
-    intake = PostgresIntake(transactions, worker_id=worker_id, turn_deadline=deadline)
+    policy = AdmissionPolicy(backlog, engine.free_slots, models.require_vision)
+    intake = PostgresAdmissions(transactions, worker_id=worker_id, turn_deadline=deadline)
     leases = PostgresLeases(database, worker_id=worker_id, lease=settings.lease_seconds)
     look = partial(watch.wake_after, *_LOOK_AFTER)
     return Worker(
         id=worker_id,
         engine=engine,
-        take_in=TakeInTurn(intake, policy, engine, artifacts),
+        take_in=AcceptTurn(intake, policy, engine, artifacts),
         watch=watch,
-        keep_lease=KeepLease(leases, interval=settings.lease_seconds / _RENEWALS_PER_LEASE),
+        keep_lease=LeaseKeeper(leases, interval=settings.lease_seconds / _RENEWALS_PER_LEASE),
         leases=leases,
         create=CreateSessionHandler(PostgresSessionWriter),
         cancel=CancelTurnHandler(PostgresSessionWriter, look),
@@ -145,8 +145,8 @@ def build(settings: RuntimeSettings) -> Service:
     artifacts = HttpArtifacts(service.calls) if service.calls.installed("artifacts") else None
     toolbox = observed(builtin_tools(settings.http_get_hosts.split(","), knowledge, artifacts))
     model = ObservedModel(models, models.providers())
-    shown = None if artifacts is None else ShowArtifacts(artifacts)
-    agent = ObservedAgent(RunAgent(model, toolbox, knowledge, artifacts=shown))
+    shown = None if artifacts is None else ContextBuilder(artifacts)
+    agent = ObservedAgent(AgentRunner(model, toolbox, knowledge, artifacts=shown))
     deltas = BusDeltas(service.producer, source=service.source)
     worker = build_worker(settings, service.database, service.outbox, agent, models, deltas, artifacts=artifacts)
     reads = PostgresSessionReads(service.database)

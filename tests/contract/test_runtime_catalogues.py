@@ -24,7 +24,7 @@ class Models:
     def require(self, model: str) -> ModelInfo | None:
         raise NotImplementedError
 
-    def require_sight(self, model: str) -> None:
+    def require_vision(self, model: str) -> None:
         raise NotImplementedError
 
 

@@ -26,14 +26,14 @@ from services.runtime.adapters.postgres.session_reads import PostgresSessionRead
 from services.runtime.bootstrap import build_worker
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ModelAnswer, UserMessage
-from services.runtime.domain.model_errors import ModelCannotSee
+from services.runtime.domain.model_errors import VisionNotSupported
 from services.runtime.domain.models import ModelInfo, ModelRequest, OnText, ProviderInfo
 from services.runtime.domain.tools import Toolbox
 from services.runtime.domain.turns import ClaimedTurn
 from services.runtime.entrypoints.commands import RuntimeCommands
 from services.runtime.settings import RuntimeSettings
-from services.runtime.use_cases.run_agent import RunAgent
-from services.runtime.use_cases.show_artifacts import ShowArtifacts
+from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from tests.support.agent_fakes import answering
 
 SIGNING_KEY = "a key of tests, long enough to sign with"
@@ -98,9 +98,9 @@ class ObedientModel:
     def require(self, _model: str, /) -> ModelInfo | None:
         return None
 
-    def require_sight(self, model: str) -> None:
+    def require_vision(self, model: str) -> None:
         if model.startswith("blind:"):
-            raise ModelCannotSee(f"{model} takes text only")
+            raise VisionNotSupported(f"{model} takes text only")
 
 
 class SeverableDatabase(Database):
@@ -152,7 +152,7 @@ class Node:
             database_url=SecretStr(url),
             **{"lease_seconds": LEASE_SECONDS, "watch_interval_seconds": 0.1, **settings},
         )
-        agent = RunAgent(model, toolbox, artifacts=None if artifacts is None else ShowArtifacts(artifacts))
+        agent = AgentRunner(model, toolbox, artifacts=None if artifacts is None else ContextBuilder(artifacts))
         self.worker = build_worker(
             self.settings, self.database, self.outbox, agent, model, self.deltas, artifacts=artifacts
         )

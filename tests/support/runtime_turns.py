@@ -10,7 +10,7 @@ from libs.eventing import MessageContext
 from services.runtime.domain.agent_ports import AgentSpec, RecordedStep
 from services.runtime.domain.conversation import Message, TextPart, UserMessage
 from services.runtime.domain.ports import SessionAgent, StoreUnavailable
-from services.runtime.domain.turns import ClaimedTurn, Ended, Ending, StepRecord, Submission
+from services.runtime.domain.turns import ClaimedTurn, CommitResult, StepRecord, Submission, TurnOutcome
 
 CALLER = Identity(company_id="company", user_id="user", key_id="key", scopes=frozenset())
 
@@ -70,22 +70,22 @@ class MemoryConversations:
 
 
 class MemoryTurns:
-    """TurnEndings and TurnSteps that keep what they are given; ``unavailable`` calls fail first."""
+    """TurnOutcomes and TurnSteps that keep what they are given; ``unavailable`` calls fail first."""
 
     def __init__(self, *, unavailable: int = 0) -> None:
-        self.endings: list[Ending] = []
+        self.endings: list[TurnOutcome] = []
         self.steps: list[StepRecord] = []
         self.unavailable = unavailable
         self.following: list[ClaimedTurn] = []
         self.refuse_replies = False
 
-    async def end(self, endings: Sequence[Ending], *, claim_following: bool) -> list[Ended]:
+    async def end(self, endings: Sequence[TurnOutcome], *, claim_following: bool) -> list[CommitResult]:
         self._answer()
         if self.refuse_replies and any(ending.text for ending in endings):
             raise ValueError("this cannot be stored")
         self.endings.extend(endings)
         following = self.following.pop(0) if claim_following and self.following else None
-        return [Ended(True, following), *[Ended(True) for _ in endings[1:]]]
+        return [CommitResult(True, following), *[CommitResult(True) for _ in endings[1:]]]
 
     async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
         self._answer()

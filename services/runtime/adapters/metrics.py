@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from services.runtime.domain.turns import Ending, EndingKind
+from services.runtime.domain.turns import OutcomeKind, TurnOutcome
 
 _LONG: Final = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 _ENDED: Final = Counter(
@@ -43,13 +43,13 @@ TOOL_SECONDS: Final = Histogram(
     buckets=(0.001, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
 )  # fmt: skip
 
-for _outcome in (*EndingKind, "lost"):
+for _outcome in (*OutcomeKind, "lost"):
     # A counter that first shows up with a 1 has never risen for Prometheus.
     _ENDED.labels(str(_outcome))
 
 
 class PrometheusMetrics:
-    def ended(self, ending: Ending, *, won: bool, seconds: float) -> None:
+    def ended(self, ending: TurnOutcome, *, won: bool, seconds: float) -> None:
         _ENDED.labels(ending.kind.value if won else "lost").inc()
         _SECONDS.observe(seconds)
 

@@ -14,7 +14,7 @@ class ModelFailed(_ModelFailed):
         self.status = status
 
 
-class ModelCannotSee(ValidationFailed):
+class VisionNotSupported(ValidationFailed):
     """An image was given to a model that takes text only."""
 
 

@@ -48,7 +48,7 @@ class ChatModel(Protocol):
 
         Retries with backoff on 429, 5xx and timeouts within a bound, honouring Retry-After, but never once a
         piece has been handed to `on_text`, which would double it. The pieces joined are the answer's text.
-        Raises ModelFailed, ModelCannotSee, ModelUnknown or ModelNotConfigured.
+        Raises ModelFailed, VisionNotSupported, ModelUnknown or ModelNotConfigured.
         """
         ...
 
@@ -95,6 +95,6 @@ class ModelCatalogue(Protocol):
         """
         ...
 
-    def require_sight(self, model: str) -> None:
-        """Raises ModelCannotSee when `model` is known to take text only; an unlisted model may be tried."""
+    def require_vision(self, model: str) -> None:
+        """Raises VisionNotSupported when `model` is known to take text only; an unlisted model may be tried."""
         ...

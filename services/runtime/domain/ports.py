@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from libs.contracts.messages import Event
+from services.runtime.domain.admission import Decide
 from services.runtime.domain.agent_ports import AgentSpec, RecordedStep
 from services.runtime.domain.conversation import Message
-from services.runtime.domain.intake import Decide
 from services.runtime.domain.turns import (
     ClaimedTurn,
-    Ended,
-    Ending,
+    CommitResult,
     IntakeResult,
-    Overview,
+    OrphanedTurn,
     StepRecord,
-    Stray,
     Submission,
+    TurnOutcome,
+    TurnSnapshot,
 )
 
 RunAhead = Callable[[Sequence[IntakeResult]], None]
@@ -31,7 +31,7 @@ class StoreUnavailable(Exception):
     """
 
 
-class TurnIntake(Protocol):
+class TurnAdmissions(Protocol):
     async def take_in(
         self, submissions: Sequence[Submission], decide: Decide, run_ahead: RunAhead
     ) -> list[IntakeResult]:
@@ -42,8 +42,8 @@ class TurnIntake(Protocol):
         ...
 
 
-class TurnEndings(Protocol):
-    async def end(self, endings: Sequence[Ending], *, claim_following: bool) -> list[Ended]:
+class TurnOutcomes(Protocol):
+    async def end(self, endings: Sequence[TurnOutcome], *, claim_following: bool) -> list[CommitResult]:
         """End turns where their fencing number still holds, and claim what waits behind them."""
         ...
 
@@ -54,17 +54,17 @@ class TurnSteps(Protocol):
         ...
 
 
-class Takeover(Protocol):
+class LeaseReclaimer(Protocol):
     async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
         """Claim the lowest queued turn of idle sessions; those that another worker is at are passed over."""
         ...
 
-    async def take_over(self, strays: Sequence[Stray], max_lost_attempts: int) -> list[ClaimedTurn]:
+    async def take_over(self, strays: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
         """Take turns from workers that are gone, each with its restart event. Turns whose worker came back
         meanwhile are left alone."""
         ...
 
-    async def overview(self, unknown: Sequence[str], overdue_grace: float) -> Overview:
+    async def overview(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
         """``unknown``: turns that are this worker's though it does not run them (a commit whose answer was
         lost): strays like those of dead workers. ``overdue_grace``: seconds past the deadline."""
         ...

@@ -71,7 +71,7 @@ class Refused:
 IntakeResult = TakenIn | AlreadyKnown | Refused
 
 
-class EndingKind(StrEnum):
+class OutcomeKind(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     RELEASED = "released"
@@ -81,14 +81,14 @@ class EndingKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class TurnOutcome:
     """How this worker's hold on a turn ends. ``event`` and ``payload`` (its bytes) for a terminal state.
 
     ``leading``: events of the same subject that go before it.
     """
 
     turn: ClaimedTurn
-    kind: EndingKind
+    kind: OutcomeKind
     event: Event | None = None
     payload: bytes | None = None
     message_id: str | None = None
@@ -101,7 +101,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommitResult:
     """``won`` is false when someone else ended or took the turn first. ``following``: the session's next turn,
     claimed for this worker."""
 
@@ -122,7 +122,7 @@ class StepRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Stray:
+class OrphanedTurn:
     """A turn that needs a worker or an end, found by looking over the live ones.
 
     ``lost_attempts`` would be its count of attempts lost to dead workers if it were taken over now.
@@ -137,7 +137,7 @@ class Stray:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class TurnSnapshot:
     """What a worker sees when it looks over the live turns.
 
     ``held``: fence and status of the turns that the database says are this worker's. ``strays``: turns of dead
@@ -146,7 +146,7 @@ class Overview:
     """
 
     held: dict[str, tuple[int, str]]
-    strays: tuple[Stray, ...]
+    strays: tuple[OrphanedTurn, ...]
     claimable: tuple[str, ...]
     deleting: tuple[str, ...]
     queued: int

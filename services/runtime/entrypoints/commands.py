@@ -10,15 +10,15 @@ from libs.eventing import AlreadyProcessed, CommandContext, CommandRouter
 from services.runtime.domain.ports import StoreUnavailable
 from services.runtime.domain.reads import SessionReads
 from services.runtime.domain.turns import AlreadyKnown, Refused
+from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.cancel_turn import CancelTurnHandler
 from services.runtime.use_cases.create_session import CreateSessionHandler
 from services.runtime.use_cases.delete_session import DeleteSessionHandler
-from services.runtime.use_cases.take_in_turn import TakeInTurn
 
 
 class Handlers(Protocol):
     @property
-    def take_in(self) -> TakeInTurn: ...
+    def take_in(self) -> AcceptTurn: ...
     @property
     def create(self) -> CreateSessionHandler: ...
     @property

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import cast
 
 from libs.contracts.identifiers import new_id
-from services.runtime.domain.turns import Stray
+from services.runtime.domain.turns import OrphanedTurn
 from tests.support.runtime_nodes import Node, ObedientModel, until
 
 
@@ -64,13 +64,13 @@ async def test_two_workers_cannot_both_take_a_dead_workers_turn(start_node, mode
     model.shut("work")
     turn_id = await dead.execute(session, "work")
     await dead.crash()
-    strays: tuple[Stray, ...] = await until(lambda: _strays(first))
+    strays: tuple[OrphanedTurn, ...] = await until(lambda: _strays(first))
     taken = await asyncio.gather(*[node.worker.watch._takeover.take_over(strays, 3) for node in (first, second)])
     assert sorted(len(turns) for turns in taken) == [0, 1]
     assert (await first.turn(turn_id))["fence"] == 2
 
 
-async def _strays(node: Node) -> tuple[Stray, ...]:
+async def _strays(node: Node) -> tuple[OrphanedTurn, ...]:
     return (await node.worker.watch._takeover.overview([], 5.0)).strays
 
 

@@ -1,18 +1,18 @@
 """The guards of single statements, met by what a stale or beaten worker would write."""
 
 from libs.contracts.errors import TimedOut
-from services.runtime.adapters.postgres.endings import PostgresEndings
-from services.runtime.adapters.postgres.hot_transaction import HotTransactions
 from services.runtime.adapters.postgres.steps import PostgresSteps
-from services.runtime.domain.turns import ClaimedTurn, Ending, EndingKind, StepRecord
-from services.runtime.use_cases.execute_turn import failure
+from services.runtime.adapters.postgres.transactions import HotTransactions
+from services.runtime.adapters.postgres.turn_outcomes import PostgresTurnOutcomes
+from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome
+from services.runtime.use_cases.run_turn import failure
 from tests.support.runtime_nodes import Node, ObedientModel, until
 from tests.support.runtime_turns import claimed_turn
 
 
-def parts(node: Node) -> tuple[PostgresSteps, PostgresEndings]:
+def parts(node: Node) -> tuple[PostgresSteps, PostgresTurnOutcomes]:
     transactions = HotTransactions(node.outbox)
-    return PostgresSteps(transactions), PostgresEndings(transactions, worker_id=node.worker.id, turn_deadline=60.0)
+    return PostgresSteps(transactions), PostgresTurnOutcomes(transactions, worker_id=node.worker.id, turn_deadline=60.0)
 
 
 async def running_turn(node: Node, model: ObedientModel) -> ClaimedTurn:
@@ -81,7 +81,7 @@ async def test_a_stale_release_does_not_free_the_turn(node: Node, model: Obedien
     turn = await running_turn(node, model)
     _, endings = parts(node)
     await node.rows("UPDATE turns SET fence = 2 WHERE id = %s RETURNING id", turn.id)
-    [ended] = await endings.end([Ending(turn, EndingKind.RELEASED)], claim_following=False)
+    [ended] = await endings.end([TurnOutcome(turn, OutcomeKind.RELEASED)], claim_following=False)
     assert not ended.won
     assert (await node.turn(turn.id))["worker_id"] == node.worker.id
 

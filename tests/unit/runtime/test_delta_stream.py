@@ -3,7 +3,7 @@
 import asyncio
 
 from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
-from services.runtime.use_cases.delta_stream import DeltaStream
+from services.runtime.use_cases.engine.delta_stream import DeltaStream
 from tests.support.runtime_nodes import DeltaLog, until
 from tests.support.runtime_turns import claimed_turn
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from services.runtime.domain.ports import StoreUnavailable
-from services.runtime.use_cases.group_commit import GroupCommit
+from services.runtime.use_cases.engine.group_commit import GroupCommit
 
 
 class Ledger:

@@ -13,7 +13,7 @@ import pytest
 
 from libs.contracts.errors import Conflict, NotFound, ServiceUnavailable, UnsupportedMediaType, ValidationFailed
 from libs.service_defaults import UpstreamResponse, UpstreamStream
-from services.runtime.adapters.artifacts import HttpArtifacts
+from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
 from services.runtime.domain.artifacts import ArtifactFacts
 from services.runtime.domain.conversation import Citation
 from tests.support.agent_fakes import CALLER

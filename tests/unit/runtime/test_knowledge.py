@@ -6,7 +6,7 @@ import orjson
 
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
-from services.runtime.adapters.knowledge import HttpKnowledge
+from services.runtime.adapters.internal_api.knowledge import HttpKnowledge
 from services.runtime.adapters.patience import Patience
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.knowledge import KnowledgeBaseRef

@@ -9,12 +9,12 @@ from libs.contracts.errors import InternalError
 from libs.contracts.events.runtime import TurnCompleted, TurnFailed
 from services.runtime.domain.agent_ports import AgentReply, AgentTask, TurnJournal
 from services.runtime.domain.conversation import ModelAnswer, TextPart, ToolCall, Usage, UserMessage
-from services.runtime.domain.turns import ClaimedTurn, Ending, EndingKind
-from services.runtime.use_cases.claim_commit import ClaimCommit
-from services.runtime.use_cases.conversation_cache import ConversationCache
-from services.runtime.use_cases.execute_turn import ExecuteTurn
-from services.runtime.use_cases.group_commit import GroupCommit
-from services.runtime.use_cases.turn_engine import TurnEngine
+from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, TurnOutcome
+from services.runtime.use_cases.engine.claim_future import ClaimFuture
+from services.runtime.use_cases.engine.conversation_cache import ConversationCache
+from services.runtime.use_cases.engine.group_commit import GroupCommit
+from services.runtime.use_cases.engine.turn_engine import TurnEngine
+from services.runtime.use_cases.run_turn import RunTurn
 from tests.support.runtime_nodes import DeltaLog, until
 from tests.support.runtime_turns import MemoryConversations, MemoryTurns, claimed_turn
 
@@ -39,12 +39,12 @@ class OneLiner:
 
 
 class NoMetrics:
-    def ended(self, ending: Ending, *, won: bool, seconds: float) -> None: ...
+    def ended(self, ending: TurnOutcome, *, won: bool, seconds: float) -> None: ...
 
 
 def engine(agent: OneLiner, turns: MemoryTurns, conversations: MemoryConversations | None = None) -> TurnEngine:
     conversations = conversations or MemoryConversations()
-    execute = ExecuteTurn(
+    execute = RunTurn(
         agent, ConversationCache(conversations), conversations, GroupCommit(turns.record_steps), DeltaLog()
     )
 
@@ -74,7 +74,7 @@ async def test_a_reply_outlasts_an_outage() -> None:
     agent = OneLiner()
     engine(agent, turns).start(claimed_turn(), QUESTION)
     await until(lambda: turns.endings)
-    assert turns.endings[0].kind is EndingKind.COMPLETED
+    assert turns.endings[0].kind is OutcomeKind.COMPLETED
     assert len(agent.tasks) == 1
 
 
@@ -83,7 +83,7 @@ async def test_an_outage_while_the_conversation_is_read_fails_nothing() -> None:
     conversations.unavailable = 1
     engine(OneLiner(), turns, conversations).start(claimed_turn(), QUESTION)
     await until(lambda: turns.endings)
-    assert turns.endings[0].kind is EndingKind.COMPLETED
+    assert turns.endings[0].kind is OutcomeKind.COMPLETED
 
 
 async def test_a_reply_that_cannot_be_stored_fails_the_turn() -> None:
@@ -111,7 +111,7 @@ async def test_a_turn_stopped_in_the_moment_it_starts_gives_its_hold_back() -> N
     running.start(turn, QUESTION)
     running.stop(turn.id)
     await until(lambda: not running.held)
-    assert [ending.kind for ending in turns.endings] == [EndingKind.RELEASED]
+    assert [ending.kind for ending in turns.endings] == [OutcomeKind.RELEASED]
 
 
 async def _for_ever(_task: AgentTask, _journal: TurnJournal) -> None:
@@ -153,7 +153,7 @@ async def test_draining_takes_no_slots_and_hands_back_what_does_not_end() -> Non
     assert running.free_slots() == 1
     await running.drain(0.01)
     assert (running.free_slots(), running.held) == (0, {})
-    assert [ending.kind for ending in turns.endings] == [EndingKind.HANDED_BACK]
+    assert [ending.kind for ending in turns.endings] == [OutcomeKind.HANDED_BACK]
     assert len(turns.following) == 1
 
 
@@ -161,7 +161,7 @@ async def test_after_draining_nothing_begins_whose_claim_comes_late() -> None:
     turns, agent = MemoryTurns(), OneLiner()
     running = engine(agent, turns)
     await running.drain(60)
-    running.start(claimed_turn(stream=False), QUESTION, ClaimCommit())
+    running.start(claimed_turn(stream=False), QUESTION, ClaimFuture())
     await _settle_down()
     assert (agent.tasks, running.held, turns.endings) == ([], {}, [])
 
@@ -188,11 +188,11 @@ async def test_a_committed_end_is_not_undone_by_a_late_stop() -> None:
     await until(lambda: turns.unavailable < 3)
     running.stop(turn.id)
     await until(lambda: not running.held)
-    assert [ending.kind for ending in turns.endings] == [EndingKind.COMPLETED]
+    assert [ending.kind for ending in turns.endings] == [OutcomeKind.COMPLETED]
 
 
 async def test_a_turn_that_runs_ahead_of_its_claim_ends_after_it() -> None:
-    turns, agent, claim = MemoryTurns(), OneLiner(), ClaimCommit()
+    turns, agent, claim = MemoryTurns(), OneLiner(), ClaimFuture()
     running = engine(agent, turns)
     running.start(claimed_turn(stream=False), QUESTION, claim)
     await until(lambda: agent.tasks)
@@ -200,11 +200,11 @@ async def test_a_turn_that_runs_ahead_of_its_claim_ends_after_it() -> None:
     assert (turns.endings, running.held, running.free_slots()) == ([], {}, 1)
     claim.settle(succeeded=True)
     await until(lambda: turns.endings)
-    assert turns.endings[0].kind is EndingKind.COMPLETED
+    assert turns.endings[0].kind is OutcomeKind.COMPLETED
 
 
 async def test_a_turn_whose_claim_fails_leaves_nothing() -> None:
-    turns, agent, claim = MemoryTurns(), OneLiner(), ClaimCommit()
+    turns, agent, claim = MemoryTurns(), OneLiner(), ClaimFuture()
     running = engine(agent, turns)
     running.start(claimed_turn(stream=False), QUESTION, claim)
     await until(lambda: agent.tasks)
@@ -214,7 +214,7 @@ async def test_a_turn_whose_claim_fails_leaves_nothing() -> None:
 
 
 async def test_a_claim_that_is_made_again_after_a_failure_replaces_the_failed_one() -> None:
-    turns, agent, claim = MemoryTurns(), OneLiner(_for_ever), ClaimCommit()
+    turns, agent, claim = MemoryTurns(), OneLiner(_for_ever), ClaimFuture()
     running = engine(agent, turns)
     turn = claimed_turn(stream=False)
     running.start(turn, QUESTION, claim)
@@ -224,11 +224,11 @@ async def test_a_claim_that_is_made_again_after_a_failure_replaces_the_failed_on
     running.start(turn, QUESTION)
     await until(lambda: turns.endings)
     await until(lambda: not running.held)
-    assert [ending.kind for ending in turns.endings] == [EndingKind.COMPLETED]
+    assert [ending.kind for ending in turns.endings] == [OutcomeKind.COMPLETED]
 
 
 async def test_steps_are_recorded_after_the_claim() -> None:
-    turns, claim = MemoryTurns(), ClaimCommit()
+    turns, claim = MemoryTurns(), ClaimFuture()
 
     async def call_a_tool(_task: AgentTask, journal: TurnJournal) -> None:
         await journal.record_answer(1, ModelAnswer("", (ToolCall("call", "calculator", {}),), Usage(1, 1)))
@@ -243,7 +243,7 @@ async def test_steps_are_recorded_after_the_claim() -> None:
 
 
 async def test_a_streamed_turn_begins_after_its_claim() -> None:
-    turns, agent, claim = MemoryTurns(), OneLiner(), ClaimCommit()
+    turns, agent, claim = MemoryTurns(), OneLiner(), ClaimFuture()
     running = engine(agent, turns)
     running.start(claimed_turn(stream=True), QUESTION, claim)
     await _settle_down()

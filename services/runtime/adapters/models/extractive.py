@@ -27,7 +27,7 @@ from services.runtime.domain.conversation import (
     Usage,
     UserMessage,
 )
-from services.runtime.domain.model_errors import ModelCannotSee
+from services.runtime.domain.model_errors import VisionNotSupported
 from services.runtime.domain.models import ModelRequest, OnText
 
 _NOTE = "(Quoted by the built-in extractive model, which has no knowledge of its own.)"
@@ -90,7 +90,7 @@ def _answer(request: ModelRequest) -> ModelAnswer:
     message = request.messages[position]
     assert isinstance(message, UserMessage)
     if message.has_image:
-        raise ModelCannotSee("model 'builtin:extractive' takes text only; it cannot be given an image")
+        raise VisionNotSupported("model 'builtin:extractive' takes text only; it cannot be given an image")
     name = wanted_file(message.own_text)
     document, question = ("", message.own_text) if name else split_question(message.own_text)
     results = [m.result for m in request.messages[position + 1 :] if isinstance(m, ToolMessage)]

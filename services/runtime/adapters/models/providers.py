@@ -15,7 +15,7 @@ from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAIC
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
 from services.runtime.adapters.models.retry import RetryPolicy
 from services.runtime.domain.conversation import ModelAnswer, UserMessage
-from services.runtime.domain.model_errors import ModelCannotSee, ModelNotConfigured, ModelUnknown
+from services.runtime.domain.model_errors import ModelNotConfigured, ModelUnknown, VisionNotSupported
 from services.runtime.domain.models import ChatModel, ModelInfo, ModelRequest, OnText, ProviderInfo
 
 BUILTIN = ProviderInfo("builtin", True, (ModelInfo("builtin:extractive", vision=False),), any_name=False)
@@ -38,7 +38,7 @@ class ModelProviders:
 
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
         if any(isinstance(message, UserMessage) and message.has_image for message in request.messages):
-            self.require_sight(request.model)
+            self.require_vision(request.model)
         return await self._model(request.model).answer(request, on_text)
 
     def providers(self) -> tuple[ProviderInfo, ...]:
@@ -53,10 +53,10 @@ class ModelProviders:
             raise ModelUnknown(f"unknown model {model!r}: {info.name} has {names}")
         return known
 
-    def require_sight(self, model: str) -> None:
+    def require_vision(self, model: str) -> None:
         known = self.require(model)
         if known is not None and not known.vision:
-            raise ModelCannotSee(f"model {model!r} takes text only; it cannot be given an image")
+            raise VisionNotSupported(f"model {model!r} takes text only; it cannot be given an image")
 
     def _provider(self, model: str) -> Provider:
         prefix, separator, name = model.partition(":")

@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from libs.persistence import Database
-from services.runtime.adapters.postgres.hot_transaction import translated
+from services.runtime.adapters.postgres.transactions import translated
 from services.runtime.domain.agent_ports import AgentSpec, RecordedAnswer, RecordedResult, RecordedStep
 from services.runtime.domain.conversation import AssistantMessage, Message, TextPart, UserMessage
 from services.runtime.domain.conversation_json import answer_from_json, part_from_json, tool_result_from_json

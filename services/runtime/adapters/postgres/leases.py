@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from libs.persistence import Database
-from services.runtime.adapters.postgres.hot_transaction import translated
+from services.runtime.adapters.postgres.transactions import translated
 
 _RENEW: Final = """
     INSERT INTO workers (id, lease_expires_at)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from libs.eventing import MessageContext, Transaction
-from services.runtime.adapters.postgres.hot_transaction import as_json
+from services.runtime.adapters.postgres.transactions import as_json
 from services.runtime.domain.sessions import LockedSession, LockedTurn, NewSession
 from services.runtime.domain.turn_events import turn_message_context
 

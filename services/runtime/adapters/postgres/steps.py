@@ -8,7 +8,7 @@ from typing import Any, Final
 import psycopg
 
 from libs.eventing import EventDraft
-from services.runtime.adapters.postgres.hot_transaction import HotTransactions, as_json
+from services.runtime.adapters.postgres.transactions import HotTransactions, as_json
 from services.runtime.domain import turn_events
 from services.runtime.domain.turns import StepRecord
 

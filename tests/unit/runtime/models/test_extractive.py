@@ -18,7 +18,7 @@ from services.runtime.domain.conversation import (
     ToolResult,
     UserMessage,
 )
-from services.runtime.domain.model_errors import ModelCannotSee
+from services.runtime.domain.model_errors import VisionNotSupported
 from services.runtime.domain.models import ModelRequest
 from tests.support.agent_fakes import FakeRetriever, said
 
@@ -174,7 +174,7 @@ async def test_it_tells_what_tools_found(result: ToolResult, expected: str) -> N
 
 
 async def test_it_cannot_see() -> None:
-    with pytest.raises(ModelCannotSee):
+    with pytest.raises(VisionNotSupported):
         await ask(UserMessage((ImagePart("https://example.com/a.png"),)))
 
 

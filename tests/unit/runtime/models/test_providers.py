@@ -7,7 +7,7 @@ import pytest
 from services.runtime.adapters.models.providers import ModelProviders, model_providers
 from services.runtime.adapters.models.retry import RetryPolicy
 from services.runtime.domain.conversation import ImagePart, UserMessage
-from services.runtime.domain.model_errors import ModelCannotSee, ModelNotConfigured, ModelUnknown
+from services.runtime.domain.model_errors import ModelNotConfigured, ModelUnknown, VisionNotSupported
 from services.runtime.domain.models import ModelInfo, ModelRequest
 from tests.support.agent_fakes import said
 from tests.support.model_stub import TEXT, ModelStub
@@ -56,7 +56,7 @@ async def test_names_are_checked(providers: ModelProviders) -> None:
 async def test_images_need_a_model_that_sees(providers: ModelProviders, stub: ModelStub) -> None:
     picture = UserMessage((ImagePart("https://example.com/a.png"),))
     for blind in ("builtin:extractive", "openai:gpt-3.5-turbo"):
-        with pytest.raises(ModelCannotSee):
+        with pytest.raises(VisionNotSupported):
             await providers.answer(ModelRequest(blind, "", (picture,)))
     assert stub.requests == []
     await providers.answer(ModelRequest("openai:stub", "", (picture,)))

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 import xlsxwriter
 
-from services.runtime.adapters.tools.artifacts.finding import told
+from services.runtime.adapters.tools.artifacts.artifact_lookup import told
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ArtifactRef, JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput

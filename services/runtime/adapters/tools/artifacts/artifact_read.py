@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.runtime.adapters.tools.artifacts.finding import ARTIFACT, told
+from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, told
 from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tables import described

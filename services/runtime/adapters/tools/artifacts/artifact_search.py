@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.runtime.adapters.tools.artifacts.finding import ARTIFACT, told
+from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, told
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import JsonObject, numbered
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolOutput

@@ -14,8 +14,8 @@ from typing import Any, Final
 import orjson
 
 from services.runtime.adapters.tools.artifacts import table_worker
-from services.runtime.adapters.tools.artifacts.fair_places import FairPlaces
-from services.runtime.adapters.tools.artifacts.finding import ARTIFACT, told
+from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, told
+from services.runtime.adapters.tools.artifacts.fair_semaphore import FairSemaphore
 from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tables import counted, query_names, rendered
@@ -61,7 +61,7 @@ class TableQuery:
     def __init__(self, artifacts: SessionArtifacts, limits: QueryLimits | None = None) -> None:
         self._artifacts = artifacts
         self._limits = limits or QueryLimits()
-        self._places = FairPlaces(_AT_ONCE, _WAITING)
+        self._places = FairSemaphore(_AT_ONCE, _WAITING)
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
         async with told(self._artifacts, context) as find:

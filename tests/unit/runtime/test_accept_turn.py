@@ -12,14 +12,22 @@ from libs.contracts.errors import ErrorKind, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext
+from services.runtime.domain.admission import (
+    Admission,
+    AdmissionPolicy,
+    AdmissionView,
+    Backlog,
+    Decide,
+    Refusal,
+    SessionState,
+)
 from services.runtime.domain.agent_ports import AgentSpec
 from services.runtime.domain.conversation import ArtifactPart, TextPart
 from services.runtime.domain.conversation_json import part_from_json
-from services.runtime.domain.intake import Admission, Backlog, Decide, IntakePolicy, IntakeView, Refusal, SessionState
-from services.runtime.domain.model_errors import ModelCannotSee
+from services.runtime.domain.model_errors import VisionNotSupported
 from services.runtime.domain.ports import RunAhead
 from services.runtime.domain.turns import IntakeResult, Refused, Submission, TakenIn
-from services.runtime.use_cases.take_in_turn import TakeInTurn
+from services.runtime.use_cases.accept_turn import AcceptTurn
 from tests.support.artifact_fakes import FakeArtifacts
 
 SESSION = new_id()
@@ -27,7 +35,7 @@ CALLER = Identity(company_id="company", user_id="user", key_id="key", scopes=fro
 
 
 class MemoryIntake:
-    """A TurnIntake of one idle session, whose agent is blind."""
+    """A TurnAdmissions of one idle session, whose agent is blind."""
 
     def __init__(self) -> None:
         self.admitted: list[Submission] = []
@@ -38,7 +46,7 @@ class MemoryIntake:
         agent = AgentSpec("llm_agent", model="blind:model")
         session = SessionState(SESSION, "company", "user", True, 0, agent)
         known = frozenset(submission.turn_id for submission in self.admitted)
-        decisions = decide(submissions, IntakeView({SESSION: session}, known, {}, {}))
+        decisions = decide(submissions, AdmissionView({SESSION: session}, known, {}, {}))
         self.admitted += [decision.submission for decision in decisions if isinstance(decision, Admission)]
         results: list[IntakeResult] = [Refused(d.error) if isinstance(d, Refusal) else TakenIn(None) for d in decisions]
         run_ahead(results)
@@ -47,13 +55,13 @@ class MemoryIntake:
 
 class TakingIn:
     def __init__(self, artifacts: FakeArtifacts | None, *, sees: bool = True) -> None:
-        def check_sight(model: str) -> None:
+        def check_vision(model: str) -> None:
             if not sees:
-                raise ModelCannotSee(f"{model} takes text only")
+                raise VisionNotSupported(f"{model} takes text only")
 
         self.intake = MemoryIntake()
-        policy = IntakePolicy(Backlog(), lambda: 0, check_sight)
-        self._take_in = TakeInTurn(self.intake, policy, None, artifacts)  # type: ignore[arg-type]
+        policy = AdmissionPolicy(Backlog(), lambda: 0, check_vision)
+        self._take_in = AcceptTurn(self.intake, policy, None, artifacts)  # type: ignore[arg-type]
 
     async def take(self, *blocks: dict[str, Any], turn_id: str | None = None) -> IntakeResult:
         turn_id = turn_id or new_id()
@@ -122,7 +130,7 @@ async def test_what_belongs_elsewhere_is_not_found(artifacts: FakeArtifacts) -> 
 async def test_an_image_needs_a_model_that_sees(artifacts: FakeArtifacts) -> None:
     picture = artifacts.put("photo.png", b"png", session_id=SESSION)
     for block in (file(picture.id), image(artifacts.url(picture))):
-        assert isinstance(await TakingIn(artifacts, sees=False).refusal(block), ModelCannotSee)
+        assert isinstance(await TakingIn(artifacts, sees=False).refusal(block), VisionNotSupported)
     document = artifacts.put("a.txt", "text", session_id=SESSION)
     assert isinstance(await TakingIn(artifacts, sees=False).take(file(document.id)), TakenIn)
 

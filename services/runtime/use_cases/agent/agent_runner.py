@@ -31,9 +31,9 @@ from services.runtime.domain.conversation import (
 from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
 from services.runtime.domain.models import ChatModel, ModelRequest
 from services.runtime.domain.tools import Toolbox, ToolDefinition
-from services.runtime.use_cases.call_tools import ToolCaller
-from services.runtime.use_cases.conversation_limits import newest_history
-from services.runtime.use_cases.show_artifacts import ShowArtifacts, Shown
+from services.runtime.use_cases.agent.context_builder import ContextBuilder, ModelContext
+from services.runtime.use_cases.agent.conversation_limits import newest_history
+from services.runtime.use_cases.agent.tool_caller import ToolCaller
 
 _CITED = re.compile(r"\[(\d{1,3})\]")
 _STEPS_USED_UP = "You have used up your steps. Answer now in text with what you have found, without calling tools."
@@ -75,7 +75,7 @@ class _Progress:
             self.messages.append(ToolMessage(result))
 
 
-class RunAgent:
+class AgentRunner:
     """An AgentLoop. One instance serves all turns of a process."""
 
     def __init__(
@@ -84,7 +84,7 @@ class RunAgent:
         toolbox: Toolbox,
         retriever: KnowledgeRetriever | None = None,
         limits: AgentLimits | None = None,
-        artifacts: ShowArtifacts | None = None,
+        artifacts: ContextBuilder | None = None,
     ) -> None:
         self._model = model
         self._toolbox = toolbox
@@ -160,10 +160,10 @@ class RunAgent:
             return Retrieved(warnings=(_NO_KNOWLEDGE,))
         return await self._retriever.retrieve(task.question.text, task.agent.knowledge_bases, task.caller)
 
-    async def _shown(self, task: AgentTask) -> Shown:
+    async def _shown(self, task: AgentTask) -> ModelContext:
         """The conversation as the model is given it."""
         messages = [*newest_history(task.history, self._limits.history), task.question]
-        return Shown(messages) if self._artifacts is None else await self._artifacts.show(task, messages)
+        return ModelContext(messages) if self._artifacts is None else await self._artifacts.show(task, messages)
 
     def _request(self, task: AgentTask, messages: Sequence[Message]) -> ModelRequest:
         agent = task.agent

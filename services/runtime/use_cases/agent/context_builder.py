@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ShowLimits:
+class ContextLimits:
     """Sizes in characters, those of images in bytes, times in seconds.
 
     ``whole``: documents up to it in all are given as they are, longer ones by passages. ``patience``: how long the
@@ -46,7 +46,7 @@ class ShowLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ModelContext:
     """The conversation without references; passages of documents that are too long to be in it.
 
     ``any_files``: whether there were references.
@@ -71,24 +71,24 @@ class _Showing:
     warnings: list[str] = field(default_factory=list)
 
 
-class ShowArtifacts:
+class ContextBuilder:
     """The newest files come first: what is left for older ones is less, and their problems only warn."""
 
     def __init__(
         self,
         artifacts: SessionArtifacts,
-        limits: ShowLimits | None = None,
+        limits: ContextLimits | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._artifacts = artifacts
-        self._limits = limits or ShowLimits()
+        self._limits = limits or ContextLimits()
         self._clock = clock
 
-    async def show(self, task: AgentTask, messages: Sequence[Message]) -> Shown:
+    async def show(self, task: AgentTask, messages: Sequence[Message]) -> ModelContext:
         """Raises ServiceUnavailable, and NotFound for a file of the question that is gone."""
         named = _named(messages)
         if not named:
-            return Shown(list(messages))
+            return ModelContext(list(messages))
         showing = _Showing(
             task,
             {part.artifact_id for part in _named([task.question])},
@@ -104,7 +104,7 @@ class ShowArtifacts:
         shown: list[Message] = []
         for message in reversed(messages):
             shown.append(_replaced(message, given) if isinstance(message, UserMessage) else message)
-        return Shown(shown[::-1], passages, tuple(showing.warnings), any_files=True)
+        return ModelContext(shown[::-1], passages, tuple(showing.warnings), any_files=True)
 
     async def _part(self, part: ArtifactPart, showing: _Showing) -> list[Part]:
         asked = part.artifact_id in showing.asked

@@ -13,19 +13,19 @@ import structlog
 from libs import tracing
 from libs.contracts.errors import InternalError
 from services.runtime.domain.conversation import UserMessage
-from services.runtime.domain.ports import TurnEndings
-from services.runtime.domain.turns import ClaimedTurn, Ended, Ending, EndingKind
-from services.runtime.use_cases.claim_commit import ClaimCommit
-from services.runtime.use_cases.execute_turn import ExecuteTurn, failure
-from services.runtime.use_cases.group_commit import GroupCommit
+from services.runtime.domain.ports import TurnOutcomes
+from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome
+from services.runtime.use_cases.engine.claim_future import ClaimFuture
+from services.runtime.use_cases.engine.group_commit import GroupCommit
 from services.runtime.use_cases.outlast import Sleep, outlast
+from services.runtime.use_cases.run_turn import RunTurn, failure
 
 _log = structlog.get_logger("runtime.turns")
 _HAND_BACK_SECONDS: Final = 2.0
 
 
 class TurnMetrics(Protocol):
-    def ended(self, ending: Ending, *, won: bool, seconds: float) -> None: ...
+    def ended(self, ending: TurnOutcome, *, won: bool, seconds: float) -> None: ...
 
 
 @dataclass(slots=True)
@@ -37,9 +37,9 @@ class _Running:
 
     turn: ClaimedTurn
     question: UserMessage | None
-    claim: ClaimCommit | None = None
+    claim: ClaimFuture | None = None
     task: asyncio.Task[None] | None = None
-    stop: EndingKind = EndingKind.RELEASED
+    stop: OutcomeKind = OutcomeKind.RELEASED
     committing: bool = False
 
     async def holds(self) -> bool:
@@ -54,15 +54,15 @@ class TurnEngine:
 
     def __init__(
         self,
-        execute: ExecuteTurn,
-        endings: TurnEndings,
+        execute: RunTurn,
+        endings: TurnOutcomes,
         metrics: TurnMetrics,
         *,
         capacity: int,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._execute = execute
-        self._endings = GroupCommit[Ending, Ended](self._commit_batch)
+        self._endings = GroupCommit[TurnOutcome, CommitResult](self._commit_batch)
         self._store = endings
         self._metrics = metrics
         self._capacity = capacity
@@ -91,7 +91,7 @@ class TurnEngine:
     def free_slots(self) -> int:
         return 0 if self._draining else max(self._capacity - len(self._running), 0)
 
-    def start(self, turn: ClaimedTurn, question: UserMessage | None = None, claim: ClaimCommit | None = None) -> None:
+    def start(self, turn: ClaimedTurn, question: UserMessage | None = None, claim: ClaimFuture | None = None) -> None:
         """Run a turn that this worker has claimed, or is about to. Of two claims the older one is fenced off.
 
         After ``abandon`` nothing begins any more: what is claimed all the same is another worker's to find.
@@ -107,7 +107,7 @@ class TurnEngine:
         self._running[turn.id] = running
         running.task = asyncio.create_task(self._supervise(running))
 
-    def stop(self, turn_id: str, becomes: EndingKind = EndingKind.RELEASED) -> None:
+    def stop(self, turn_id: str, becomes: OutcomeKind = OutcomeKind.RELEASED) -> None:
         """Stop a turn that was cancelled or lost; one whose ending is being committed is left to its guard."""
         running = self._running.get(turn_id)
         if running is not None:
@@ -115,7 +115,7 @@ class TurnEngine:
             # Not at once: a task that has not begun yet would never run, nor give its hold back.
             asyncio.get_running_loop().call_soon(_cancel, running)
 
-    async def finish(self, ending: Ending) -> Ended:
+    async def finish(self, ending: TurnOutcome) -> CommitResult:
         """Commit the ending of a turn that does not run here. Raises StoreUnavailable."""
         ended = await self._endings.submit(ending)
         if ended.following is not None:
@@ -130,7 +130,7 @@ class TurnEngine:
             await asyncio.wait(tasks, timeout=grace)
         left = list(self._running)
         for turn_id in left:
-            self.stop(turn_id, EndingKind.HANDED_BACK)
+            self.stop(turn_id, OutcomeKind.HANDED_BACK)
         if tasks := self._tasks():
             await asyncio.wait(tasks, timeout=_HAND_BACK_SECONDS)
         self.abandon()
@@ -166,7 +166,7 @@ class TurnEngine:
             # What lost is not stored, and must not be remembered as part of the conversation.
             if ended.won:
                 self._execute.remember(turn, running.question, ending)
-            if ending.kind is EndingKind.RELEASED:
+            if ending.kind is OutcomeKind.RELEASED:
                 self.on_release()
             self._metrics.ended(ending, won=ended.won, seconds=monotonic() - began)
         except Exception:
@@ -178,29 +178,29 @@ class TurnEngine:
         if following is not None:
             self.start(following)
 
-    async def _executed(self, running: _Running) -> Ending:
+    async def _executed(self, running: _Running) -> TurnOutcome:
         try:
             ending = await self._execute.run(running.turn, running.question, running.holds)
         except asyncio.CancelledError:
             if self._abandoned:
                 raise
-            return Ending(running.turn, running.stop)
-        return ending or Ending(running.turn, EndingKind.RELEASED)
+            return TurnOutcome(running.turn, running.stop)
+        return ending or TurnOutcome(running.turn, OutcomeKind.RELEASED)
 
-    async def _committed(self, ending: Ending) -> Ended:
+    async def _committed(self, ending: TurnOutcome) -> CommitResult:
         """An answer that was made is not lost to an outage: it is tried until the database says who won."""
         try:
             return await self._submitted(ending)
         except Exception:
-            if ending.kind is not EndingKind.COMPLETED:
+            if ending.kind is not OutcomeKind.COMPLETED:
                 raise
             _log.exception("turn.reply_not_stored", turn_id=ending.turn.id)
             return await self._submitted(failure(ending.turn, InternalError("the reply could not be stored")))
 
-    async def _submitted(self, ending: Ending) -> Ended:
+    async def _submitted(self, ending: TurnOutcome) -> CommitResult:
         return await outlast(lambda: self._endings.submit(ending), turn_id=ending.turn.id, sleep=self._sleep)
 
-    async def _commit_batch(self, endings: Sequence[Ending]) -> list[Ended]:
+    async def _commit_batch(self, endings: Sequence[TurnOutcome]) -> list[CommitResult]:
         return await self._store.end(endings, claim_following=not self._draining)
 
 

@@ -20,8 +20,8 @@ from services.runtime.domain.conversation import (
 )
 from services.runtime.domain.models import ModelRequest
 from services.runtime.domain.tools import Toolbox
-from services.runtime.use_cases.run_agent import RunAgent
-from services.runtime.use_cases.show_artifacts import ShowArtifacts, ShowLimits
+from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.context_builder import ContextBuilder, ContextLimits
 from tests.support.agent_fakes import FakeTool, MemoryJournal, ScriptedModel, agent_task, answering, said
 from tests.support.artifact_fakes import FakeArtifacts
 
@@ -35,11 +35,11 @@ def asking(text: str, *files: ArtifactFacts, history: tuple[Message, ...] = ()) 
 
 
 async def given(
-    artifacts: FakeArtifacts, task: AgentTask, limits: ShowLimits | None = None
+    artifacts: FakeArtifacts, task: AgentTask, limits: ContextLimits | None = None
 ) -> tuple[ModelRequest, tuple[str, ...]]:
     """What the model was asked, and the reply's warnings."""
     model = ScriptedModel(answering("Well [1]."))
-    loop = RunAgent(model, Toolbox(), artifacts=ShowArtifacts(artifacts, limits))
+    loop = AgentRunner(model, Toolbox(), artifacts=ContextBuilder(artifacts, limits))
     reply = await loop.run(task, MemoryJournal())
     return model.requests[0], reply.warnings
 
@@ -64,7 +64,7 @@ async def test_a_long_document_is_given_by_passages_with_citations(artifacts: Fa
     book = artifacts.put("book.txt", LONG)
     model = ScriptedModel(answering("It is told in [1]."))
     task = asking("ferry1234?", book)
-    reply = await RunAgent(model, Toolbox(), artifacts=ShowArtifacts(artifacts)).run(task, MemoryJournal())
+    reply = await AgentRunner(model, Toolbox(), artifacts=ContextBuilder(artifacts)).run(task, MemoryJournal())
     request = model.requests[0]
     assert [passage.passage for passage in request.passages] == ["Line 1234 tells of ferry1234."]
     assert "Line 7 " not in request.messages[0].text  # type: ignore[union-attr]
@@ -74,14 +74,14 @@ async def test_a_long_document_is_given_by_passages_with_citations(artifacts: Fa
 
 async def test_of_a_long_document_that_fits_nothing_the_beginning_is_given(artifacts: FakeArtifacts) -> None:
     book = artifacts.put("book.txt", LONG)
-    request, _ = await given(artifacts, asking("Summarise!", book), ShowLimits(beginning=30))
+    request, _ = await given(artifacts, asking("Summarise!", book), ContextLimits(beginning=30))
     assert [passage.passage for passage in request.passages] == [LONG[:30]]
 
 
 async def test_documents_share_what_room_there_is_and_the_newest_goes_first(artifacts: FakeArtifacts) -> None:
     old, new = artifacts.put("old.txt", "o" * 600), artifacts.put("new.txt", "n" * 600)
     task = asking("And now?", new, history=(UserMessage((TextPart("Look."), old.part())), AssistantMessage("Yes.")))
-    request, _ = await given(artifacts, task, ShowLimits(whole=1_000))
+    request, _ = await given(artifacts, task, ContextLimits(whole=1_000))
     earlier, _, question = request.messages
     assert isinstance(earlier, UserMessage)
     assert isinstance(question, UserMessage)
@@ -116,7 +116,7 @@ async def test_images_become_image_parts_the_newest_ones(artifacts: FakeArtifact
     huge = artifacts.put("huge.png", b"x", size=50_000_000)
     history = (UserMessage((TextPart("First."), pictures[0].part())), AssistantMessage("Seen."))
     task = asking("And these?", pictures[1], pictures[2], huge, history=history)
-    request, warnings = await given(artifacts, task, ShowLimits(images=2))
+    request, warnings = await given(artifacts, task, ContextLimits(images=2))
     urls = [part.url for message in request.messages for part in _parts(message) if isinstance(part, ImagePart)]
     encoded = [base64.b64encode(f"png{number}".encode()).decode() for number in (1, 2)]
     assert urls == [f"data:image/png;base64,{text}" for text in encoded]
@@ -126,7 +126,7 @@ async def test_images_become_image_parts_the_newest_ones(artifacts: FakeArtifact
 
 async def test_a_document_in_processing_is_waited_for(artifacts: FakeArtifacts) -> None:
     note = artifacts.put("note.txt", "The ferry leaves at nine.", status="pending")
-    waiting = asyncio.create_task(given(artifacts, asking("When?", note), ShowLimits(pause=0.001)))
+    waiting = asyncio.create_task(given(artifacts, asking("When?", note), ContextLimits(pause=0.001)))
     while len(artifacts.asked) < 3:
         await asyncio.sleep(0.001)
     artifacts.processed(note, status="ready")
@@ -138,7 +138,7 @@ async def test_a_document_in_processing_is_waited_for(artifacts: FakeArtifacts) 
 async def test_what_cannot_be_read_is_told_to_the_model_and_the_caller(artifacts: FakeArtifacts) -> None:
     broken = artifacts.put("broken.pdf", "", status="failed", problem="the file is damaged")
     slow = artifacts.put("slow.pdf", "", status="pending")
-    request, warnings = await given(artifacts, asking("What?", broken, slow), ShowLimits(patience=0.0))
+    request, warnings = await given(artifacts, asking("What?", broken, slow), ContextLimits(patience=0.0))
     assert warnings == (
         "the file slow.pdf could not be read: it is still being processed",
         "the file broken.pdf could not be read: the file is damaged",
@@ -188,7 +188,7 @@ async def test_a_conversation_without_files_asks_nobody(artifacts: FakeArtifacts
 async def test_a_react_agent_with_files_is_offered_the_tools_to_read_them(artifacts: FakeArtifacts) -> None:
     toolbox = Toolbox(*(FakeTool(name) for name in ("echo", "artifact_read", "table_query", "artifact_create")))
     model = ScriptedModel(answering("Well."))
-    loop = RunAgent(model, toolbox, artifacts=ShowArtifacts(artifacts))
+    loop = AgentRunner(model, toolbox, artifacts=ContextBuilder(artifacts))
     agent = AgentSpec("react_agent", model="scripted:model", tools=("echo",))
     note = artifacts.put("note.txt", "text")
     await loop.run(agent_task(UserMessage((note.part(),)), agent=agent), MemoryJournal())

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from libs.persistence import Database
 from services.runtime.adapters.postgres.claims import LOCK_FREE_SESSIONS, claim, claimed_turns
-from services.runtime.adapters.postgres.hot_transaction import HotTransactions, translated
+from services.runtime.adapters.postgres.transactions import HotTransactions, translated
 from services.runtime.adapters.postgres.turn_rows import CLAIMED_COLUMNS, CLAIMED_WIDTH, claimed_turn
 from services.runtime.domain import turn_events
-from services.runtime.domain.turns import ClaimedTurn, Overview, Stray
+from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, TurnSnapshot
 
 # After its own start the database cannot tell dead workers from those that could not reach it.
 # One without a row was forgotten, and is as gone as one whose lease ran out.
@@ -57,7 +57,7 @@ _FORGET_WORKERS: Final = """
 """
 
 
-class PostgresTakeover:
+class PostgresLeaseReclaimer:
     """``lease`` is the lease time of workers in seconds."""
 
     def __init__(
@@ -75,7 +75,7 @@ class PostgresTakeover:
         self._lease = lease
         self._turn_deadline = turn_deadline
 
-    async def overview(self, unknown: Sequence[str], overdue_grace: float) -> Overview:
+    async def overview(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
         with translated():
             async with self._database.connection() as connection, connection.pipeline():
                 held = await connection.execute(_HELD, (self._worker_id,))
@@ -84,7 +84,7 @@ class PostgresTakeover:
                 deleting = await connection.execute(_DELETING)
                 await connection.execute(_FORGET_WORKERS)
                 backlog = await waiting.fetchall()
-                return Overview(
+                return TurnSnapshot(
                     held={row[0]: (row[1], row[2]) for row in await held.fetchall()},
                     strays=tuple(_stray(row) for row in await strays.fetchall()),
                     claimable=tuple(row[0] for row in backlog if row[2]),
@@ -105,7 +105,7 @@ class PostgresTakeover:
             transaction.drafts.extend(started for _, started in claimed)
         return [turn for turn, _ in claimed]
 
-    async def take_over(self, strays: Sequence[Stray], max_lost_attempts: int) -> list[ClaimedTurn]:
+    async def take_over(self, strays: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
         ids = [stray.turn.id for stray in strays]
         async with self._transactions.begin() as transaction:
             connection = transaction.connection
@@ -130,5 +130,5 @@ class PostgresTakeover:
         return {"worker": self._worker_id, "lease": self._lease, "unknown": list(unknown)}
 
 
-def _stray(row: tuple[Any, ...]) -> Stray:
-    return Stray(claimed_turn(row), *row[CLAIMED_WIDTH:])
+def _stray(row: tuple[Any, ...]) -> OrphanedTurn:
+    return OrphanedTurn(claimed_turn(row), *row[CLAIMED_WIDTH:])

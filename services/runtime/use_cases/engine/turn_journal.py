@@ -10,9 +10,9 @@ from services.runtime.domain.agent_ports import RecordedStep, TurnLost
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, ToolResult
 from services.runtime.domain.conversation_json import answer_to_json, tool_result_to_json
 from services.runtime.domain.turns import ClaimedTurn, StepRecord
-from services.runtime.use_cases.claim_commit import Holds
-from services.runtime.use_cases.delta_stream import DeltaStream
-from services.runtime.use_cases.group_commit import GroupCommit
+from services.runtime.use_cases.engine.claim_future import Holds
+from services.runtime.use_cases.engine.delta_stream import DeltaStream
+from services.runtime.use_cases.engine.group_commit import GroupCommit
 from services.runtime.use_cases.outlast import outlast
 
 

@@ -11,22 +11,22 @@ from typing import Any, Protocol
 import structlog
 
 from libs.contracts.errors import InternalError, TimedOut
-from services.runtime.domain.ports import SessionRemoval, StoreUnavailable, Takeover
-from services.runtime.domain.turns import ClaimedTurn, Ending, EndingKind, Overview, Stray
-from services.runtime.use_cases.execute_turn import failure
-from services.runtime.use_cases.turn_engine import TurnEngine
+from services.runtime.domain.ports import LeaseReclaimer, SessionRemoval, StoreUnavailable
+from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, OutcomeKind, TurnOutcome, TurnSnapshot
+from services.runtime.use_cases.engine.turn_engine import TurnEngine
+from services.runtime.use_cases.run_turn import failure
 
 _log = structlog.get_logger("runtime.watch")
 
 
-class WatchMetrics(Protocol):
+class ReconcilerMetrics(Protocol):
     def looked(self, *, running: int, queued: int) -> None: ...
 
     def taken_over(self, turns: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class WatchRules:
+class ReconcilerRules:
     """Seconds, and how many attempts may be lost to dead workers. A turn's own worker ends it at its deadline;
     ``overdue_grace`` later anyone may."""
 
@@ -35,14 +35,14 @@ class WatchRules:
     attempts: int = 3
 
 
-class WatchTurns:
+class TurnReconciler:
     def __init__(
         self,
         engine: TurnEngine,
-        takeover: Takeover,
+        takeover: LeaseReclaimer,
         removal: SessionRemoval,
-        metrics: WatchMetrics,
-        rules: WatchRules,
+        metrics: ReconcilerMetrics,
+        rules: ReconcilerRules,
         *,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -110,7 +110,7 @@ class WatchTurns:
         except Exception:
             _log.exception("watch.failed", **ids)
 
-    def _stop_lost(self, before: dict[str, int], seen: Overview) -> None:
+    def _stop_lost(self, before: dict[str, int], seen: TurnSnapshot) -> None:
         """Stop what ran when we looked, and is cancelled, deleted or another's now."""
         for turn_id, fence in before.items():
             if seen.held.get(turn_id) != (fence, "running") and self._engine.held.get(turn_id) == fence:
@@ -119,10 +119,10 @@ class WatchTurns:
     def _runs_here(self, turn: ClaimedTurn) -> bool:
         return self._engine.held.get(turn.id) == turn.fence
 
-    def _is_hopeless(self, stray: Stray) -> bool:
+    def _is_hopeless(self, stray: OrphanedTurn) -> bool:
         return stray.cancelled or stray.overdue or stray.lost_attempts >= self._rules.attempts
 
-    async def _end_hopeless(self, stray: Stray) -> None:
+    async def _end_hopeless(self, stray: OrphanedTurn) -> None:
         _log.warning(
             "turn.ended_by_watch",
             turn_id=stray.turn.id,
@@ -138,14 +138,14 @@ class WatchTurns:
                 self._engine.start(turn)
 
     @staticmethod
-    def _ending(stray: Stray) -> Ending:
+    def _ending(stray: OrphanedTurn) -> TurnOutcome:
         if stray.cancelled:
-            return Ending(stray.turn, EndingKind.RELEASED)
+            return TurnOutcome(stray.turn, OutcomeKind.RELEASED)
         if stray.overdue:
             return failure(stray.turn, TimedOut("the turn did not end before its deadline"))
         return failure(stray.turn, InternalError(f"{stray.lost_attempts} workers died while they ran this turn"))
 
-    async def _take_over(self, strays: list[Stray]) -> None:
+    async def _take_over(self, strays: list[OrphanedTurn]) -> None:
         # What does not fit here is left to another worker's look, or to the next one.
         free = self._engine.free_slots()
         if not strays or not free:

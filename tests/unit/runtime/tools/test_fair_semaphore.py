@@ -1,4 +1,4 @@
-"""Shares of the targets in which tables are queried."""
+"""Shares of the places in which tables are queried."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from services.runtime.adapters.tools.artifacts.fair_places import FairPlaces
+from services.runtime.adapters.tools.artifacts.fair_semaphore import FairSemaphore
 from services.runtime.domain.tools import ToolFailed
 
 
 class House:
     """Calls that stay in their place until they are let go."""
 
-    def __init__(self, targets: int = 2, waiting: int = 8) -> None:
-        self.targets = FairPlaces(targets, waiting)
+    def __init__(self, places: int = 2, waiting: int = 8) -> None:
+        self.places = FairSemaphore(places, waiting)
         self.inside: list[str] = []
         self.calls: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
@@ -32,7 +32,7 @@ class House:
         await settled()
 
     async def _stay(self, name: str) -> None:
-        async with self.targets.of(name[0]):
+        async with self.places.of(name[0]):
             self.inside.append(name)
             await self._ends[name].wait()
             self.inside.remove(name)
@@ -50,7 +50,7 @@ async def test_a_company_with_many_calls_leaves_a_place_to_others() -> None:
 
 
 async def test_lines_are_served_in_turn() -> None:
-    house = House(targets=1)
+    house = House(places=1)
     await house.arrive("a1", "a2", "a3", "b1", "c1", "b2")
     order = []
     while house.inside:
@@ -83,7 +83,7 @@ async def cancel_at_the_door(house: House) -> None:
 
 @pytest.mark.parametrize("cancelled", [cancel_first, cancel_at_the_door])
 async def test_a_cancelled_call_keeps_no_place(cancelled: Callable[[House], Awaitable[None]]) -> None:
-    house = House(targets=1)
+    house = House(places=1)
     await house.arrive("a1", "a2", "a3", "b1")
     await cancelled(house)
     for _ in range(2):

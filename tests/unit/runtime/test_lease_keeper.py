@@ -2,7 +2,7 @@
 
 import asyncio
 
-from services.runtime.use_cases.keep_lease import KeepLease
+from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from tests.support.runtime_nodes import until
 
 
@@ -31,7 +31,7 @@ async def test_a_lease_that_was_given_up_is_not_renewed() -> None:
         pauses += 1
         await asyncio.sleep(0)
 
-    keep = KeepLease(leases, interval=1.0, sleep=pause)
+    keep = LeaseKeeper(leases, interval=1.0, sleep=pause)
     keeping = asyncio.create_task(keep.run())
     await until(lambda: leases.begun)
     giving_up = asyncio.create_task(keep.give_up())

@@ -14,7 +14,7 @@ _log = structlog.get_logger("runtime.lease")
 _RETRY_SECONDS: Final = 0.5
 
 
-class KeepLease:
+class LeaseKeeper:
     """``interval`` seconds between renewals, well below the lease time."""
 
     def __init__(self, leases: Leases, *, interval: float, sleep: Sleep = asyncio.sleep) -> None:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from services.runtime.domain.tools import ToolFailed
 
 
-class FairPlaces:
+class FairSemaphore:
     """``places`` in all; a company has one of them at a time, and at most ``waiting`` calls in line for it.
 
     Who waits is served company by company, so that a company's long line costs the others one turn each at most.

@@ -9,8 +9,8 @@ from psycopg import AsyncConnection
 from psycopg.errors import RaiseException
 
 from libs.contracts.identifiers import new_id
-from services.runtime.domain.intake import Decide
-from services.runtime.domain.ports import RunAhead, TurnIntake
+from services.runtime.domain.admission import Decide
+from services.runtime.domain.ports import RunAhead, TurnAdmissions
 from services.runtime.domain.turns import IntakeResult, Submission
 from tests.integration.runtime.conftest import StartNode
 from tests.support.runtime_nodes import Node, ObedientModel, until
@@ -139,9 +139,9 @@ async def test_a_late_answer_of_the_commit_does_not_make_a_turn_look_lost(start_
 
 
 class LateStore:
-    """A TurnIntake whose answers come when told, after their commit."""
+    """A TurnAdmissions whose answers come when told, after their commit."""
 
-    def __init__(self, store: TurnIntake, answered: asyncio.Event) -> None:
+    def __init__(self, store: TurnAdmissions, answered: asyncio.Event) -> None:
         self._store = store
         self._answered = answered
 

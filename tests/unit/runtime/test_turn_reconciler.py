@@ -6,8 +6,15 @@ import pytest
 
 from libs.contracts.errors import ErrorKind
 from services.runtime.domain.conversation import UserMessage
-from services.runtime.domain.turns import ClaimedTurn, Ended, Ending, EndingKind, Overview, Stray
-from services.runtime.use_cases.watch_turns import WatchRules, WatchTurns
+from services.runtime.domain.turns import (
+    ClaimedTurn,
+    CommitResult,
+    OrphanedTurn,
+    OutcomeKind,
+    TurnOutcome,
+    TurnSnapshot,
+)
+from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
 from tests.support.runtime_turns import claimed_turn
 
 
@@ -20,7 +27,7 @@ class Engine:
         self.broken = broken
         self.started: list[str] = []
         self.stopped: list[str] = []
-        self.finished: list[Ending] = []
+        self.finished: list[TurnOutcome] = []
 
     @property
     def present(self) -> frozenset[str]:
@@ -35,29 +42,29 @@ class Engine:
     def stop(self, turn_id: str) -> None:
         self.stopped.append(turn_id)
 
-    async def finish(self, ending: Ending) -> Ended:
+    async def finish(self, ending: TurnOutcome) -> CommitResult:
         if ending.turn.id == self.broken:
             raise ValueError("this one cannot be ended")
         self.finished.append(ending)
-        return Ended(True)
+        return CommitResult(True)
 
 
 class Database:
     def __init__(self, **seen: object) -> None:
         empty: dict[str, object] = {"held": {}, "strays": (), "claimable": (), "deleting": (), "queued": 0}
-        self.seen = Overview(**{**empty, **seen})  # type: ignore[arg-type]
+        self.seen = TurnSnapshot(**{**empty, **seen})  # type: ignore[arg-type]
         self.unknown: list[Sequence[str]] = []
         self.taken: list[str] = []
         self.removed: list[str] = []
 
-    async def overview(self, unknown: Sequence[str], _overdue_grace: float) -> Overview:
+    async def overview(self, unknown: Sequence[str], _overdue_grace: float) -> TurnSnapshot:
         self.unknown.append(unknown)
         return self.seen
 
     async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
         return [claimed_turn(id=f"turn of {session}") for session in session_ids[:limit]]
 
-    async def take_over(self, strays: Sequence[Stray], _max_lost_attempts: int) -> list[ClaimedTurn]:
+    async def take_over(self, strays: Sequence[OrphanedTurn], _max_lost_attempts: int) -> list[ClaimedTurn]:
         self.taken += [stray.turn.id for stray in strays]
         return [stray.turn for stray in strays]
 
@@ -72,12 +79,12 @@ class NoMetrics:
     def taken_over(self, turns: int) -> None: ...
 
 
-def watch(engine: Engine, database: Database) -> WatchTurns:
-    return WatchTurns(engine, database, database, NoMetrics(), WatchRules())  # type: ignore[arg-type]
+def watch(engine: Engine, database: Database) -> TurnReconciler:
+    return TurnReconciler(engine, database, database, NoMetrics(), ReconcilerRules())  # type: ignore[arg-type]
 
 
-def stray(turn_id: str, *, lost: int = 1, overdue: bool = False, cancelled: bool = False) -> Stray:
-    return Stray(claimed_turn(id=turn_id), "dead", lost, overdue, cancelled)
+def stray(turn_id: str, *, lost: int = 1, overdue: bool = False, cancelled: bool = False) -> OrphanedTurn:
+    return OrphanedTurn(claimed_turn(id=turn_id), "dead", lost, overdue, cancelled)
 
 
 async def test_what_was_lost_is_stopped_and_what_is_held_goes_on() -> None:
@@ -112,19 +119,21 @@ async def test_what_runs_here_is_not_taken_over() -> None:
     assert (database.taken, engine.started) == ([newer.turn.id], [newer.turn.id])
 
 
-def _newer(turn_id: str) -> Stray:
-    return Stray(claimed_turn(id=turn_id, fence=2, attempt=2), "dead", 1, overdue=False, cancelled=False)
+def _newer(turn_id: str) -> OrphanedTurn:
+    return OrphanedTurn(claimed_turn(id=turn_id, fence=2, attempt=2), "dead", 1, overdue=False, cancelled=False)
 
 
 @pytest.mark.parametrize(
     ("found", "kind", "error"),
     [
-        (stray("t", cancelled=True), EndingKind.RELEASED, None),
-        (stray("t", overdue=True), EndingKind.FAILED, ErrorKind.TIMEOUT),
-        (stray("t", lost=3), EndingKind.FAILED, ErrorKind.INTERNAL),
+        (stray("t", cancelled=True), OutcomeKind.RELEASED, None),
+        (stray("t", overdue=True), OutcomeKind.FAILED, ErrorKind.TIMEOUT),
+        (stray("t", lost=3), OutcomeKind.FAILED, ErrorKind.INTERNAL),
     ],
 )
-async def test_hopeless_turns_are_ended_and_not_taken(found: Stray, kind: EndingKind, error: ErrorKind | None) -> None:
+async def test_hopeless_turns_are_ended_and_not_taken(
+    found: OrphanedTurn, kind: OutcomeKind, error: ErrorKind | None
+) -> None:
     engine, database = Engine(), Database(strays=(found, stray("fine")))
     await watch(engine, database).look()
     [ending] = engine.finished

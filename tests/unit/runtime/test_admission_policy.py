@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from libs.contracts.errors import Conflict, NotFound, RateLimited
 from libs.contracts.identity import Identity
-from services.runtime.domain.intake import (
+from services.runtime.domain.admission import (
     Admission,
+    AdmissionPolicy,
+    AdmissionView,
     Backlog,
     Decision,
-    IntakePolicy,
-    IntakeView,
     Refusal,
     Repeat,
     SessionState,
@@ -26,12 +26,12 @@ def view(
     known: tuple[str, ...] = (),
     live: Mapping[str, int] | None = None,
     company: int = 0,
-) -> IntakeView:
-    return IntakeView({s.id: s for s in sessions}, frozenset(known), live or {}, {"company": company})
+) -> AdmissionView:
+    return AdmissionView({s.id: s for s in sessions}, frozenset(known), live or {}, {"company": company})
 
 
-def policy(free: int = 10, *, per_session: int = 2, per_company: int = 3) -> IntakePolicy:
-    return IntakePolicy(Backlog(per_session, per_company), lambda: free, lambda _model: None)
+def policy(free: int = 10, *, per_session: int = 2, per_company: int = 3) -> AdmissionPolicy:
+    return AdmissionPolicy(Backlog(per_session, per_company), lambda: free, lambda _model: None)
 
 
 def kinds(decisions: list[Decision]) -> list[object]:

@@ -12,16 +12,16 @@ from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ErrorDetail, ServiceError, ServiceUnavailable, ValidationFailed
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext
+from services.runtime.domain.admission import AdmissionPolicy
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ArtifactPart, ImagePart, Part, TextPart, UserMessage
 from services.runtime.domain.conversation_json import part_to_json
-from services.runtime.domain.intake import IntakePolicy
-from services.runtime.domain.ports import TurnIntake
+from services.runtime.domain.ports import TurnAdmissions
 from services.runtime.domain.sessions import existing
 from services.runtime.domain.turns import ClaimedTurn, IntakeResult, Submission, TakenIn
-from services.runtime.use_cases.claim_commit import ClaimCommit
-from services.runtime.use_cases.group_commit import GroupCommit
-from services.runtime.use_cases.turn_engine import TurnEngine
+from services.runtime.use_cases.engine.claim_future import ClaimFuture
+from services.runtime.use_cases.engine.group_commit import GroupCommit
+from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
 _LOOK_UP_SECONDS: Final = 3.0
 """Less than the gateway waits for a turn to be taken up."""
@@ -29,9 +29,13 @@ _IMAGE: Final = "vision"
 Block = TextBlock | ImageUrlBlock | FileBlock | ImageBlock
 
 
-class TakeInTurn:
+class AcceptTurn:
     def __init__(
-        self, intake: TurnIntake, policy: IntakePolicy, engine: TurnEngine, artifacts: SessionArtifacts | None = None
+        self,
+        intake: TurnAdmissions,
+        policy: AdmissionPolicy,
+        engine: TurnEngine,
+        artifacts: SessionArtifacts | None = None,
     ) -> None:
         self._engine = engine
         self._artifacts = artifacts
@@ -76,10 +80,10 @@ class TakeInTurn:
         return UserMessage(parts), _wrong_kind(question.parts, found)
 
     async def _take_in_batch(
-        self, intake: TurnIntake, policy: IntakePolicy, submissions: Sequence[Submission]
+        self, intake: TurnAdmissions, policy: AdmissionPolicy, submissions: Sequence[Submission]
     ) -> list[IntakeResult]:
         """Starts what is claimed while that is being committed: the model is asked meanwhile."""
-        commit = ClaimCommit()
+        commit = ClaimFuture()
         begun: list[ClaimedTurn] = []
 
         def run_ahead(results: Sequence[IntakeResult]) -> None:

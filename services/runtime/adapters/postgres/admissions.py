@@ -9,11 +9,11 @@ import orjson
 
 from libs.contracts.identifiers import new_id
 from libs.eventing import EventDraft
-from services.runtime.adapters.postgres.hot_transaction import HotTransactions, as_json
+from services.runtime.adapters.postgres.transactions import HotTransactions, as_json
 from services.runtime.adapters.postgres.turn_rows import LIVE, identity_json
 from services.runtime.domain import turn_events
+from services.runtime.domain.admission import Admission, AdmissionView, Decide, Decision, Refusal, SessionState
 from services.runtime.domain.agent_ports import AgentSpec
-from services.runtime.domain.intake import Admission, Decide, Decision, IntakeView, Refusal, SessionState
 from services.runtime.domain.ports import RunAhead
 from services.runtime.domain.turns import (
     AlreadyKnown,
@@ -65,7 +65,7 @@ _ADMIT: Final = """
 """
 
 
-class PostgresIntake:
+class PostgresAdmissions:
     """A message's position is twice its turn's, the reply's one more: a reply stands right after its question."""
 
     def __init__(self, transactions: HotTransactions, *, worker_id: str, turn_deadline: float) -> None:
@@ -90,7 +90,7 @@ class PostgresIntake:
         return results
 
     @staticmethod
-    async def _view(connection: Any, submissions: Sequence[Submission]) -> IntakeView:
+    async def _view(connection: Any, submissions: Sequence[Submission]) -> AdmissionView:
         session_ids = list({submission.session_id for submission in submissions})
         # Configurations are large, and only for images does it matter here what the model can see.
         with_images = list({s.session_id for s in submissions if s.question.has_image})
@@ -114,7 +114,7 @@ class PostgresIntake:
                 in_session[key] = number
             else:
                 in_company[key] = number
-        return IntakeView(sessions, frozenset(known), in_session, in_company)
+        return AdmissionView(sessions, frozenset(known), in_session, in_company)
 
     def _carry_out(self, decision: Decision, rows: list[dict[str, Any]], drafts: list[EventDraft]) -> IntakeResult:
         if isinstance(decision, Admission):

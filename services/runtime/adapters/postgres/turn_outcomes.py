@@ -11,9 +11,9 @@ import structlog
 
 from libs.eventing import Transaction
 from services.runtime.adapters.postgres.claims import LOCK_SESSIONS, claim, claimed_turns
-from services.runtime.adapters.postgres.hot_transaction import HotTransactions, as_json
+from services.runtime.adapters.postgres.transactions import HotTransactions, as_json
 from services.runtime.domain import turn_events
-from services.runtime.domain.turns import ClaimedTurn, Ended, Ending, EndingKind
+from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome
 
 _log = structlog.get_logger("runtime.turns")
 
@@ -48,13 +48,13 @@ _RELEASE: Final = """
 _OUTCOME_TAKEN: Final = "uq_outbox_outcome"
 
 
-class PostgresEndings:
+class PostgresTurnOutcomes:
     def __init__(self, transactions: HotTransactions, *, worker_id: str, turn_deadline: float) -> None:
         self._transactions = transactions
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
 
-    async def end(self, endings: Sequence[Ending], *, claim_following: bool) -> list[Ended]:
+    async def end(self, endings: Sequence[TurnOutcome], *, claim_following: bool) -> list[CommitResult]:
         try:
             return await self._end(endings, claim_following=claim_following, tell=True)
         except psycopg.errors.UniqueViolation as problem:
@@ -64,8 +64,8 @@ class PostgresEndings:
         _log.error("turn.outcome_taken", turn_id=endings[0].turn.id)
         return await self._end(endings, claim_following=claim_following, tell=False)
 
-    async def _end(self, endings: Sequence[Ending], *, claim_following: bool, tell: bool) -> list[Ended]:
-        finishing = [ending for ending in endings if ending.kind in (EndingKind.COMPLETED, EndingKind.FAILED)]
+    async def _end(self, endings: Sequence[TurnOutcome], *, claim_following: bool, tell: bool) -> list[CommitResult]:
+        finishing = [ending for ending in endings if ending.kind in (OutcomeKind.COMPLETED, OutcomeKind.FAILED)]
         leaving = [ending for ending in endings if ending not in finishing]
         sessions = list({ending.turn.session_id for ending in endings})
         following: dict[str, ClaimedTurn] = {}
@@ -84,11 +84,13 @@ class PostgresEndings:
                     following[turn.session_id] = turn
                     transaction.drafts.append(started)
         # Of two endings in one session the first starts what follows; nothing is started twice.
-        return [Ended(ending.turn.id in ended, following.pop(ending.turn.session_id, None)) for ending in endings]
+        return [
+            CommitResult(ending.turn.id in ended, following.pop(ending.turn.session_id, None)) for ending in endings
+        ]
 
     @staticmethod
     async def _write(
-        transaction: Transaction, finishing: list[Ending], leaving: list[Ending]
+        transaction: Transaction, finishing: list[TurnOutcome], leaving: list[TurnOutcome]
     ) -> list[psycopg.AsyncCursor[Any]]:
         cursors = []
         if finishing:
@@ -100,7 +102,7 @@ class PostgresEndings:
         return cursors
 
 
-def _outcomes(finishing: list[Ending], ended: dict[str, int]) -> list[Any]:
+def _outcomes(finishing: list[TurnOutcome], ended: dict[str, int]) -> list[Any]:
     drafts = []
     for ending in finishing:
         last = ended.get(ending.turn.id)
@@ -113,8 +115,8 @@ def _outcomes(finishing: list[Ending], ended: dict[str, int]) -> list[Any]:
     return drafts
 
 
-def _row(ending: Ending) -> dict[str, Any]:
-    completed = ending.kind is EndingKind.COMPLETED
+def _row(ending: TurnOutcome) -> dict[str, Any]:
+    completed = ending.kind is OutcomeKind.COMPLETED
     return {
         "id": ending.turn.id,
         "fence": ending.turn.fence,

@@ -16,18 +16,18 @@ from services.runtime.domain.conversation import AssistantMessage, UserMessage
 from services.runtime.domain.conversation_json import answer_to_json
 from services.runtime.domain.ports import ConversationStore, DeltaSink
 from services.runtime.domain.reply_json import reply_to_json
-from services.runtime.domain.turns import ClaimedTurn, Ending, EndingKind, StepRecord
-from services.runtime.use_cases.claim_commit import Holds, held
-from services.runtime.use_cases.conversation_cache import ConversationCache, SessionGone, TurnContext
-from services.runtime.use_cases.delta_stream import DeltaStream
-from services.runtime.use_cases.group_commit import GroupCommit
+from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome
+from services.runtime.use_cases.engine.claim_future import Holds, held
+from services.runtime.use_cases.engine.conversation_cache import ConversationCache, SessionGone, TurnContext
+from services.runtime.use_cases.engine.delta_stream import DeltaStream
+from services.runtime.use_cases.engine.group_commit import GroupCommit
+from services.runtime.use_cases.engine.turn_journal import DatabaseJournal
 from services.runtime.use_cases.outlast import outlast
-from services.runtime.use_cases.turn_journal import DatabaseJournal
 
 _log = structlog.get_logger("runtime.turns")
 
 
-class ExecuteTurn:
+class RunTurn:
     def __init__(
         self,
         agent: AgentLoop,
@@ -42,7 +42,7 @@ class ExecuteTurn:
         self._steps = steps
         self._deltas = deltas
 
-    async def run(self, turn: ClaimedTurn, question: UserMessage | None, holds: Holds = held) -> Ending | None:
+    async def run(self, turn: ClaimedTurn, question: UserMessage | None, holds: Holds = held) -> TurnOutcome | None:
         """The ending to commit; None when the turn is no longer this worker's. Errors become failures.
 
         The ending may be ready before the claim is committed; what is recorded or streamed waits for it here.
@@ -64,7 +64,7 @@ class ExecuteTurn:
             _log.exception("turn.crashed", turn_id=turn.id, attempt=turn.attempt)
         return failure(turn, InternalError("the turn failed because of an error of the service"))
 
-    async def _answer(self, turn: ClaimedTurn, question: UserMessage | None, holds: Holds) -> Ending:
+    async def _answer(self, turn: ClaimedTurn, question: UserMessage | None, holds: Holds) -> TurnOutcome:
         if turn.stream and not await holds():
             raise TurnLost(turn.id)
         deltas = DeltaStream(turn, self._deltas)
@@ -88,15 +88,15 @@ class ExecuteTurn:
             deltas.abandon_timer()
         return completion(turn, context, reply)
 
-    def remember(self, turn: ClaimedTurn, question: UserMessage | None, ending: Ending) -> None:
+    def remember(self, turn: ClaimedTurn, question: UserMessage | None, ending: TurnOutcome) -> None:
         """Keep in memory what the committed ending added to the conversation."""
-        if ending.kind is EndingKind.FAILED:
+        if ending.kind is OutcomeKind.FAILED:
             self._cache.remember(turn, ())
-        elif ending.kind is EndingKind.COMPLETED and question is not None:
+        elif ending.kind is OutcomeKind.COMPLETED and question is not None:
             self._cache.remember(turn, (question, AssistantMessage(ending.text)))
 
 
-def completion(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> Ending:
+def completion(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> TurnOutcome:
     """The reply as it will stand everywhere: its bytes are made once."""
     message_id = new_id()
     # PostgreSQL's text has no NUL; the history and the event must say the same.
@@ -119,9 +119,9 @@ def completion(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> En
             "warnings": list(reply.warnings),
         }
     )
-    return Ending(
+    return TurnOutcome(
         turn,
-        EndingKind.COMPLETED,
+        OutcomeKind.COMPLETED,
         event=event,
         payload=event.encode(),
         message_id=message_id,
@@ -137,6 +137,6 @@ def completion(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> En
     )
 
 
-def failure(turn: ClaimedTurn, error: ServiceError) -> Ending:
+def failure(turn: ClaimedTurn, error: ServiceError) -> TurnOutcome:
     event = turn_events.failed(turn, error)
-    return Ending(turn, EndingKind.FAILED, event=event, error=event.error.model_dump(mode="json"))
+    return TurnOutcome(turn, OutcomeKind.FAILED, event=event, error=event.error.model_dump(mode="json"))

@@ -9,7 +9,7 @@ Holds = Callable[[], Awaitable[bool]]
 """Whether the turn is this worker's; waits while its claim is being committed."""
 
 
-class ClaimCommit:
+class ClaimFuture:
     """The commit of claims whose turns have begun already.
 
     Until it has succeeded, such a turn may ask a model and read; it must not write, call a tool or be heard of.

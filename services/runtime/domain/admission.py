@@ -9,8 +9,8 @@ from libs.contracts.errors import Conflict, NotFound, RateLimited, ServiceError
 from services.runtime.domain.agent_ports import AgentSpec
 from services.runtime.domain.turns import Submission
 
-CheckSight = Callable[[str], None]
-"""Raises ModelCannotSee for a model that is known to take text only."""
+CheckVision = Callable[[str], None]
+"""Raises VisionNotSupported for a model that is known to take text only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class SessionState:
 
 
 @dataclass(frozen=True, slots=True)
-class IntakeView:
+class AdmissionView:
     """What the database says under the locks of the sessions concerned.
 
     ``known``: commands that have a turn or an outcome. ``live``: turns that wait, run or are being stopped, by
@@ -69,18 +69,18 @@ class Repeat:
 
 
 Decision = Admission | Refusal | Repeat
-Decide = Callable[[Sequence[Submission], IntakeView], list[Decision]]
+Decide = Callable[[Sequence[Submission], AdmissionView], list[Decision]]
 
 
-class IntakePolicy:
+class AdmissionPolicy:
     """Decides a batch in the order of its submissions; each sees what those before it were given."""
 
-    def __init__(self, backlog: Backlog, free_slots: Callable[[], int], check_sight: CheckSight) -> None:
+    def __init__(self, backlog: Backlog, free_slots: Callable[[], int], check_vision: CheckVision) -> None:
         self._backlog = backlog
         self._free_slots = free_slots
-        self._check_sight = check_sight
+        self._check_sight = check_vision
 
-    def decide(self, submissions: Sequence[Submission], view: IntakeView) -> list[Decision]:
+    def decide(self, submissions: Sequence[Submission], view: AdmissionView) -> list[Decision]:
         batch = _Batch(view, self._free_slots())
         return [self._decide_one(submission, batch) for submission in submissions]
 
@@ -121,7 +121,7 @@ class IntakePolicy:
 class _Batch:
     """The view, moved on by what the batch has been given so far."""
 
-    def __init__(self, view: IntakeView, free_slots: int) -> None:
+    def __init__(self, view: AdmissionView, free_slots: int) -> None:
         self.sessions = view.sessions
         self.known = set(view.known)
         self.in_session = dict(view.live_in_session)
