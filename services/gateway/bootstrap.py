@@ -51,15 +51,11 @@ from services.gateway.entrypoints.http.transfers import Transfers
 from services.gateway.entrypoints.http.uploads import TransferProxy
 from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.authenticate import KeyAuthenticator
-from services.gateway.use_cases.change_agents import ChangeAgents
-from services.gateway.use_cases.change_artifacts import ChangeArtifacts
-from services.gateway.use_cases.change_files import ChangeFilesAndCollections
-from services.gateway.use_cases.change_knowledge_bases import ChangeKnowledgeBases
-from services.gateway.use_cases.change_sessions import ChangeSessions
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.issue_tokens import TokenIssuer
 from services.gateway.use_cases.manage_connections import ConnectionManager
 from services.gateway.use_cases.manage_keys import KeyManager
+from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.public_principals import PublicPrincipals
 from services.gateway.use_cases.submit_turn import SubmitTurn
 
@@ -138,18 +134,16 @@ def _access(outside: Outside, forget: Callable[[str], None]) -> tuple[Operation,
 
 def _resources(outside: Outside) -> tuple[Operation, ...]:
     commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed)
-    sessions = ChangeSessions(commands, outside.upstreams)
-    files = ChangeFilesAndCollections(commands)
     forward = Forwarding(outside.upstreams)
     transfers = TransferProxy(outside.upstreams, Transfers())
     return (
-        *Agents(ChangeAgents(commands), forward).operations(),
-        *Sessions(sessions, forward).operations(),
-        *Runtime(SubmitTurn(commands), sessions, forward).operations(),
-        *Artifacts(ChangeArtifacts(commands), forward, transfers).operations(),
-        *Files(files, forward, transfers).operations(),
-        *Collections(files, forward).operations(),
-        *KnowledgeBases(ChangeKnowledgeBases(commands), forward).operations(),
+        *Agents(commands, forward).operations(),
+        *Sessions(OpenSession(commands, outside.upstreams), commands, forward).operations(),
+        *Runtime(SubmitTurn(commands), commands, forward).operations(),
+        *Artifacts(commands, forward, transfers).operations(),
+        *Files(commands, forward, transfers).operations(),
+        *Collections(commands, forward).operations(),
+        *KnowledgeBases(commands, forward).operations(),
         *Catalogues(forward).operations(),
     )
 

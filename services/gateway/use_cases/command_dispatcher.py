@@ -1,17 +1,18 @@
-"""Carrying out a write: a command to its upstream, and the event that ends it."""
+"""Turns a write into a command to its upstream and waits for the event that ends it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import Final
 
-from libs.contracts.errors import Conflict, ErrorKind, ServiceUnavailable, TimedOut, error_from
-from libs.contracts.events.runtime import TurnCancelled, TurnFailed
+from libs.contracts.errors import ServiceUnavailable, TimedOut
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Command, CommandRejected
+from libs.contracts.messages import Command
 from libs.eventing import CommandState, Received
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, OtherBody
+from services.gateway.domain.outcomes import is_refused_for_now, raise_failure
 from services.gateway.domain.ports import CommandBus, IdempotencyStore, Replies
 
 _TAKEN_UP_SECONDS: Final = 10.0
@@ -25,10 +26,8 @@ _UNFINISHED: Final = (
     "The request was taken up but is not done yet. It may still be carried out; repeating it with the same"
     " Idempotency-Key is safe."
 )
-_TRANSIENT: Final = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT})
-
-Make = Callable[[str], Awaitable[Command]]
-"""Makes the command for a command id; may ask other services and raise what the caller is told."""
+Make = Callable[[str], Command | Awaitable[Command]]
+"""Makes the command for its id; may ask other services and raise what the caller is told."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +53,7 @@ class PendingCommand:
 
 
 class CommandDispatcher:
-    """Sends commands for callers and waits for their outcomes, also on behalf of repeated requests."""
+    """Sends commands and waits for their outcomes; a repeated request finds the command of the first one."""
 
     def __init__(
         self, bus: CommandBus, idempotency: IdempotencyStore, installed: Callable[[str], bool] = lambda _: True
@@ -63,12 +62,22 @@ class CommandDispatcher:
         self._idempotency = idempotency
         self._installed = installed
 
-    async def run(self, write: Write, command: type[Command], make: Make, *, subject: str | None = None) -> Received:
-        """The terminal event of the command; raises what it says when it is a refusal or a failure."""
-        async with self.dispatch(write, command, make, subject=subject) as pending:
+    async def run(self, write: Write, command: Command, *, subject: str | None = None) -> Received:
+        """Returns the command's terminal event; raises the error in it when it is a refusal or a failure.
+
+        ``subject``: the id of the entity that the command is about, by default the command's own id.
+        """
+        return await self._outcome(self.dispatch(write, type(command), lambda _: command, subject=subject))
+
+    async def create(self, write: Write, command: type[Command], make: Make) -> Received:
+        """Like ``run``, for an entity that gets the command's id: a repeated creation finds the same one."""
+        return await self._outcome(self.dispatch(write, command, make))
+
+    async def _outcome(self, dispatched: AbstractAsyncContextManager[PendingCommand]) -> Received:
+        async with dispatched as pending:
             replies = pending.replies
             received = await replies.outcome(_TAKEN_UP_SECONDS)
-            # Who has taken it up will end it; who has not may never have seen it.
+            # An upstream that has taken the command up will end it; otherwise it may never have seen it.
             taken = pending.known or replies.state == "taken"
             if received is None and taken:
                 received = await replies.outcome(_DONE_SECONDS - _TAKEN_UP_SECONDS)
@@ -81,10 +90,7 @@ class CommandDispatcher:
     async def dispatch(
         self, write: Write, command: type[Command], make: Make, *, subject: str | None = None
     ) -> AsyncIterator[PendingCommand]:
-        """Send the command, unless its upstream has it from an earlier request; listen for what it causes.
-
-        ``subject`` is the entity it is about, by default one whose id is the command's.
-        """
+        """Sends the command, unless its upstream has it from an earlier request, and listens for its events."""
         if not self._installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
         record = await self._record(write)
@@ -92,11 +98,12 @@ class CommandDispatcher:
             # Listening before asking: an outcome that comes in between is heard, one that came before is told.
             async with self._bus.replies(record.command_id, command, write.identity) as replies:
                 state = await self._state(command, record, write.identity)
-                if write.request is None or not _is_refused_for_now(state):
+                if write.request is None or not is_refused_for_now(state):
                     if state.outcome is not None:
                         replies.arrive(state.outcome)
                     if not state.known:
-                        await self._send(write, record, await make(record.command_id), subject)
+                        made = make(record.command_id)
+                        await self._send(write, record, await made if isawaitable(made) else made, subject)
                     yield PendingCommand(record.command_id, replies, state.known)
                     return
             # Its caller was told to try again: nothing was done, and a refused command stays refused.
@@ -139,21 +146,3 @@ class CommandDispatcher:
         except ServiceUnavailable:
             # Sending twice is safe: the upstream's inbox knows a command that it has carried out.
             return CommandState(known=False)
-
-
-def _is_refused_for_now(state: CommandState) -> bool:
-    """Whether the upstream did nothing and would answer otherwise later."""
-    if state.outcome is None or not state.outcome.envelope.type.endswith(".rejected.v1"):
-        return False
-    return CommandRejected.decode(state.outcome.payload).error.type in _TRANSIENT
-
-
-def raise_failure(received: Received) -> None:
-    """Raise what a terminal event tells of refusal, failure or cancellation; nothing for a success."""
-    event_type = received.envelope.type
-    if event_type.endswith(".rejected.v1"):
-        raise error_from(CommandRejected.decode(received.payload).error)
-    if event_type == TurnFailed.TYPE:
-        raise error_from(TurnFailed.decode(received.payload).error)
-    if event_type == TurnCancelled.TYPE:
-        raise Conflict("The turn was cancelled.")

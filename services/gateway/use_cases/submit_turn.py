@@ -1,26 +1,19 @@
-"""A turn as its caller follows it: to its end, to its being taken up, or event by event."""
+"""Submits a turn and follows it: to its end, until it is accepted, or event by event."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.api.sessions import ExecuteBody, TurnStatus
 from libs.contracts.commands.runtime import ExecuteTurn
-from libs.contracts.errors import NotFound, TimedOut
+from libs.contracts.errors import TimedOut
 from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed, TurnQueued, TurnStarted
-from libs.contracts.identifiers import is_id
-from libs.contracts.messages import Command
 from libs.eventing import Received
+from services.gateway.domain.outcomes import raise_failure
 from services.gateway.domain.turn_stream import TurnStream
-from services.gateway.use_cases.command_dispatcher import (
-    NOT_TAKEN_UP,
-    CommandDispatcher,
-    PendingCommand,
-    Write,
-    raise_failure,
-)
+from services.gateway.use_cases.command_dispatcher import NOT_TAKEN_UP, CommandDispatcher, PendingCommand, Write
 
 _TAKEN_UP_SECONDS: Final = 5.0
 _STEP_SECONDS: Final = 2.6
@@ -37,53 +30,55 @@ _STATUS: Final[dict[str, TurnStatus]] = {
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The turn goes on by itself; this is how far it is known to be."""
+    """The last known status of a turn that goes on by itself."""
 
     status: TurnStatus
 
 
+@dataclass(frozen=True, slots=True)
 class SubmitTurn:
-    def __init__(self, commands: CommandDispatcher) -> None:
-        self._commands = commands
+    """Sends a message to the runtime. The turn's id is the command's."""
 
-    def dispatch(
+    commands: CommandDispatcher
+
+    @asynccontextmanager
+    async def __call__(
         self, write: Write, session_id: str, body: ExecuteBody, *, stream: bool
-    ) -> AbstractAsyncContextManager[PendingCommand]:
-        """Send the turn to the runtime. The turn's id is the command's. Raises ``NotFound`` for a malformed id."""
-        if not is_id(session_id):
-            raise NotFound("There is no session with this id.")
+    ) -> AsyncIterator["SubmittedTurn"]:
+        # The content was validated as part of the body a moment ago.
+        command = ExecuteTurn.model_construct(session_id=session_id, content=body.content, stream=stream)
+        async with self.commands.dispatch(write, ExecuteTurn, lambda _: command, subject=session_id) as pending:
+            yield SubmittedTurn(pending.command_id, pending.replies, pending.known)
 
-        async def make(_: str) -> Command:
-            # The content was validated as part of the body a moment ago.
-            return ExecuteTurn.model_construct(session_id=session_id, content=body.content, stream=stream)
 
-        return self._commands.dispatch(write, ExecuteTurn, make, subject=session_id)
+class SubmittedTurn(PendingCommand):
+    """A turn in the hands of the runtime; exactly one of ``finish``, ``accepted`` and ``follow`` is called."""
 
-    async def finish(self, pending: PendingCommand, seconds: float) -> Received | Unfinished:
-        """The completed turn, or how far it is after ``seconds``; raises what a failed turn tells of.
+    async def finish(self, seconds: float) -> Received | Unfinished:
+        """Waits up to ``seconds`` for the completed turn. Raises the error of a refused, failed or cancelled turn.
 
-        Raises ``TimedOut`` when nobody took it up within 5 s.
+        Raises ``TimedOut`` when the runtime has not accepted it within 5 s.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         status: TurnStatus = "queued"
-        received = await self._await_acceptance(pending)
+        received = await self._await_acceptance()
         while True:
             if received is not None:
-                if pending.replies.ends(received):
+                if self.replies.ends(received):
                     raise_failure(received)
                     return received
                 status = _STATUS.get(received.envelope.type, status)
             left = deadline - loop.time()
             if left <= 0:
                 return Unfinished(status)
-            received = await pending.replies.next(left)
+            received = await self.replies.next(left)
             if received is None:
                 return Unfinished(status)
 
-    async def take_up(self, pending: PendingCommand) -> Unfinished:
-        """Wait until the turn is durably taken in. Raises its refusal, or ``TimedOut`` as ``finish`` does."""
-        received = await self._await_acceptance(pending)
+    async def accepted(self) -> Unfinished:
+        """Waits until the turn is stored. Raises its refusal, or ``TimedOut`` as ``finish`` does."""
+        received = await self._await_acceptance()
         if received is None:
             return Unfinished("queued")
         status = _STATUS.get(received.envelope.type)
@@ -91,37 +86,37 @@ class SubmitTurn:
             raise_failure(received)
         return Unfinished(status or "running")
 
-    async def follow(self, pending: PendingCommand) -> AsyncIterator[Received | None]:
-        """The turn's events as they come, ending with the terminal one; ``None`` after each stretch of silence.
+    async def follow(self) -> AsyncIterator[Received | None]:
+        """Yields the turn's events up to the terminal one, and ``None`` after every 15 s without one.
 
-        Before the first one, raises as ``take_up`` does.
+        Before the first event it raises as ``accepted`` does.
         """
-        received = await self._await_acceptance(pending)
-        if received is not None and received.envelope.type not in _STATUS and pending.replies.ends(received):
+        received = await self._await_acceptance()
+        if received is not None and received.envelope.type not in _STATUS and self.replies.ends(received):
             raise_failure(received)
-        # Of a repeat the first events were told to somebody else; text must not wait for them.
-        stream = TurnStream(from_beginning=not pending.known)
+        # The first events of a repeat went to an earlier request; text must not wait for them.
+        stream = TurnStream(from_beginning=not self.known)
         while True:
             if received is None:
                 yield None
             else:
                 for shown in stream.take(received):
                     yield shown
-                if pending.replies.ends(received):
+                if self.replies.ends(received):
                     return
-            received = await pending.replies.next(KEEP_ALIVE_SECONDS)
+            received = await self.replies.next(KEEP_ALIVE_SECONDS)
 
-    async def _await_acceptance(self, pending: PendingCommand) -> Received | None:
-        """The first event, or none when the turn is known to be taken up without one."""
+    async def _await_acceptance(self) -> Received | None:
+        """Returns the first event, or ``None`` when the runtime is known to have the turn."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _TAKEN_UP_SECONDS
-        if pending.known:
-            # What its upstream told of a repeat has arrived already; silence means that it is under way.
-            return await pending.replies.next(0.01)
+        if self.known:
+            # A repeat's outcome has arrived already, if there is one; silence means that the turn is under way.
+            return await self.replies.next(0.01)
         while (left := deadline - loop.time()) > 0:
-            received = await pending.replies.next(min(left, _STEP_SECONDS))
+            received = await self.replies.next(min(left, _STEP_SECONDS))
             if received is not None:
                 return received
-            if pending.replies.state == "taken":
+            if self.replies.state == "taken":
                 return None
         raise TimedOut(NOT_TAKEN_UP)

@@ -14,14 +14,16 @@ from libs.contracts.api.agents import (
     UpdateAgentBody,
     ValidationReport,
 )
+from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
 from libs.contracts.errors import NotFound
 from libs.contracts.identity import Scope
+from services.gateway.domain.outcomes import entity_in
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Reply, Request
 from services.gateway.entrypoints.http.operations import Answer, Body, Operation
 from services.gateway.entrypoints.http.schemas import AgentVersionPage
-from services.gateway.use_cases.change_agents import ChangeAgents
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
 _VERSION: Final = re.compile(r"\d{1,9}(\.\d{1,9}){0,4}", re.ASCII)
 _TAG: Final = "Agents"
@@ -30,8 +32,8 @@ _DRAFT: Final[TypeAdapter[Any]] = TypeAdapter(AgentConfiguration | dict[str, Any
 
 
 class Agents:
-    def __init__(self, change: ChangeAgents, forward: Forwarding) -> None:
-        self._change = change
+    def __init__(self, commands: CommandDispatcher, forward: Forwarding) -> None:
+        self._commands = commands
         self._forward = forward
 
     async def list(self, request: Request) -> Reply:
@@ -57,15 +59,22 @@ class Agents:
         return await self._forward.post(request, "registry", "/internal/agents/validate", body)
 
     async def create(self, request: Request) -> Reply:
-        agent = await self._change.create(request.write(), request.body)
+        configuration = _fields(request.body)
+        created = await self._commands.create(
+            request.write(), CreateAgent, lambda agent_id: CreateAgent(agent_id=agent_id, agent=configuration)
+        )
+        agent = entity_in(created, "agent")
         location = f"/api/v1/agent/{orjson.loads(agent)['id']}/"
         return Reply(201, agent, [(b"location", location.encode())])
 
     async def update(self, request: Request) -> Reply:
-        return Reply(200, await self._change.update(request.write(), request.parameters["id"], request.body))
+        agent_id = id_in(request, "id", "agent")
+        command = UpdateAgent(agent_id=agent_id, changes=_fields(request.body))
+        return Reply(200, entity_in(await self._commands.run(request.write(), command, subject=agent_id), "agent"))
 
     async def delete(self, request: Request) -> Reply:
-        await self._change.delete(request.write(), request.parameters["id"])
+        agent_id = id_in(request, "id", "agent")
+        await self._commands.run(request.write(), DeleteAgent(agent_id=agent_id), subject=agent_id)
         return Reply(204)
 
     def operations(self) -> tuple[Operation, ...]:
@@ -175,3 +184,7 @@ class Agents:
                 errors=(404, 409),
             ),
         )
+
+
+def _fields(body: CreateAgentBody | UpdateAgentBody) -> dict[str, Any]:
+    return body.model_dump(mode="json", exclude_unset=True)

@@ -13,7 +13,10 @@ from libs.contracts.api.artifacts import (
     ArtifactUrl,
     PlatformCopy,
 )
-from libs.contracts.errors import PermissionDenied
+from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
+from libs.contracts.errors import NotFound, PermissionDenied
+from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
+from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Scope
 from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Passage, Reply, Request
@@ -26,7 +29,7 @@ from services.gateway.entrypoints.http.operations import (
 )
 from services.gateway.entrypoints.http.uploads import TransferProxy, created
 from services.gateway.entrypoints.http.validation import PUBLIC_KEYS, number_of, query_values
-from services.gateway.use_cases.change_artifacts import ChangeArtifacts
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
 _TAG: Final = "Artifacts"
 _UPSTREAM: Final = "artifacts"
@@ -52,8 +55,8 @@ _ROWS: Final = QueryParameter(
 
 
 class Artifacts:
-    def __init__(self, change: ChangeArtifacts, forward: Forwarding, passing: TransferProxy) -> None:
-        self._change = change
+    def __init__(self, commands: CommandDispatcher, forward: Forwarding, passing: TransferProxy) -> None:
+        self._commands = commands
         self._forward = forward
         self._passing = passing
 
@@ -94,16 +97,14 @@ class Artifacts:
         return self._passing.download(request, _UPSTREAM, path, query=query, judges_caller=True)
 
     async def copy(self, request: Request) -> Reply:
-        session_id, artifact_id = request.parameters["session_id"], request.parameters["artifact_id"]
-        _check_may_write_files(request)
-        copied = await self._change.copy(request.write(), session_id, artifact_id)
-        return Reply(200, copied.model_dump_json().encode())
+        command = CopyArtifactToPlatform(**_ids_for_change(request))
+        copied = await self._commands.run(request.write(), command, subject=command.artifact_id)
+        return _platform_copy(ArtifactCopied.decode(copied.payload).file_id)
 
     async def remove(self, request: Request) -> Reply:
-        session_id, artifact_id = request.parameters["session_id"], request.parameters["artifact_id"]
-        _check_may_write_files(request)
-        removed = await self._change.remove(request.write(), session_id, artifact_id)
-        return Reply(200, removed.model_dump_json().encode())
+        command = RemoveArtifactFromPlatform(**_ids_for_change(request))
+        removed = await self._commands.run(request.write(), command, subject=command.artifact_id)
+        return _platform_copy(ArtifactRemoved.decode(removed.payload).file_id)
 
     def operations(self) -> tuple[Operation, ...]:
         return (*self._records(), *self._bytes(), *self._writes())
@@ -276,10 +277,18 @@ class Artifacts:
         )
 
 
-def _check_may_write_files(request: Request) -> None:
-    """Beside the scope of the operation: the file is no part of the session."""
+def _ids_for_change(request: Request) -> dict[str, str]:
+    """The ids in the path. Beside its own scope the operation needs one for files, as the copy is no artifact."""
     if not request.principal.identity.allows(Scope.FILES_WRITE):
         raise PermissionDenied(f"The credential lacks the scope {Scope.FILES_WRITE}.")
+    ids = {name: request.parameters[name] for name in ("session_id", "artifact_id")}
+    if not all(map(is_id, ids.values())):
+        raise NotFound("There is no artifact with this id.")
+    return ids
+
+
+def _platform_copy(file_id: str) -> Reply:
+    return Reply(200, PlatformCopy(file_id=file_id).model_dump_json().encode())
 
 
 def _session_path(request: Request) -> str:

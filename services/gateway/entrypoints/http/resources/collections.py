@@ -13,20 +13,28 @@ from libs.contracts.api.files import (
     FilePage,
     UpdateCollectionBody,
 )
+from libs.contracts.commands.ingestion import (
+    AddCollectionFiles,
+    CreateCollection,
+    DeleteCollection,
+    RemoveCollectionFile,
+    UpdateCollection,
+)
 from libs.contracts.identity import Scope
+from services.gateway.domain.outcomes import entity_in, results_in
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Reply, Request
 from services.gateway.entrypoints.http.operations import Answer, Body, Operation
 from services.gateway.entrypoints.http.uploads import created
-from services.gateway.use_cases.change_files import ChangeFilesAndCollections
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
 _TAG: Final = "Files"
 
 
 class Collections:
-    def __init__(self, change: ChangeFilesAndCollections, forward: Forwarding) -> None:
-        self._change = change
+    def __init__(self, commands: CommandDispatcher, forward: Forwarding) -> None:
+        self._commands = commands
         self._forward = forward
 
     async def list(self, request: Request) -> Reply:
@@ -41,24 +49,37 @@ class Collections:
         return await self._forward.page(request, "ingestion", f"/internal/collections/{collection_id}/files")
 
     async def create(self, request: Request) -> Reply:
-        collection = await self._change.create_collection(request.write(), request.body)
+        body: CreateCollectionBody = request.body
+        event = await self._commands.create(
+            request.write(),
+            CreateCollection,
+            lambda new_id: CreateCollection(collection_id=new_id, name=body.name, description=body.description),
+        )
+        collection = entity_in(event, "collection")
         return created(collection, f"/api/v1/collections/{orjson.loads(collection)['id']}/")
 
     async def update(self, request: Request) -> Reply:
-        collection_id = request.parameters["collection_id"]
-        return Reply(200, await self._change.update_collection(request.write(), collection_id, request.body))
+        body: UpdateCollectionBody = request.body
+        collection_id = id_in(request, "collection_id", "collection")
+        command = UpdateCollection(collection_id=collection_id, name=body.name, description=body.description)
+        event = await self._commands.run(request.write(), command, subject=collection_id)
+        return Reply(200, entity_in(event, "collection"))
 
     async def delete(self, request: Request) -> Reply:
-        await self._change.delete_collection(request.write(), request.parameters["collection_id"])
+        collection_id = id_in(request, "collection_id", "collection")
+        await self._commands.run(request.write(), DeleteCollection(collection_id=collection_id), subject=collection_id)
         return Reply(204)
 
     async def add_files(self, request: Request) -> Reply:
-        collection_id = request.parameters["collection_id"]
-        return Reply(200, await self._change.add_files(request.write(), collection_id, request.body))
+        body: CollectionFilesBody = request.body
+        collection_id = id_in(request, "collection_id", "collection")
+        command = AddCollectionFiles(collection_id=collection_id, file_ids=body.file_ids)
+        return Reply(200, results_in(await self._commands.run(request.write(), command, subject=collection_id)))
 
     async def remove_file(self, request: Request) -> Reply:
-        parameters = request.parameters
-        await self._change.remove_file(request.write(), parameters["collection_id"], parameters["file_id"])
+        collection_id, file_id = id_in(request, "collection_id", "collection"), id_in(request, "file_id", "file")
+        command = RemoveCollectionFile(collection_id=collection_id, file_id=file_id)
+        await self._commands.run(request.write(), command, subject=collection_id)
         return Reply(204)
 
     def operations(self) -> tuple[Operation, ...]:

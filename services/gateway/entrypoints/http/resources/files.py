@@ -6,13 +6,15 @@ import orjson
 from pydantic import TypeAdapter
 
 from libs.contracts.api.files import BulkBody, BulkReply, File, FilePage, UploadedFiles
+from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
 from libs.contracts.identity import Scope
+from services.gateway.domain.outcomes import results_in
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Passage, Reply, Request
 from services.gateway.entrypoints.http.operations import Answer, Body, Operation, QueryParameter
 from services.gateway.entrypoints.http.uploads import TransferProxy, created
-from services.gateway.use_cases.change_files import ChangeFilesAndCollections
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
 _TAG: Final = "Files"
 _FILTERS: Final = (
@@ -28,8 +30,8 @@ _FILTERS: Final = (
 
 
 class Files:
-    def __init__(self, change: ChangeFilesAndCollections, forward: Forwarding, passing: TransferProxy) -> None:
-        self._change = change
+    def __init__(self, commands: CommandDispatcher, forward: Forwarding, passing: TransferProxy) -> None:
+        self._commands = commands
         self._forward = forward
         self._passing = passing
 
@@ -50,11 +52,15 @@ class Files:
         return self._passing.download(request, "ingestion", f"/internal/files/{file_id}/download")
 
     async def delete(self, request: Request) -> Reply:
-        await self._change.delete_file(request.write(), request.parameters["id"])
+        file_id = id_in(request, "id", "file")
+        await self._commands.run(request.write(), DeleteFile(file_id=file_id), subject=file_id)
         return Reply(204)
 
     async def bulk(self, request: Request) -> Reply:
-        return Reply(200, await self._change.bulk(request.write(), request.body))
+        body: BulkBody = request.body
+        tags, status = body.parameters.tags, body.parameters.status
+        command = ChangeFiles(operation=body.operation, file_ids=body.file_ids, tags=tags, status=status)
+        return Reply(200, results_in(await self._commands.run(request.write(), command)))
 
     def operations(self) -> tuple[Operation, ...]:
         return (*self._reads(), *self._writes())

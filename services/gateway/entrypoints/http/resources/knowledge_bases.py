@@ -16,13 +16,20 @@ from libs.contracts.api.knowledge import (
     SearchReply,
     UpdateKnowledgeBaseBody,
 )
+from libs.contracts.commands.ingestion import (
+    CreateKnowledgeBase,
+    DeleteKnowledgeBase,
+    IngestKnowledgeBase,
+    UpdateKnowledgeBase,
+)
 from libs.contracts.identity import Scope
+from services.gateway.domain.outcomes import entity_in
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Reply, Request
 from services.gateway.entrypoints.http.operations import Answer, Body, Operation
 from services.gateway.entrypoints.http.uploads import created
-from services.gateway.use_cases.change_knowledge_bases import ChangeKnowledgeBases
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
 _TAG: Final = "Knowledge bases"
 _BASE: Final = "/internal/knowledge-bases"
@@ -33,8 +40,8 @@ class IngestBody(StrictModel):
 
 
 class KnowledgeBases:
-    def __init__(self, change: ChangeKnowledgeBases, forward: Forwarding) -> None:
-        self._change = change
+    def __init__(self, commands: CommandDispatcher, forward: Forwarding) -> None:
+        self._commands = commands
         self._forward = forward
 
     async def list(self, request: Request) -> Reply:
@@ -57,18 +64,30 @@ class KnowledgeBases:
         return await self._forward.post(request, "ingestion", f"{_path(request)}/search", body)
 
     async def create(self, request: Request) -> Reply:
-        knowledge_base = await self._change.create(request.write(), request.body)
+        settings = request.body.model_dump(mode="json", exclude_unset=True)
+        event = await self._commands.create(
+            request.write(),
+            CreateKnowledgeBase,
+            lambda new_id: CreateKnowledgeBase(knowledge_base_id=new_id, settings=settings),
+        )
+        knowledge_base = entity_in(event, "knowledge_base")
         return created(knowledge_base, f"/api/v1/knowledge-bases/{orjson.loads(knowledge_base)['id']}/")
 
     async def update(self, request: Request) -> Reply:
-        return Reply(200, await self._change.update(request.write(), request.parameters["kb_id"], request.body))
+        kb_id = _id(request)
+        changes = request.body.model_dump(mode="json", exclude_unset=True)
+        command = UpdateKnowledgeBase(knowledge_base_id=kb_id, changes=changes)
+        event = await self._commands.run(request.write(), command, subject=kb_id)
+        return Reply(200, entity_in(event, "knowledge_base"))
 
     async def ingest(self, request: Request) -> Reply:
-        await self._change.ingest(request.write(), request.parameters["kb_id"])
+        kb_id = _id(request)
+        await self._commands.run(request.write(), IngestKnowledgeBase(knowledge_base_id=kb_id), subject=kb_id)
         return await self.get(request)
 
     async def delete(self, request: Request) -> Reply:
-        await self._change.delete(request.write(), request.parameters["kb_id"])
+        kb_id = _id(request)
+        await self._commands.run(request.write(), DeleteKnowledgeBase(knowledge_base_id=kb_id), subject=kb_id)
         return Reply(204)
 
     def operations(self) -> tuple[Operation, ...]:
@@ -210,5 +229,9 @@ class KnowledgeBases:
         )
 
 
+def _id(request: Request) -> str:
+    return id_in(request, "kb_id", "knowledge base")
+
+
 def _path(request: Request) -> str:
-    return f"{_BASE}/{id_in(request, 'kb_id', 'knowledge base')}"
+    return f"{_BASE}/{_id(request)}"

@@ -4,6 +4,10 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from libs.contracts.api.sessions import ExecuteBody, ExecuteReply, MessagePage, Turn, TurnAccepted
+from libs.contracts.commands.runtime import CancelTurn
+from libs.contracts.errors import NotFound
+from libs.contracts.events.runtime import CancelTurnAccepted
+from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
 from services.gateway.entrypoints.http import examples
@@ -13,7 +17,7 @@ from services.gateway.entrypoints.http.messages import Reply, Request, Stream
 from services.gateway.entrypoints.http.operations import VISITORS, Answer, Body, Operation
 from services.gateway.entrypoints.http.preferences import Preference, preference_of, wants_events
 from services.gateway.entrypoints.http.schemas import TurnCancelledReply
-from services.gateway.use_cases.change_sessions import ChangeSessions
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.submit_turn import SubmitTurn, Unfinished
 
 _TAG: Final = "Runtime"
@@ -31,9 +35,9 @@ they were taken in; a closed connection never stops one.
 
 
 class Runtime:
-    def __init__(self, turns: SubmitTurn, change: ChangeSessions, forward: Forwarding) -> None:
-        self._turns = turns
-        self._change = change
+    def __init__(self, submit_turn: SubmitTurn, commands: CommandDispatcher, forward: Forwarding) -> None:
+        self._submit_turn = submit_turn
+        self._commands = commands
         self._forward = forward
 
     async def execute(self, request: Request) -> Reply | Stream:
@@ -41,20 +45,17 @@ class Runtime:
         if wants_events(request.headers.get(b"accept")):
             return Stream(self._events(request, body))
         preference = preference_of(request.headers.get(b"prefer"))
-        session_id = request.parameters["session_id"]
-        async with self._turns.dispatch(request.write(), session_id, body, stream=False) as pending:
-            if preference.wait > 0:
-                end = await self._turns.finish(pending, preference.wait)
-            else:
-                end = await self._turns.take_up(pending)
+        session_id = id_in(request, "session_id", "session")
+        async with self._submit_turn(request.write(), session_id, body, stream=False) as turn:
+            end = await turn.finish(preference.wait) if preference.wait > 0 else await turn.accepted()
             if isinstance(end, Unfinished):
-                return _accepted(request, session_id, pending.command_id, end, preference)
+                return _accepted(request, session_id, turn.command_id, end, preference)
             return Reply(200, end.payload)
 
     async def _events(self, request: Request, body: ExecuteBody) -> AsyncGenerator[bytes, None]:
-        session_id = request.parameters["session_id"]
-        async with self._turns.dispatch(request.write(), session_id, body, stream=True) as pending:
-            async for received in self._turns.follow(pending):
+        session_id = id_in(request, "session_id", "session")
+        async with self._submit_turn(request.write(), session_id, body, stream=True) as turn:
+            async for received in turn.follow():
                 if received is None:
                     yield KEEP_ALIVE
                 else:
@@ -62,7 +63,11 @@ class Runtime:
 
     async def cancel(self, request: Request) -> Reply:
         session_id, turn_id = request.parameters["session_id"], request.parameters["turn_id"]
-        accepted = await self._change.cancel_turn(request.write(), session_id, turn_id)
+        if not (is_id(session_id) and is_id(turn_id)):
+            raise NotFound("There is no turn with this id.")
+        command = CancelTurn(session_id=session_id, turn_id=turn_id)
+        received = await self._commands.run(request.write(), command, subject=turn_id)
+        accepted = CancelTurnAccepted.decode(received.payload)
         reply = TurnCancelledReply(turn_id=turn_id, session_id=session_id, status=accepted.status)
         return Reply(200, reply.model_dump_json().encode())
 

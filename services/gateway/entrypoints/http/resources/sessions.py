@@ -6,21 +6,24 @@ import orjson
 from pydantic import TypeAdapter
 
 from libs.contracts.api.sessions import CreateSessionBody, Session, SessionCreatedReply, SessionPage
+from libs.contracts.commands.runtime import DeleteSession
 from libs.contracts.errors import PermissionDenied
 from libs.contracts.identity import Scope
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Reply, Request
 from services.gateway.entrypoints.http.operations import VISITORS, Answer, Body, Operation
-from services.gateway.use_cases.change_sessions import ChangeSessions
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.open_session import OpenSession
 
 _TAG: Final = "Sessions"
 _SHOWN_TO_VISITORS: Final = ("name", "agent_type")
 
 
 class Sessions:
-    def __init__(self, change: ChangeSessions, forward: Forwarding) -> None:
-        self._change = change
+    def __init__(self, open_session: OpenSession, commands: CommandDispatcher, forward: Forwarding) -> None:
+        self._open_session = open_session
+        self._commands = commands
         self._forward = forward
 
     async def create(self, request: Request) -> Reply:
@@ -30,7 +33,7 @@ class Sessions:
             if not principal.public.names_own_agent(wanted):
                 raise PermissionDenied("A public key opens sessions with its own agent only.")
             wanted, seen_by = {"agent_id": principal.public.agent_id}, principal.public.sees_as
-        created = await self._change.create(request.write(), wanted, seen_by)
+        created = await self._open_session(request.write(), wanted, seen_by)
         reply = SessionCreatedReply(session_id=created.session_id, config_hash=created.config_hash)
         location = f"/api/v1/sessions/{created.session_id}/"
         return Reply(201, reply.model_dump_json().encode(), [(b"location", location.encode())])
@@ -44,7 +47,8 @@ class Sessions:
         return reply if request.principal.public is None else _for_visitors(reply)
 
     async def delete(self, request: Request) -> Reply:
-        await self._change.delete(request.write(), request.parameters["session_id"])
+        session_id = id_in(request, "session_id", "session")
+        await self._commands.run(request.write(), DeleteSession(session_id=session_id), subject=session_id)
         return Reply(204)
 
     def operations(self) -> tuple[Operation, ...]:
