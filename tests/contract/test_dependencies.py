@@ -24,9 +24,9 @@ BROUGHT_ALONG = {
 HOLDERS = {
     "gateway": ["services/gateway"],
     "registry": ["services/registry"],
-    "runtime": ["services/runtime"],
-    "ingestion": ["services/ingestion", "libs/objects"],
-    "artifacts": ["services/artifacts", "libs/objects"],
+    "runtime": ["services/runtime", "libs/tables"],
+    "ingestion": ["services/ingestion", "libs/objects", "libs/tables"],
+    "artifacts": ["services/artifacts", "libs/objects", "libs/tables"],
     "cli": ["cli"],
     "local": ["deploy/local"],
 }

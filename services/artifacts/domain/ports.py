@@ -136,19 +136,11 @@ class TableJobs(Protocol):
         ...
 
 
-class Unreadable(Exception):
-    """Tables that cannot be read; ``message`` is for the owner of the file."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-
-
 class TableReader(Protocol):
     """Safe to repeat and to cancel."""
 
     async def read(self, path: Path, content_type: str) -> list[Sheet] | None:
-        """The tables of a file; None when it holds none. Raises ``Unreadable``."""
+        """The tables of a file; None when it holds none. Raises ``TableUnreadable``."""
         ...
 
 

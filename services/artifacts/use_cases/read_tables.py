@@ -15,8 +15,9 @@ from libs.contracts.messages import Event
 from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece
 from libs.persistence import is_unreachable, retry_until_available
+from libs.tables import TableUnreadable
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
-from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader, Unreadable
+from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader
 
 _BEGUN: Final = 10
 _MOST_ATTEMPTS: Final = 3
@@ -96,8 +97,8 @@ class TableReading:
         try:
             await self._tell_begin(job)
             return partial(self._end, job, await self._sheets(job.artifact))
-        except Unreadable as problem:
-            return partial(self._fail, job, problem.message)
+        except TableUnreadable as problem:
+            return partial(self._fail, job, str(problem))
         except ObjectMissing:
             # As when its session was just deleted; else they are lost.
             if is_last:

@@ -93,7 +93,7 @@ async def test_a_bomb_costs_its_own_process_only(world: World, monkeypatch: pyte
     bomb = await world.artifact(session, "bomb.xlsx", bomb)
     # As with a file that takes forever to read.
     reader = _tables(world)._reader
-    monkeypatch.setattr(reader, "_seconds", 0.001)
+    monkeypatch.setattr(reader, "seconds", 0.001)
 
     await world.settle()
 

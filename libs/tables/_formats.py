@@ -1,0 +1,109 @@
+"""Reads the tables of a file by its media type."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from libs.tables._csv import CsvFormat, TableUnreadable
+from libs.tables._headings import column_name, headings, is_empty, is_heading
+
+CSV: Final = "text/csv"
+JSON: Final = "application/json"
+_UNPACKED_BYTES: Final = 1024**3
+# An int of more digits has more than 64 bits, and Python refuses to convert very long ones.
+_INTEGER_DIGITS: Final = 20
+
+
+class WorkbookEncrypted(TableUnreadable):
+    def __init__(self) -> None:
+        super().__init__("The workbook is protected by a password.")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One sheet. ``rows`` come once, without the heading and without blank ones, each as wide as it is in the file.
+
+    ``typed``: cells are numbers, dates and so on; otherwise all of them are text.
+    """
+
+    name: str
+    headers: list[str]
+    rows: Iterator[Sequence[Any]]
+    typed: bool
+
+    @classmethod
+    def of(cls, name: str, rows: Iterable[Sequence[Any]], *, typed: bool) -> Table:
+        """With the first row as headers when it can be a heading, else with letters."""
+        filled = (row for row in rows if not all(is_empty(cell) for cell in row))
+        first = next(filled, None)
+        if first is None:
+            return cls(name, [], filled, typed)
+        if is_heading(first):
+            return cls(name, headings(first), filled, typed)
+        return cls(name, [column_name(place) for place in range(len(first))], chain([first], filled), typed)
+
+
+def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
+    """The tables of a CSV, JSON or Excel file, None for JSON that is no array of objects.
+
+    Raises ``TableUnreadable``, also while tables and rows are taken.
+    """
+    if content_type == CSV:
+        return iter([Table.of("Sheet1", CsvFormat.of(path).rows(path), typed=False)])
+    if content_type == JSON:
+        objects = _objects(path)
+        return None if objects is None else iter([_table_of(objects)])
+    return (Table.of(name, rows, typed=True) for name, rows in workbook_sheets(path))
+
+
+def workbook_sheets(path: Path) -> Iterator[tuple[str, Iterator[Sequence[Any]]]]:
+    """Names and rows of an XLSX or XLS file's sheets, each loaded when it is reached. Raises ``TableUnreadable``."""
+    import python_calamine
+
+    _check_unpacked(path)
+    try:
+        book = python_calamine.CalamineWorkbook.from_path(str(path))
+        for name in book.sheet_names:
+            yield name, book.get_sheet_by_name(name).iter_rows()
+    except python_calamine.PasswordError:
+        raise WorkbookEncrypted from None
+    except (python_calamine.CalamineError, OSError, ValueError) as problem:
+        raise TableUnreadable(f"The workbook is damaged: {problem}.") from None
+
+
+def _objects(path: Path) -> list[dict[str, Any]] | None:
+    try:
+        found = json.loads(path.read_bytes(), parse_int=_integer)
+    except RecursionError:
+        raise TableUnreadable("The file is not valid JSON: it is nested too deeply.") from None
+    except ValueError as problem:
+        raise TableUnreadable(f"The file is not valid JSON: {problem}.") from None
+    is_table = isinstance(found, list) and all(isinstance(each, dict) for each in found)
+    return found if is_table else None
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _INTEGER_DIGITS else digits
+
+
+def _table_of(objects: list[dict[str, Any]]) -> Table:
+    names = list(dict.fromkeys(name for each in objects for name in each))
+    return Table("Sheet1", headings(names), ([each.get(name) for name in names] for each in objects), typed=True)
+
+
+def _check_unpacked(path: Path) -> None:
+    if not zipfile.is_zipfile(path):
+        return
+    try:
+        with zipfile.ZipFile(path) as package:
+            unpacked = sum(each.file_size for each in package.infolist())
+    except zipfile.BadZipFile as problem:
+        raise TableUnreadable(f"The workbook is damaged: {problem}.") from None
+    if unpacked > _UNPACKED_BYTES:
+        raise TableUnreadable("The workbook is too large when unpacked.")

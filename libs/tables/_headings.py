@@ -1,0 +1,74 @@
+"""Column names: whether a row is a heading, and what columns are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+_LONGEST_NAME: Final = 500
+_INTEGER: Final = re.compile(r"[+-]?(0|[1-9]\d{0,17})", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?(0|[1-9]\d*)?(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?", re.ASCII)
+
+
+def is_empty(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
+
+
+def is_heading(row: Sequence[Any]) -> bool:
+    """Whether the row names columns: texts that are no numbers or dates, in at least half of its cells."""
+    named = [cell for cell in row if not is_empty(cell)]
+    return (
+        bool(named)
+        and all(isinstance(cell, str) and text_type(cell) in ("text", "boolean") for cell in named)
+        and len(row) - len(named) <= len(row) // 2
+    )
+
+
+def headings(row: Sequence[Any]) -> list[str]:
+    """Distinct names of columns; one without a name gets its letter."""
+    return distinct_names(
+        column_name(place) if is_empty(cell) else " ".join(str(cell).split())[:_LONGEST_NAME]
+        for place, cell in enumerate(row)
+    )
+
+
+def distinct_names(names: Iterable[str], same: Callable[[str], str] = str) -> list[str]:
+    """Numbers repeated names: ``a``, ``a (2)``. Names are the same when ``same`` makes them equal."""
+    distinct: list[str] = []
+    taken: set[str] = set()
+    for base in names:
+        name, number = base, 1
+        while same(name) in taken:
+            number += 1
+            name = f"{base} ({number})"
+        taken.add(same(name))
+        distinct.append(name)
+    return distinct
+
+
+def column_name(place: int) -> str:
+    """The letters of a spreadsheet's column: A, B, …, Z, AA."""
+    name = ""
+    place += 1
+    while place:
+        place, letter = divmod(place - 1, 26)
+        name = chr(65 + letter) + name
+    return name
+
+
+def text_type(text: str) -> str:
+    """The type of a cell that came as text. ``007`` is text: as a number it would lose its zeros."""
+    text = text.strip()
+    if _INTEGER.fullmatch(text):
+        return "integer"
+    # Whole numbers with more digits would lose some of them.
+    if text[-1:].isdigit() and not text.lstrip("+-").isdigit() and _NUMBER.fullmatch(text):
+        return "number"
+    if text.lower() in ("true", "false"):
+        return "boolean"
+    if _DATE.fullmatch(text):
+        return "date"
+    return "datetime" if _MOMENT.fullmatch(text) else "text"

@@ -1,0 +1,99 @@
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from libs.tables import CSV, JSON, Table, TableUnreadable
+from services.artifacts.adapters.tables.reader import TableProcesses
+from services.artifacts.adapters.tables.summary import KEPT_ROWS, SampleBudget, summarize, summarize_file
+from tests.support.office_files import xlsx
+
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+def summary(rows: list[list[Any]], budget: int = 2_000_000, *, typed: bool = False) -> dict[str, Any]:
+    return summarize(Table.of("S", rows, typed=typed), SampleBudget(budget))
+
+
+def summary_of_file(tmp_path: Path, content: bytes, content_type: str) -> Any:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    return summarize_file({"path": str(path), "content_type": content_type})["sheets"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1", "-2", ""], "integer"),
+        (["1", "2.5", "1e3"], "number"),
+        (["007", "008"], "text"),
+        (["true", "FALSE"], "boolean"),
+        (["2026-05-04"], "date"),
+        (["2026-05-04", "2026-05-04T10:00:00Z"], "datetime"),
+        (["1", "x"], "text"),
+        (["", " "], "empty"),
+        (["1,5"], "text"),
+        (["1234567890123456789012"], "text"),
+    ],
+)
+def test_types_are_inferred_from_text(cells: list[str], kind: str) -> None:
+    assert summary([["name", "value"], *(["x", cell] for cell in cells)])["types"][1] == kind
+
+
+def test_typed_cells() -> None:
+    day, moment = datetime.date(2026, 5, 4), datetime.datetime(2026, 5, 4, 10)
+    sheet = summary([["a", "b", "c", "d"], [1.0, 2.5, day, True], [3, "", moment, False]], typed=True)
+    assert sheet["types"] == ["integer", "number", "datetime", "boolean"]
+    assert sheet["rows"] == [[1, 2.5, "2026-05-04", True], [3, None, "2026-05-04T10:00:00", False]]
+
+
+def test_a_first_row_that_is_no_heading_is_a_row() -> None:
+    sheet = summary([["1", "x"], ["2", "y"]])
+    assert (sheet["headers"], sheet["rows"], sheet["row_count"]) == (["A", "B"], [[1, "x"], [2, "y"]], 2)
+
+
+def test_headers_are_distinct_and_rows_as_wide_as_the_widest() -> None:
+    sheet = summary([["a", "a", ""], ["1"], ["1", "2", "3", "4"]])
+    assert sheet["headers"] == ["a", "a (2)", "C", "D"]
+    assert sheet["rows"] == [[1, None, None, None], [1, 2, 3, 4]]
+
+
+def test_all_rows_are_counted_and_some_are_kept() -> None:
+    sheet = summary([["a"], *(["x" * 10] for _ in range(5000))])
+    assert (sheet["row_count"], len(sheet["rows"])) == (5000, KEPT_ROWS)
+    sheet = summary([["a"], *(["x" * 900] for _ in range(50))], budget=1000)
+    assert (sheet["row_count"], len(sheet["rows"])) == (50, 2)
+
+
+def test_integers_of_more_than_64_bits_are_text(tmp_path: Path) -> None:
+    long = "1" * 5000
+    content = f'[{{"a": {long}, "b": {2**63}, "c": {2**63 - 1}}}]'.encode()
+    (sheet,) = summary_of_file(tmp_path, content, JSON)
+    assert orjson.loads(json.dumps(sheet["rows"])) == [[long[:500], str(2**63), 2**63 - 1]]
+    assert sheet["types"] == ["text", "text", "integer"]
+
+
+def test_json_without_a_table_has_no_summary(tmp_path: Path) -> None:
+    assert summary_of_file(tmp_path, b'{"a": [{}]}', JSON) is None
+
+
+def test_a_workbook_of_too_many_sheets_is_refused(tmp_path: Path) -> None:
+    sheets = {f"Sheet {number}": [["a"], [1]] for number in range(257)}
+    with pytest.raises(TableUnreadable, match="more than 256 sheets"):
+        summary_of_file(tmp_path, xlsx(sheets), XLSX)
+
+
+async def test_summaries_are_made_in_a_process(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes("port;price\nÅlesund;7\n".encode("latin-1"))
+    reader = TableProcesses(seconds=30, memory_bytes=2**30)
+    (sheet,) = await reader.read(file, CSV) or []
+    assert (sheet.headers, sheet.rows) == (["port", "price"], [["Ålesund", 7]])
+    file.write_bytes(b"[1,")
+    with pytest.raises(TableUnreadable, match="not valid JSON"):
+        await reader.read(file, JSON)
+    with pytest.raises(TableUnreadable, match="takes more than"):
+        await TableProcesses(seconds=0.01, memory_bytes=2**30).read(file, CSV)

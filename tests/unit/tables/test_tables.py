@@ -1,0 +1,136 @@
+import io
+import json
+import resource
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from libs.tables import (
+    CSV,
+    JSON,
+    ProcessKilled,
+    TableUnreadable,
+    answer_job,
+    column_name,
+    distinct_names,
+    read_tables,
+    run_confined,
+)
+
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+def read(tmp_path: Path, content: bytes, kind: str) -> list[tuple[list[str], list[Any]]] | None:
+    """Headers and rows of each table."""
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    tables = read_tables(path, kind)
+    return None if tables is None else [(table.headers, list(table.rows)) for table in tables]
+
+
+def test_column_names() -> None:
+    assert [column_name(place) for place in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
+    assert distinct_names(["a", "A", "a"]) == ["a", "A", "a (2)"]
+    assert distinct_names(["a", "A", "a"], str.lower) == ["a", "A (2)", "a (3)"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"])
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_encodings_and_separators(tmp_path: Path, encoding: str, mark: str) -> None:
+    text = f'Größe{mark}note\r\n1.5{mark}"two\nlines"\r\n'
+    assert read(tmp_path, text.encode(encoding), CSV) == [(["Größe", "note"], [["1.5", "two\nlines"]])]
+
+
+def test_blank_lines_are_left_out(tmp_path: Path) -> None:
+    assert read(tmp_path, b"\n,\na,b\n\n1,2\n , \n", CSV) == [(["a", "b"], [["1", "2"]])]
+    assert read(tmp_path, b"\n", CSV) == [([], [])]
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableUnreadable, match="no text"):
+        read(tmp_path, b"\xff\xfea\x00\x00\xd8,\x00", CSV)
+
+
+def test_json_objects_are_rows(tmp_path: Path) -> None:
+    content = b'[{"a": 1, "b": null}, {"c": [2]}]'
+    assert read(tmp_path, content, JSON) == [(["a", "b", "c"], [[1, None, None], [None, None, [2]]])]
+
+
+@pytest.mark.parametrize("content", [b"1", b'{"a": [{}]}', b'[{"a": 1}, 2]', b"null"])
+def test_json_without_a_table(tmp_path: Path, content: bytes) -> None:
+    assert read(tmp_path, content, JSON) is None
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"[1,", b"\xff\xfe\x00", b"[" * 100_000], ids=["half", "list", "bytes", "deep"]
+)
+def test_what_is_no_json_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(TableUnreadable) as refusal:
+        read(tmp_path, content, JSON)
+    assert "recursion" not in str(refusal.value)
+
+
+def test_numbers_longer_than_python_converts_are_text(tmp_path: Path) -> None:
+    [(_, rows)] = read(tmp_path, b'[{"a": %s}]' % (b"1" * 5000), JSON) or []
+    assert rows == [["1" * 5000]]
+
+
+def test_a_workbook_that_is_none_or_too_large_unpacked_is_refused(tmp_path: Path) -> None:
+    for content in (b"PK\x03\x04", b"", _package({"other.xml": b"x"})):
+        with pytest.raises(TableUnreadable):
+            read(tmp_path, content, XLSX)
+    with pytest.raises(TableUnreadable, match="too large"):
+        read(tmp_path, _claiming(2**31), XLSX)
+
+
+def test_a_system_that_refuses_a_limit_of_memory_does_jobs_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    def set_limit(kind: int, _: tuple[int, int]) -> None:
+        if kind == resource.RLIMIT_AS:
+            raise ValueError("current limit exceeds maximum limit")
+
+    asked = {"limits": {"seconds": 10, "memory_bytes": 2**30}, "job": {"a": 1}}
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(resource, "setrlimit", set_limit)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(asked).encode())))
+    answer_job(lambda job: job)
+    assert json.loads(capfdbinary.readouterr().out) == {"a": 1}
+
+
+async def test_a_process_knows_no_secrets_and_is_told_of_when_it_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "shown.py").write_text(
+        "import os; from libs.tables import answer_job; answer_job(lambda job: dict(os.environ))"
+    )
+    (tmp_path / "jobs" / "dying.py").write_text("import os; os.abort()")
+    monkeypatch.syspath_prepend(str(tmp_path / "jobs"))
+    monkeypatch.setenv("AES_SECRET", "x")
+
+    async def run(module: str) -> dict[str, Any]:
+        return await run_confined(module, {}, seconds=30, memory_bytes=2**30, directory=tmp_path)
+
+    assert not [name for name in await run("shown") if name.startswith("AES_")]
+    with pytest.raises(ProcessKilled):
+        await run("dying")
+
+
+def _package(files: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as package:
+        for name, content in files.items():
+            package.writestr(name, content)
+    return made.getvalue()
+
+
+def _claiming(size: int) -> bytes:
+    """A package whose directory says that a member is that large."""
+    made = bytearray(_package({"xl/workbook.xml": b"x"}))
+    entry = made.index(b"PK\x01\x02")
+    made[entry + 24 : entry + 28] = size.to_bytes(4, "little")
+    return bytes(made)
