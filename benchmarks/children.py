@@ -1,4 +1,4 @@
-"""The processes that only a benchmark needs: the model's stub, the load generator, the reference app."""
+"""Processes of a benchmark: the model's stub, the load generator, the reference app."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ _LONGEST_ANSWER = 64 * 1024 * 1024
 
 
 class LoadFailed(Exception):
-    """The load generator met an answer that it did not expect."""
+    """The load generator received an unexpected answer."""
 
 
 class Children:
@@ -35,7 +35,7 @@ class Children:
         self._marker, self._log = marker, log
 
     def end_left_behind(self) -> None:
-        """End what a run that was killed has left."""
+        """Ends processes that a killed run has left."""
         end(marked(self._marker))
 
     @asynccontextmanager

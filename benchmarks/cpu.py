@@ -1,4 +1,4 @@
-"""CPU time of the processes that take part, told apart by what they are."""
+"""Measures CPU time per process of the stack."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -7,7 +7,7 @@ import psutil
 
 
 class ProcessGone(Exception):
-    """A process that was measured ended meanwhile, so the figures mean nothing."""
+    """A measured process ended during the run, which makes the figures meaningless."""
 
 
 def cpu_seconds(processes: Mapping[str, psutil.Process]) -> dict[str, float]:

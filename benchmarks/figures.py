@@ -40,7 +40,7 @@ class Window:
 
     @property
     def own_cpu(self) -> float:
-        """What gateway and runtime together take for a turn."""
+        """CPU of gateway and runtime together, in ms per turn."""
         return sum(self.cpu.get(name, 0.0) for name in OWN_WORK)
 
 

@@ -1,4 +1,4 @@
-"""What the system takes up, for sizing: `python -m benchmarks.footprint`, three minutes on a quiet machine.
+"""Measures the system's resources for sizing: `python -m benchmarks.footprint`, three minutes on a quiet machine.
 
 Starts a stack of its own beside the one in use, lets it stand idle, work off turns at 16 busy sessions and ingest
 files, and prints what each part took of processor, memory, disk and connections. Then each role by itself, idle.
@@ -40,7 +40,7 @@ _ROLES: Final = (
 
 
 class Meter:
-    """Reads of one stack what can be read from outside."""
+    """Reads a stack's memory, disk use and connections from outside."""
 
     def __init__(self, stack: BenchmarkStack, home: Home) -> None:
         self._stack, self._home = stack, home
@@ -102,7 +102,7 @@ class Meter:
 
 async def main() -> None:
     home = benchmark_home("footprint")
-    # Not the stack's own marker: it ends what others have left behind in its home.
+    # A marker of its own: the stack ends processes with its own marker that an earlier run has left.
     children = Children(f"{home.root}-footprint", home.logs / "footprint.log")
     children.end_left_behind()
     remove(home)
@@ -172,7 +172,7 @@ def _text(number: int) -> bytes:
 
 
 async def _roles(stack: BenchmarkStack, children: Children) -> None:
-    """Each role as it runs in a container of its own, without anything to do."""
+    """Measures each role in a process of its own, idle."""
     found = {}
     for service, role in _ROLES:
         environment = _environment(stack.processes, service)

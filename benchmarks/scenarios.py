@@ -1,4 +1,4 @@
-"""What is measured, and what the service is to reach in it."""
+"""Scenarios of the turn benchmark and the service's targets."""
 
 from dataclasses import dataclass, replace
 
@@ -8,7 +8,7 @@ class Scenario:
     name: str
     concurrency: int
     turns: int
-    """In each round and on each side."""
+    """Measured turns in each round, on each side."""
     model: str = "stub"
     agent_type: str = "llm_agent"
     stream: bool = False

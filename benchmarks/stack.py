@@ -50,7 +50,7 @@ def benchmark_home(name: str = "benchmark") -> Home:
 
 
 def remove(home: Home) -> None:
-    """End whatever runs in the home and delete its state."""
+    """Ends all processes of the home and deletes its state."""
     take_down(home, lambda _: None)
     purge(home)
 
@@ -86,7 +86,7 @@ async def whole_stack(home: Home, model_url: str) -> AsyncIterator[BenchmarkStac
 
 @asynccontextmanager
 async def postgres_alone(home: Home) -> AsyncIterator[BenchmarkStack]:
-    """What the reference app needs, with the settings of the whole stack."""
+    """Environment of the reference app, in the settings of the whole stack."""
     server = Postgres(
         directory=home.postgres,
         log=home.log_of("postgres"),

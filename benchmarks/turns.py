@@ -21,7 +21,7 @@ from deploy.local.home import Home
 
 Say = Callable[[str], None]
 SIDES: tuple[Side, ...] = ("aes", "reference")
-# What one window leaves to be done later must not burden the next one, and counts where it belongs.
+# Deferred work of one window must be counted there and not burden the next one.
 _SETTLE_SECONDS = 0.5
 _AFTERMATH_SECONDS = 0.3
 

@@ -1,4 +1,4 @@
-"""The table of `aes` commands. Each lives in a module of its own that is imported when it is called."""
+"""The table of `aes` commands. Each has a module of its own, imported when it is called."""
 
 import logging
 import tomllib
@@ -73,7 +73,7 @@ class LazyCommands(TyperGroup):
 
 
 def _flowing(command: Any) -> Any:
-    """The command with helps whose lines end where the terminal does, not where those of the source do."""
+    """Rewraps the help text of a command to the terminal's width."""
     if command.help:
         command.help = "\n\n".join(part.replace("\n", " ") for part in cleandoc(command.help).split("\n\n"))
     for inner in getattr(command, "commands", {}).values():
@@ -107,6 +107,6 @@ def aes(
     ] = False,
 ) -> None:
     """The Agent Execution Service: creates, validates and runs AI agents."""
-    # What goes wrong there, the commands tell themselves, once and with a remedy.
+    # Commands print their own failures, once and with a remedy.
     for client in ("aiokafka", "psycopg.pool"):
         logging.getLogger(client).setLevel(logging.CRITICAL)

@@ -59,7 +59,7 @@ def turns(
             plan = replace(plan, rounds=rounds) if rounds else plan
             windows = asyncio.run(run(plan, (only,) if only else SIDES, note))
         except asyncio.CancelledError:
-            # Asked to end by SIGTERM; everything that was started has been ended.
+            # SIGTERM asked for the end; all processes that were started have ended.
             raise typer.Exit(143) from None
         except (ValueError, LoadFailed, ProcessGone) as error:
             raise StackError(str(error)) from error

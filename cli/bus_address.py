@@ -1,4 +1,4 @@
-"""Where operators' commands find the bus."""
+"""Finds Kafka for operators' commands."""
 
 import os
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 class BusAddress:
     kafka: "KafkaConnection"
     prefix: str
-    """Goes before every topic and group."""
+    """Prefix of every topic and group."""
 
     @property
     def servers(self) -> str:
-        """host:port of brokers, separated by commas."""
+        """Brokers as host:port, separated by commas."""
         return self.kafka.servers
 
 
 def bus_address() -> BusAddress:
-    """What AES_KAFKA_BOOTSTRAP_SERVERS names, else the embedded stack's; raises StackError without either."""
+    """Takes AES_KAFKA_BOOTSTRAP_SERVERS, else the embedded stack's Kafka. Raises StackError without either."""
     from deploy.local.home import Home
     from deploy.local.state import StackState
 
@@ -41,14 +41,14 @@ def bus_address() -> BusAddress:
 
 
 def embedded_bus(port: int, prefix: str) -> BusAddress:
-    """The embedded stack's, which asks for nothing."""
+    """The embedded stack's Kafka, which needs no credentials."""
     from libs.eventing import KafkaConnection
 
     return BusAddress(KafkaConnection(servers=f"127.0.0.1:{port}"), prefix)
 
 
 def named_kafka(environment: Mapping[str, str] = os.environ) -> "KafkaConnection":
-    """As the variables of the services say, AES_KAFKA_BOOTSTRAP_SERVERS and the like; raises StackError."""
+    """Kafka as the services' AES_KAFKA_… variables describe it. Raises StackError."""
     from pydantic import ValidationError
 
     from libs.eventing import KafkaSettings
@@ -57,7 +57,7 @@ def named_kafka(environment: Mapping[str, str] = os.environ) -> "KafkaConnection
         given = {name: value for name, value in environment.items() if name.startswith("AES_KAFKA_")}
         return KafkaSettings.model_validate(given).kafka()
     except ValidationError as problem:
-        # Never with what was given: a password may be among it.
+        # Without the values: a password may be among them.
         found = problem.errors(include_input=False, include_url=False)
         told = "; ".join(": ".join([*map(str, error["loc"]), error["msg"]]) for error in found)
         raise StackError(f"Kafka's settings do not fit: {told}", "See docs/configuration.md.") from None

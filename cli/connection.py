@@ -1,4 +1,4 @@
-"""Where client commands find the service and the key they use."""
+"""Finds the service's address and the API key for client commands."""
 
 import os
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 @dataclass(frozen=True)
 class Connection:
     base_url: str
-    """Without `/api/v1`."""
+    """Address without `/api/v1`."""
     api_key: str
 
     def client(self, timeout: float = 150) -> "httpx.Client":
-        """A client whose paths are relative to the API's root, such as `/me/`. The caller closes it."""
+        """Opens a client for paths below `/api/v1`, such as `/me/`. The caller closes it."""
         import httpx
 
         headers = {"x-api-key": self.api_key}
@@ -38,7 +38,7 @@ class Connection:
 
 
 def connect(base_url: str | None, api_key: str | None) -> Connection:
-    """What was given, completed by the running stack; raises StackError when something is missing."""
+    """Completes the given address and key from the running stack. Raises StackError when one is missing."""
     from deploy.local.development_key import known_key
     from deploy.local.home import Home
     from deploy.local.state import StackState
@@ -54,7 +54,7 @@ def connect(base_url: str | None, api_key: str | None) -> Connection:
         base_url = state.base_url
     host = _host(base_url)
     api_key = api_key or os.environ.get("AES_API_KEY")
-    # The embedded stack's key is a secret that no other machine is to see.
+    # The embedded stack's key must not reach another machine.
     if api_key is None and host in _THIS_MACHINE:
         api_key = known_key(home)
     if api_key is None:

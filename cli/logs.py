@@ -31,7 +31,7 @@ def logs(
         if not files:
             raise StackError("There are no logs yet.", "Start the stack with: ./aes up")
         if service is not None:
-            # A service of several processes has a log for each of them.
+            # Each process of a service has its own log.
             files = {name: path for name, path in files.items() if name == service or name.startswith(f"{service}-")}
         if not files:
             known = ", ".join(sorted(path.stem for path in directory.glob("*.log")))
@@ -49,7 +49,7 @@ def logs(
 
 
 def _news(path: Path, name: str, offsets: dict[str, int]) -> Iterator[str]:
-    """Complete lines written since the last look; a log that became shorter has been emptied."""
+    """Returns the complete lines written since the last call; a log that became shorter was emptied."""
     size = path.stat().st_size
     if size < offsets[name]:
         offsets[name] = 0

@@ -19,13 +19,13 @@ _SIGNS = {
     "stopping": ("…", "cyan"),
     "stopped": ("·", "dim"),
 }
-# In a log, a line for every downloaded file would be too much.
+# A log gets no line per downloaded file.
 _DETAIL_SECONDS = 2.0
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Progress:
-    """A live table on a terminal; a line per change elsewhere."""
+    """Prints a live table on a terminal, elsewhere a line per change."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)

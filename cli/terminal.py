@@ -1,4 +1,4 @@
-"""Output that is the same for all commands: results on stdout, everything else on stderr."""
+"""Output of all commands: results on stdout, everything else on stderr."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, fo
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """One line on stdout."""
+    """Prints one line of JSON on stdout."""
     print(json.dumps(document), flush=True)
 
 
@@ -25,7 +25,7 @@ def note(text: str = "") -> None:
 
 
 def emphasise(text: str, code: int) -> str:
-    """The text in an ANSI style when a person looks at stderr."""
+    """Styles the text when stderr is a terminal."""
     return f"\x1b[{code}m{text}\x1b[0m" if sys.stderr.isatty() else text
 
 
@@ -34,7 +34,7 @@ BOLD, RED, GREEN, YELLOW, DIM = 1, 31, 32, 33, 2
 
 @contextmanager
 def failures_explained(as_json: bool) -> Iterator[None]:
-    """End the command with exit code 1 and a readable message when the stack fails."""
+    """Ends the command with exit code 1 and a readable message on a StackError."""
     try:
         yield
     except StackError as error:
@@ -55,7 +55,7 @@ def failures_explained(as_json: bool) -> Iterator[None]:
 
 
 def _say(label: str, style: int, text: str) -> None:
-    """Label and text; on a terminal lines end between words, while scripts get them as they are."""
+    """Prints label and text, wrapped at words on a terminal and unchanged elsewhere."""
     lines = f"{label} {text}".split("\n")
     if sys.stderr.isatty():
         lines = [_folded(line, shutil.get_terminal_size().columns) for line in lines]

@@ -1,4 +1,4 @@
-"""Follow everything that one correlation id led to, as any program outside the service can.
+"""Follows the events of one correlation id, as any program outside the service can.
 
 Reads the event topics with a consumer group of its own; needs nothing but aiokafka:
 
@@ -28,7 +28,7 @@ LONGEST_SUMMARY = 100
 
 
 class CannotFollow(Exception):
-    """Told to the user as it is."""
+    """A failure whose message is shown to the user."""
 
 
 def arguments() -> argparse.Namespace:
@@ -47,7 +47,7 @@ def arguments() -> argparse.Namespace:
 
 
 def security(username: str, ca_file: str) -> dict[str, Any]:
-    """What the client is told of a broker that is not open to everybody. Raises ``CannotFollow``."""
+    """Builds the client's options for a broker with credentials or TLS. Raises ``CannotFollow``."""
     given: dict[str, Any] = {}
     if ca_file:
         try:
@@ -105,7 +105,7 @@ async def follow(consumer: AIOKafkaConsumer, correlation_id: str, *, timeout: fl
 
 
 def in_time_order(batches: Iterable[list[ConsumerRecord]]) -> list[tuple[dict[str, str], bytes]]:
-    """The records of several topics as one story; those without our headers are left out."""
+    """Merges the records of several topics in order of time and drops those without CloudEvents headers."""
     events = []
     for batch in batches:
         for record in batch:
@@ -132,7 +132,7 @@ def line(headers: dict[str, str], value: bytes) -> str:
 
 
 def summarize(name: str, payload: dict[str, Any]) -> str:
-    """What matters of an event, in a few words."""
+    """Summarises an event in a few words."""
     if "error" in payload:
         return f"{payload['error']['type']}: {payload['error']['message']}"
     if name == "turn.completed":
@@ -153,7 +153,7 @@ async def main() -> int:
     consumer = AIOKafkaConsumer(
         bootstrap_servers=options.bootstrap_servers,
         **security(options.username, options.ca_file),
-        # A group of one's own: nobody else's reading is disturbed, and nobody disturbs it.
+        # A consumer group of its own, so that no other reader is disturbed.
         group_id=f"{options.prefix}{options.group}{uuid.uuid4()}",
         auto_offset_reset="earliest" if options.from_beginning else "latest",
         enable_auto_commit=False,

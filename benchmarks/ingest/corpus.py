@@ -1,4 +1,4 @@
-"""The files that are ingested: all of a folder that the service takes, at any depth."""
+"""Lists the files to ingest: all of a folder whose type the service accepts, at any depth."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from libs.contracts.api.knowledge import ChunkingStrategy
 
 CHUNKING = ChunkingStrategy(chunk_size=2000, chunk_overlap=0, split_by="character")
-"""Both sides cut like this."""
+"""Chunking of both sides."""
 _EXTENSIONS = frozenset({".md", ".html", ".txt", ".csv", ".json", ".pdf", ".docx", ".xlsx"})
 _LARGEST = 50 * 1024 * 1024
 

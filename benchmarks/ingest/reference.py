@@ -1,6 +1,6 @@
-"""What one would write by hand: one process that reads, cuts, embeds and stores a folder, and forgets how far it was.
+"""The hand-written reference: one process that reads, chunks, embeds and stores a folder, without checkpoints.
 
-It reads into Markdown and cuts as the service does, so that both sides have the same passages, and uses the same model,
+It reads into Markdown and chunks as the service does, so that both sides have the same chunks, and uses the same model,
 through the package that it comes in.
 
 `python -m benchmarks.ingest.reference FOLDER`, with the database's URL in REFERENCE_DATABASE_URL. Prints what it did
@@ -124,7 +124,7 @@ def main() -> None:
             "stages": dict(reference.seconds),
         }
         print(json.dumps(result), flush=True)
-        # Until it is ended: the connection's processor time is counted with it.
+        # The process waits to be ended, since the connection's CPU time is counted with it.
         sys.stdin.readline()
 
 

@@ -1,4 +1,4 @@
-"""What `aes bench ingest` found, for people and for programs."""
+"""Renders the result of `aes bench ingest` as tables and JSON."""
 
 from __future__ import annotations
 

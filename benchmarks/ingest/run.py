@@ -36,7 +36,7 @@ class Label:
     side: str
     round: int
     megabytes: float
-    """Of all files together."""
+    """Size of all files together."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class _Bench:
 
 
 async def run(folder: Path, *, rounds: int, sides: Sequence[str], say: Say) -> list[Measured]:
-    """Everything that was started is ended. Raises ``IngestionFailed``."""
+    """Runs the benchmark and ends all that it started. Raises ``IngestionFailed``."""
     files = await asyncio.to_thread(corpus_files, folder)
     if not files:
         raise IngestionFailed(f"there is nothing in {folder} that can be ingested")
@@ -150,7 +150,7 @@ async def _service(bench: _Bench, files: Sequence[Path], label: Label) -> Measur
 
 
 async def _chunks(database_url: str) -> int:
-    """Of the last ingestion; the one before it was for warming up."""
+    """Reads the stages of the last ingestion; the one before it warmed up."""
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
         found = await connection.execute(
             """SELECT coalesce(sum(chunks), 0) FROM ingestion_items

@@ -1,4 +1,4 @@
-"""The ingestion service as it is measured: its api process and some workers, on a broker and a database of its own."""
+"""Runs the measured ingestion service: an api process and workers, on a broker and a database of its own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CALLER = Identity(
 
 
 class IngestionFailed(Exception):
-    """What was to be measured did not come about."""
+    """The measured ingestion failed."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +53,20 @@ class Ingested:
 
 
 class IngestionClient:
-    """Speaks to the service as the gateway does: bytes and reads over HTTP, commands over the bus."""
+    """Calls the service as the gateway does: bytes and reads over HTTP, commands over the bus."""
 
     def __init__(self, session: aiohttp.ClientSession, producer: Producer, signer: IdentitySigner, url: str) -> None:
         self._session, self._producer, self._signer, self._url = session, producer, signer, url
 
     async def upload(self, files: Sequence[Path]) -> list[str]:
-        """Ids of the files that were taken; those that are refused are left out."""
+        """Uploads files; returns the ids of the accepted ones."""
         ids: list[str] = []
         for start in range(0, len(files), _UPLOADED_AT_ONCE):
             ids += await self._upload_some(files[start : start + _UPLOADED_AT_ONCE])
         return ids
 
     async def collect(self, file_ids: Sequence[str]) -> str:
-        """A collection of the files."""
+        """Creates a collection of the files."""
         collection_id = new_id()
         await self._send(CreateCollection(collection_id=collection_id, name="Bench"))
         await self._until(f"/internal/collections/{collection_id}", lambda _: True)
@@ -108,7 +108,7 @@ class IngestionClient:
             return [each["id"] for each in body.get("files", [body])]
         if len(files) == 1:
             return []
-        # One that is refused has the others refused with it.
+        # A refused file would refuse the whole request.
         return [file_id for path in files for file_id in await self._upload_some([path])]
 
     async def _until(self, path: str, condition: Any, pause: float = 0.1) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the load generator is told and what it answers, as lines of JSON."""
+"""Jobs and outcomes of the load generator, as lines of JSON."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,16 +16,16 @@ class Job:
     agent_type: str
     stream: bool
     calls_tool: bool
-    """Whether every turn is expected to."""
+    """Whether every turn must call a tool."""
     concurrency: int
     """Sessions that are busy at any moment, one connection each."""
     turns: int
     seconds: float
     """No turn begins later than this."""
     warm_up: int
-    """Turns that are not measured."""
+    """Number of unmeasured turns before the measured ones."""
     turns_per_session: int
-    """Then the worker goes on with a fresh session, so that the history stays bounded."""
+    """Turns per session; a fresh session follows, so that the history stays bounded."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""How the service and the reference app are asked for the same thing, and how their answers are checked."""
+"""Builds the same request for the service and the reference app, and checks their answers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ class Target:
     execute_path: str
     agent: dict[str, Any]
     first_text: bytes
-    """What stands in a stream where the first piece of text begins."""
+    """Marker in a stream before its first piece of text."""
     last_event: bytes
     headers: dict[str, str]
 
@@ -36,7 +36,7 @@ class Target:
         return str(orjson.loads(response.body)["session_id"])
 
     def check(self, response: Response) -> None:
-        """Raises RequestFailed unless the turn was carried out, with its tool call when there is to be one."""
+        """Checks that a turn completed, with its tool call where one is expected. Raises RequestFailed."""
         if response.status != 200:
             raise RequestFailed(f"a turn was answered with {response.status}: {response.body[:500]!r}")
         if self.job.stream:

@@ -1,4 +1,4 @@
-"""What a user would write by hand in an afternoon: the yardstick of the benchmarks.
+"""The hand-written reference app of the benchmarks, an afternoon's work.
 
 One FastAPI process with pydantic-ai and the history in PostgreSQL. It has none of the service's guarantees: a turn
 that the process does not survive is lost, a retried request is carried out twice, nothing orders two requests of

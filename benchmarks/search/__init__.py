@@ -1,1 +1,1 @@
-"""How good and how fast the engines' answers are."""
+"""Measures quality and latency of the search engines."""

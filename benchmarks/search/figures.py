@@ -1,4 +1,4 @@
-"""What a run found."""
+"""Figures of one run of the search benchmark."""
 
 from dataclasses import dataclass
 

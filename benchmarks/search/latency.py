@@ -1,4 +1,4 @@
-"""How long a search takes, in indexes that grow."""
+"""Measures the latency of searches in growing indexes."""
 
 import random
 import time

@@ -47,7 +47,7 @@ def _back_up(folder: Path) -> Manifest:
             (folder / part).chmod(0o700)
         try:
             manifest = _write(targets, folder, new)
-            # Only now is what the folder had before none any more.
+            # From here on the folder's earlier backup is replaced.
             (folder / "manifest.json").unlink(missing_ok=True)
             for file, written in new.items():
                 written.replace(file)
@@ -59,7 +59,7 @@ def _back_up(folder: Path) -> Manifest:
 
 
 def _write(targets: "BackupTargets", folder: Path, new: Mapping[Path, Path]) -> Manifest:
-    """``new``: where to write each file of the folder for now."""
+    """Writes databases and objects; ``new`` maps each file of the folder to its temporary path."""
     from cli.backup import databases
     from cli.backup.manifest import Checksum, dump_file
 
@@ -72,7 +72,7 @@ def _write(targets: "BackupTargets", folder: Path, new: Mapping[Path, Path]) -> 
         manifest.dumps[service] = Checksum.of(file)
         manifest.bytes += manifest.dumps[service].size
         note(f"Database of {service}: {manifest.dumps[service].size} bytes")
-    # After the rows: bytes are written before the row that names them, and outlive it.
+    # Objects come after the rows: bytes are written before the row that names them, and outlive it.
     for service, url in targets.objects.items():
         _write_objects(service, url, folder, new, manifest)
     manifest.finished_at = databases.now(first)
@@ -97,7 +97,7 @@ def _write_objects(service: str, url: str, folder: Path, new: Mapping[Path, Path
 
 @contextmanager
 def _for_the_owner_alone() -> Iterator[None]:
-    """What is written meanwhile, also by programs, nobody else can read."""
+    """Makes every file written meanwhile, by programs too, readable by this user only."""
     before = os.umask(0o077)
     try:
         yield

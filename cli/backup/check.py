@@ -1,4 +1,4 @@
-"""Whether a backup is whole, before anything of it is written anywhere."""
+"""Checks that a backup is complete and undamaged before anything of it is restored."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ _NAMED = 20
 
 
 def checked(folder: Path) -> Manifest:
-    """Raises StackError for a manifest or a dump that is missing or not as it was written."""
+    """Checks manifest and dumps. Raises StackError for one that is missing or damaged."""
     manifest = Manifest.read(folder)
     for service in manifest.migrations:
         file = dump_file(folder, service)
@@ -30,9 +30,9 @@ def checked(folder: Path) -> Manifest:
 
 
 def checked_objects(folder: Path, manifest: Manifest) -> "dict[str, dict[str, Written]]":
-    """Every object of every service that the manifest has an inventory of.
+    """Checks every object of every service that the manifest has an inventory of.
 
-    Raises StackError that names those that are missing or not as they were written.
+    Raises StackError with the names of missing and damaged ones.
     """
     from cli.backup import inventory
     from cli.backup.objects import damaged
@@ -53,9 +53,9 @@ def checked_objects(folder: Path, manifest: Manifest) -> "dict[str, dict[str, Wr
 
 
 def check_counts(folder: Path, manifest: Manifest, found: Mapping[str, Mapping[str, "Written"]]) -> None:
-    """The same as far as it goes for a backup without inventories: how many objects, and their bytes.
+    """Checks number and bytes of the objects, for a backup without inventories.
 
-    More is fine: a folder that was brought up to date keeps what was deleted since.
+    More is fine: a folder that was updated keeps objects that were deleted since.
     """
     for service, expected in manifest.objects.items():
         if len(found[service]) < expected:

@@ -1,4 +1,4 @@
-"""Databases into files and back, by PostgreSQL's own programs."""
+"""Dumps databases into files and loads them with pg_dump and pg_restore."""
 
 import os
 import subprocess
@@ -13,18 +13,18 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from cli.backup.programs import find
 from deploy.local.errors import StackError
 
-# Published before the backup began, and perhaps not heard by everybody whose database was read before.
+# Events published shortly before the backup began may be missing in consumers' databases that were read earlier.
 _SLACK = "1 hour"
 
 
 def dump(url: str, file: Path) -> None:
-    """All of a database as it is at one moment. Raises StackError."""
+    """Dumps a database as of one moment. Raises StackError."""
     _run("pg_dump", ["--format=custom", "--no-owner", "--no-privileges", f"--file={file}"], url)
 
 
 def load(url: str, file: Path) -> None:
-    """Into an empty database, in whole or not at all. Raises StackError."""
-    # The comment of an extension is its owner's, the administrator's, to write.
+    """Loads a dump into an empty database, completely or not at all. Raises StackError."""
+    # Only an extension's owner, the administrator, may set its comment.
     options = ["--no-owner", "--no-privileges", "--no-comments", "--single-transaction", "--exit-on-error"]
     _run("pg_restore", [*options, str(file)], url)
 
@@ -48,9 +48,9 @@ def now(url: str) -> str:
 
 
 def publish_again(url: str, since: str) -> int:
-    """Have the service send what it published from then on once more; returns how many events that are.
+    """Marks the events published since ``start`` as unpublished, so that they are sent again; returns their number.
 
-    Under their own ids: whoever has processed one knows it, whoever missed it gets it.
+    They keep their ids, so that consumers that have processed one skip it.
     """
     with _failures_told(), psycopg.connect(url) as connection:
         found = connection.execute(
@@ -76,7 +76,7 @@ def _failures_told() -> Iterator[None]:
 
 
 def _run(program: str, options: Sequence[str], url: str = "") -> None:
-    # A list of processes shows arguments to everybody, a password among them.
+    # Every user can read a process's arguments, so the password goes through the environment.
     parts = conninfo_to_dict(url)
     password = str(parts.pop("password", ""))
     where = [f"--dbname={make_conninfo('', **parts)}", "--no-password"] if url else []

@@ -1,4 +1,4 @@
-"""Which objects a backup has, with size and checksum: a line of JSON for each, in a file for each service."""
+"""Inventories of a backup's objects with size and checksum: one JSON line per object, one file per service."""
 
 import json
 from collections.abc import Mapping

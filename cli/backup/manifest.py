@@ -1,4 +1,4 @@
-"""What is in a backup; written last, so that a folder without it is none."""
+"""The manifest of a backup; written last, so that a folder without one is no backup."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from deploy.local.errors import StackError
 from deploy.local.files import write_atomically
 
 _FORMAT = 3
-# The first knows nothing of single dumps, the second nothing of single objects.
+# Format 1 lists no single dumps, format 2 no single objects.
 _WITH_OBJECTS = 3
 _WITH_DUMPS = 2
 _FIRST_FORMAT = 1
@@ -33,15 +33,15 @@ class Manifest:
     started_at: str
     finished_at: str = ""
     migrations: dict[str, str] = field(default_factory=dict)
-    """By service, of its database; a release that knows them, or a newer one, can go on with it."""
+    """Migration revision of each service's database; a release needs to know it to restore the backup."""
     dumps: dict[str, Checksum] = field(default_factory=dict)
-    """By service; empty in the first format."""
+    """Checksums of the dumps by service; empty in format 1."""
     objects: dict[str, int] = field(default_factory=dict)
-    """How many, by service."""
+    """Number of objects by service."""
     inventories: dict[str, Checksum] = field(default_factory=dict)
-    """By service, of the file that names its objects; empty in the first two formats."""
+    """Checksums of the inventories by service; empty in formats 1 and 2."""
     bytes: int = 0
-    """Of databases, packed, and objects."""
+    """Size of the compressed dumps and the objects."""
 
     def write(self, folder: Path) -> None:
         text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=2) + "\n"

@@ -1,4 +1,4 @@
-"""Objects from a store into a directory and back, some at once, with their checksums."""
+"""Copies objects between a store and a directory, several at once, with their checksums."""
 
 import asyncio
 import hashlib
@@ -14,28 +14,28 @@ from deploy.local.errors import StackError
 from libs.objects import Entry, ObjectMissing, ObjectStore, StoreUnavailable, Written, open_store
 
 _AT_ONCE: Final = 16
-# Reading an object takes one at a time and writing it another, which waits for the first.
+# Reading an object occupies one thread and writing it another, which waits for the first.
 _THREADS: Final = 2 * _AT_ONCE + 4
 T = TypeVar("T")
 
 
 def copy_all(source_url: str, target_url: str, known: Mapping[str, Written], steps: Steps) -> dict[str, Written]:
-    """Copy what the target does not have as it was written; returns every object of the source.
+    """Copies objects that the target lacks or has damaged; returns every object of the source.
 
-    ``known``: what an earlier copy had written to the target. Raises StackError.
+    ``known``: objects that an earlier copy wrote to the target. Raises StackError.
     """
     source, target = open_store(source_url), open_store(target_url)
     return _run(lambda: _copy_all(source, target, known, steps))
 
 
 def copy_these(source_url: str, target_url: str, wanted: Mapping[str, Written], steps: Steps) -> None:
-    """The same for objects that are named. Raises StackError, also when one is not as it should be."""
+    """Copies the named objects. Raises StackError, also for a damaged one."""
     source, target = open_store(source_url), open_store(target_url)
     _run(lambda: _copy_these(source, target, wanted, steps))
 
 
 def damaged(directory: Path, wanted: Mapping[str, Written], steps: Steps) -> list[str]:
-    """Which objects in the directory are missing or not as they were written, in words."""
+    """Describes the objects of the directory that are missing or damaged."""
     steps.begin(len(wanted))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = pool.map(lambda key: _problem(directory / key, wanted[key], steps), wanted)
@@ -67,12 +67,12 @@ async def _copy_all(
     async def copy(entry: Entry) -> None:
         try:
             written = await _measured(target, entry.key) if _has(there, entry) else None
-            # What has been damaged since it was written is copied again.
+            # A copy that was damaged since is made again.
             if written is None or known.get(entry.key, written) != written:
                 written = await _copy(source, target, entry.key)
             found[entry.key] = written
         except ObjectMissing:
-            # Deleted meanwhile: the row that named it goes, or went, the same way.
+            # The object was deleted meanwhile, and so was, or will be, the row that names it.
             pass
 
     await _each(wanted, copy, steps)
@@ -119,7 +119,7 @@ async def _measured(store: ObjectStore, key: str) -> Written:
 
 
 async def _each(entries: Iterable[Entry], work: Callable[[Entry], Awaitable[None]], steps: Steps) -> None:
-    """Some at once; the first that fails ends all."""
+    """Runs several copies at once; the first failure ends all."""
     entries = list(entries)
     steps.begin(len(entries))
     waiting = iter(entries)

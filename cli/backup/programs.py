@@ -1,4 +1,4 @@
-"""PostgreSQL's own programs."""
+"""Finds PostgreSQL's client programs."""
 
 import importlib.util
 import shutil
@@ -14,11 +14,11 @@ from deploy.local.postgres import installation
 class Program:
     path: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What it needs besides that of this process."""
+    """Variables that the program needs beside this process's environment."""
 
 
 def find(name: str) -> Program:
-    """Of the wheel that the embedded stack runs, where it is installed; else of this machine. Raises StackError."""
+    """Prefers the embedded stack's wheel, then programs of this machine. Raises StackError."""
     try:
         packaged = installation() / "bin" / name
     except StackError:
@@ -31,8 +31,8 @@ def find(name: str) -> Program:
 
 
 def _with_tls() -> dict[str, str]:
-    # The wheel's libpq was built without TLS, that of psycopg with it; where it cannot be put in the other's place,
-    # as on macOS, TLS needs client programs of the machine's own.
+    # The wheel's libpq has no TLS, psycopg's has. Where one cannot replace the other, as on macOS, TLS needs the
+    # machine's own client programs.
     driver = importlib.util.find_spec("psycopg_binary")
     if driver is None or driver.origin is None:
         return {}

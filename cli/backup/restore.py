@@ -62,7 +62,7 @@ def _restore(
     if filled := [service for service in manifest.migrations if not databases.is_empty(urls[service])]:
         raise StackError(f"The databases of {', '.join(filled)} are not empty.", "Restore into new ones.")
     with _in_whole(manifest, targets.home):
-        # The other way round than a backup: no row without its bytes.
+        # Objects come before the rows: no row may exist without its bytes.
         _write_objects(folder, manifest, checked, targets.objects)
         return _write_rows(folder, manifest, targets)
 
@@ -100,7 +100,7 @@ def _write_rows(folder: Path, manifest: "Manifest", targets: "BackupTargets") ->
 
 @contextmanager
 def _in_whole(manifest: "Manifest", home: "Home | None") -> Iterator[None]:
-    """What fails from now on leaves something half restored: say what to do, and keep `aes up` from starting it."""
+    """Marks the stack as half restored while it lasts: `aes up` refuses it, and a failure says what to do."""
     if home is not None:
         home.restore_marker.touch()
     try:

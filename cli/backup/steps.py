@@ -1,17 +1,17 @@
-"""How far a backup or restore is, for who waits for it."""
+"""Progress of a backup or restore on the terminal."""
 
 import sys
 import time
 
 from cli.terminal import note
 
-# In a log, a line for every object would be too much.
+# A log gets a line now and then instead of one per object.
 _LOG_SECONDS = 5.0
 _TERMINAL_SECONDS = 0.1
 
 
 class Steps:
-    """Counts on one line of a terminal; elsewhere a line now and then, and one at the end."""
+    """Counts on one line of a terminal; elsewhere prints a line now and then, and one at the end."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -25,7 +25,7 @@ class Steps:
             self._tell()
 
     def done(self) -> None:
-        """One more; from any thread."""
+        """Counts one more; may be called from any thread."""
         self._count += 1
         pause = _TERMINAL_SECONDS if self._on_terminal else _LOG_SECONDS
         if self._count >= self._total or time.monotonic() - self._told >= pause:

@@ -1,4 +1,4 @@
-"""What there is to back up, and where to restore it."""
+"""Databases and object stores to back up or to restore into."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from cli.doctor.installation import Installation, find_installation, names_addre
 from deploy.local.errors import StackError
 from deploy.local.home import Home
 
-# Whoever follows events of another comes before it: of what happens in between, the event is sent again.
+# A consumer comes before its producer: events published in between are sent again after a restore.
 ORDER = ("artifacts", "ingestion", "runtime", "registry", "gateway")
 
 
@@ -21,11 +21,11 @@ class BackupTargets:
     objects: Mapping[str, str] = field(repr=False)
     """URL of the object store by service."""
     home: Home | None = None
-    """Of the embedded stack, when that is what is meant."""
+    """State directory of the embedded stack; None for another installation."""
 
 
 def running() -> BackupTargets:
-    """What the AES_… variables name, else the embedded stack, which has to run. Raises StackError."""
+    """Takes the installation of the AES_… variables, else the running embedded stack. Raises StackError."""
     from deploy.local.state import StackState
 
     found = find_installation()
@@ -35,7 +35,7 @@ def running() -> BackupTargets:
 
 
 def check_stopped() -> None:
-    """Raises StackError when what would be restored into is an embedded stack that runs."""
+    """Raises StackError when the restore would go into a running embedded stack."""
     from deploy.local.state import StackState
 
     home = Home.from_environment()
@@ -45,7 +45,7 @@ def check_stopped() -> None:
 
 @contextmanager
 def empty() -> Iterator[BackupTargets]:
-    """What the variables name, else a new embedded stack, of which PostgreSQL runs meanwhile. Raises StackError."""
+    """Takes the installation of the variables, else runs PostgreSQL of a new embedded stack. Raises StackError."""
     if names_addresses(os.environ):
         yield _targets(find_installation())
         return

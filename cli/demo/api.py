@@ -1,4 +1,4 @@
-"""The demo's calls of the API: one correlation id for all of them, and failures that say what to do."""
+"""Calls the API for the demo: all under one correlation id, with failures that say what to do."""
 
 import json
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ class Api:
         return self._answer("GET", path).content
 
     def stream(self, path: str, body: Any) -> Iterator[ServerEvent]:
-        """The server-sent events that answer a POST, as they come."""
+        """Yields the server-sent events of a POST as they come."""
         headers = {"accept": "text/event-stream"}
         try:
             with self._client.stream("POST", path, json=body, headers=headers) as response:
@@ -77,7 +77,7 @@ class Api:
 
 
 def unreachable(call: str, address: str, problem: Exception) -> StackError:
-    """A call without an answer as a failure for the terminal."""
+    """Renders an unanswered call as a failure for the terminal."""
     return StackError(
         f"{call} got no answer from {address}: {problem or type(problem).__name__}",
         "Is that the right address? For the embedded stack see what runs with: ./aes status, and what happened "
@@ -86,7 +86,7 @@ def unreachable(call: str, address: str, problem: Exception) -> StackError:
 
 
 def explained(call: str, status: int, body: bytes) -> StackError:
-    """An error answer as a failure for the terminal."""
+    """Renders an error answer as a failure for the terminal."""
     try:
         error = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError):

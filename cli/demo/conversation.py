@@ -14,12 +14,12 @@ class Talk:
     """A session of the demo and what was said in it."""
 
     letter: str
-    """What the demo calls it for short."""
+    """Short name of the session in the demo."""
     session_id: str
     agent: Agent
     turns: list[dict[str, Any]] = field(default_factory=list)
     artifacts: list[str] = field(default_factory=list)
-    """Ids of the files that were handed over or made, in that order."""
+    """Ids of the files that were uploaded or generated, in that order."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -31,7 +31,7 @@ class Talk:
 
 
 def hold(screen: Screen, api: Api, agent: Agent, base: dict[str, Any], *, step: int, letter: str) -> Talk:
-    """Open a session and send it the agent's messages."""
+    """Opens a session and sends it the agent's messages."""
     screen.heading(step, agent.part.title, "POST /api/v1/runtime/{session_id}/execute/")
     created = api.post("/sessions/", {**agent.configuration, "knowledge_bases": [base["id"]]})
     talk = Talk(letter, created["session_id"], agent)
@@ -46,7 +46,7 @@ def hold(screen: Screen, api: Api, agent: Agent, base: dict[str, Any], *, step: 
 
 
 def ask(screen: Screen, api: Api, talk: Talk, question: str, content: Any) -> dict[str, Any]:
-    """Send a message, show its turn and keep what came of it; ``content`` is the question with what goes with it."""
+    """Sends a message, shows its turn and keeps the result; ``content`` is the question with its attachments."""
     view = TurnView(screen)
     for event in api.stream(f"/runtime/{talk.session_id}/execute/", {"content": content}):
         view.show(event)

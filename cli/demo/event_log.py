@@ -1,4 +1,4 @@
-"""Reads events from Kafka as any outside consumer may: by the headers, without a group of the service's."""
+"""Reads events from Kafka like any outside consumer: by their headers, without a consumer group."""
 
 import asyncio
 from dataclasses import asdict, dataclass
@@ -39,7 +39,7 @@ class RecordedEvent:
 async def read_events(
     kafka: KafkaConnection, prefix: str, correlation_id: str, since: float, turns: set[str]
 ) -> list[RecordedEvent]:
-    """The events of a correlation id since that Unix time, in their order, until those turns have ended.
+    """Reads the events of a correlation id since a Unix time, in order, until the given turns have ended.
 
     Raises OSError or TimeoutError when Kafka does not answer.
     """
@@ -66,7 +66,7 @@ async def read_events(
 
 
 async def _rewind(consumer: AIOKafkaConsumer, since: float) -> dict[TopicPartition, int]:
-    """Go to the first records after that time; returns where the partitions end now."""
+    """Seeks to the first records after a time; returns the partitions' present end offsets."""
     partitions = list(consumer.assignment())
     ends = await consumer.end_offsets(partitions)
     starts = await consumer.offsets_for_times(dict.fromkeys(partitions, int(since * 1000)))

@@ -1,4 +1,4 @@
-"""Step 5: a session with files: uploaded, asked about, made by the agent and downloaded."""
+"""Step 5: a session with files that are uploaded, asked about, generated and downloaded."""
 
 import time
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def hold(
     place: Path,
     pause: Callable[[float], None] = time.sleep,
 ) -> tuple[Talk, list[Path]]:
-    """Open a session with the clerk, hand over the files and ask about them; returns what was downloaded as well."""
+    """Opens a session with the clerk, uploads files and asks about them; also returns the downloaded files."""
     clerk = library.clerk
     screen.heading(step, clerk.part.title, "POST /api/v1/sessions/{session_id}/artifacts/")
     talk = Talk(letter, api.post("/sessions/", clerk.configuration)["session_id"], clerk)
@@ -80,7 +80,7 @@ def _downloaded(screen: Screen, api: Api, talk: Talk, artifact: dict[str, Any], 
     talk.artifacts.append(artifact["artifact_id"])
     content = api.download(f"/sessions/{talk.session_id}/artifacts/{artifact['artifact_id']}/download/")
     place.mkdir(parents=True, exist_ok=True)
-    # The name comes from a model: only its last part, whatever it holds.
+    # The name comes from a model, so only its last path segment is used.
     saved = place / (Path(artifact["name"]).name or "artifact")
     saved.write_bytes(content)
     screen.good(f"{artifact['name']}  {len(content):,} bytes, downloaded")

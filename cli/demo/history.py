@@ -1,4 +1,4 @@
-"""Step 6: what the sessions remember."""
+"""Step 6: the history of the sessions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Step 2: documents become a knowledge base that the agents answer from."""
+"""Step 2: a knowledge base of documents that the agents answer from."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _PATIENCE = 300.0
 
 
 def build(screen: Screen, api: Api, library: Library, pause: Callable[[float], None] = time.sleep) -> dict[str, Any]:
-    """Upload the documents, make a knowledge base of them and wait until it can be searched; returns it."""
+    """Uploads the documents, creates a knowledge base and waits until it can be searched; returns it."""
     screen.heading(2, "Make a knowledge base of documents", f"POST /api/v1{_PATH}")
     file_ids = []
     for document in library.documents:

@@ -1,4 +1,4 @@
-"""What the demo works with: the agents and the documents of `examples/`."""
+"""Agents and documents of `examples/` that the demo uses."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Agent:
-    """`text` is the YAML file, `configuration` what is in it with the model that was asked for."""
+    """An example agent: `text` is its YAML file, `configuration` its content with the chosen model."""
 
     path: str
     text: str
@@ -42,7 +42,7 @@ class Library:
     agents: list[Agent]
     clerk: Agent
     handed_over: list[Document | None]
-    """The file that each message to the clerk brings along."""
+    """The file attached to each message to the clerk."""
     broken_path: str
     broken: str
 

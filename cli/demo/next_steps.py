@@ -1,4 +1,4 @@
-"""The end: how to go on by hand."""
+"""Step 8: commands to go on with by hand."""
 
 import os
 from pathlib import Path
@@ -42,14 +42,14 @@ def show(screen: Screen, stack: Running, talk: Talk) -> None:
 
 
 def _key(stack: Running) -> str:
-    """How a shell gets at the key; the key itself stays off the screen."""
+    """Shell expression that yields the key, so that the key itself stays off the screen."""
     if stack.key_file is None:
         return "$AES_API_KEY"
     return f"$(cat {_near(stack.key_file)})"
 
 
 def _near(path: Path) -> str:
-    """The path as one would type it from here."""
+    """The path relative to the current directory where that is shorter."""
     from deploy.local.home import PROJECT_ROOT
 
     full = path if path.is_absolute() else PROJECT_ROOT / path

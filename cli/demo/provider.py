@@ -1,4 +1,4 @@
-"""Whether the model asked for can be used: its provider is known, and its key is where it must be."""
+"""Checks that the chosen model can be used: a known provider with its key configured."""
 
 import os
 
@@ -7,7 +7,7 @@ from deploy.local.errors import StackError
 
 
 def check_caller(model: str | None, *, will_start: bool) -> None:
-    """Before anything starts. Raises StackError for a name that cannot work, and for a missing key."""
+    """Checks before anything starts. Raises StackError for an unusable name or a missing key."""
     if model is None:
         return
     name = _provider(model)

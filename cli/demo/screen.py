@@ -1,4 +1,4 @@
-"""How the demo looks: headings, facts and marks; styled on a terminal, plain elsewhere."""
+"""Prints the demo's headings, facts and marks; styled on a terminal, plain elsewhere."""
 
 import sys
 from textwrap import wrap
@@ -15,7 +15,7 @@ _LABEL = 8
 
 
 class Screen:
-    """Everything goes to stdout; `quiet` shows nothing, for `--json`."""
+    """Prints to stdout; `quiet` prints nothing, for `--json`."""
 
     def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
         self.console = console or Console(file=sys.stdout, highlight=False, quiet=quiet)
@@ -27,7 +27,7 @@ class Screen:
         self.console.print(Text(subtitle, style="dim"), width=self.width)
 
     def heading(self, number: int, text: str, call: str = "") -> None:
-        """A step, with the API call that it shows on the right when there is room."""
+        """Prints a step's heading, with its API call on the right when there is room."""
         left = Text.assemble((f"{number}", "bold cyan"), "  ", (text, "bold"))
         self.console.print()
         room = self.width - left.cell_len - len(call)
@@ -45,13 +45,13 @@ class Screen:
         self._indented(Text(text, style=style))
 
     def row(self, *columns: Text) -> None:
-        """Columns of one line, the last one cut off where the line ends."""
+        """Prints columns on one line; the last one is cut off at the line's end."""
         line = Text("  ").join(columns)
         line.truncate(self.width - 3, overflow="ellipsis")
         self._indented(line)
 
     def quote(self, text: str) -> None:
-        """A text as it stands in a file; long lines are folded under their beginning."""
+        """Prints a file's text; long lines are folded under their beginning."""
         for line in text.rstrip().splitlines():
             margin = " " * (len(line) - len(line.lstrip()))
             pieces = wrap(line, self.width - 5, subsequent_indent=margin, drop_whitespace=True) or [""]
@@ -68,12 +68,12 @@ class Screen:
         self._marked("→", "yellow", Text(text, style="yellow"), indent=5)
 
     def said(self, who: str, text: str, style: str = "") -> None:
-        """One complete utterance of a conversation."""
+        """Prints one complete message of a conversation."""
         with self.typing(who, style, text_style="dim" if style == "dim" else "") as writer:
             writer.feed(text)
 
     def typing(self, who: str, style: str = "", text_style: str = "") -> Typewriter:
-        """Writes an utterance piece by piece while it is made."""
+        """Prints a message piece by piece while it is generated."""
         label = Text(f"   {who:<{_LABEL}}", style="bold" if style == "" else style)
         return Typewriter(
             lambda piece: self._write(piece, text_style),
@@ -83,7 +83,7 @@ class Screen:
         )
 
     def command(self, text: str) -> None:
-        """Something to copy: never folded, never indented further than it is."""
+        """Prints a text to copy: neither folded nor indented."""
         self.console.print(Text(text), soft_wrap=True)
 
     def _marked(self, mark: str, style: str, text: Text, indent: int = 3) -> None:

@@ -1,4 +1,4 @@
-"""What is asked in the demo, and which files it is about."""
+"""The demo's questions and the files they are about."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ BROKEN = "examples/agents/broken.yaml"
 
 @dataclass(frozen=True)
 class Part:
-    """A session with the agent of a file, and the messages it is sent."""
+    """A session: the agent's file and the messages to send."""
 
     title: str
     agent: str
@@ -55,4 +55,4 @@ CLERK = Part(
     ),
 )
 HANDED_OVER = (MINUTES, TICKETS, None)
-"""The file that each of these messages brings along; the last one goes on with what is there."""
+"""The file attached to each message; the last message has none and uses the earlier ones."""

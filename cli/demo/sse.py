@@ -13,7 +13,7 @@ class ServerEvent:
 
 
 def lines_in(pieces: Iterable[bytes]) -> Iterator[str]:
-    """The lines of a stream. Only a line feed ends one: a text may hold the other characters that Python splits at."""
+    """Splits a stream into lines at line feeds only: a text may hold the other characters that Python splits at."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
@@ -21,7 +21,7 @@ def lines_in(pieces: Iterable[bytes]) -> Iterator[str]:
 
 
 def events_in(lines: Iterable[str]) -> Iterator[ServerEvent]:
-    """The events in a stream's lines; comments, which keep the connection alive, are left out."""
+    """Parses events from a stream's lines and skips keep-alive comments."""
     name = "message"
     data: list[str] = []
     for line in lines:

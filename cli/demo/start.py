@@ -1,4 +1,4 @@
-"""The first step: a running service to talk to."""
+"""Finds or starts the service that the demo talks to."""
 
 import os
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Running:
-    """`kafka` is None for a service elsewhere whose broker was not named."""
+    """A running service; `kafka` is None for a service elsewhere whose broker was not named."""
 
     connection: Connection
     kafka: "KafkaConnection | None"
     topic_prefix: str
     key_file: Path | None
-    """Where the key can be read from, None when it was given by the caller."""
+    """File with the key; None when the caller gave the key."""
 
 
 def is_running() -> bool:
@@ -33,14 +33,14 @@ def is_running() -> bool:
 
 
 def downloads() -> Path:
-    """Where the demo puts what it downloads."""
+    """Directory for the demo's downloads."""
     from deploy.local.home import Home
 
     return Home.from_environment().root / "demo"
 
 
 def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running:
-    """The service that was named, else the embedded stack, started if it does not run."""
+    """Takes the named service, else the embedded stack, which it starts if needed."""
     prefix = os.environ.get("AES_TOPIC_PREFIX", "")
     if base_url is not None:
         connection = connect(base_url, api_key)

@@ -1,4 +1,4 @@
-"""Step 7: everything that happened, read back from Kafka by its correlation id."""
+"""Step 7: all events of the demo, read from Kafka by correlation id."""
 
 import asyncio
 from datetime import datetime
@@ -60,7 +60,7 @@ def _names(base: dict[str, Any], talks: list[Talk]) -> dict[str, str]:
 
 
 def _short(place: str) -> str:
-    """Fits beside the longest name in a line of 80 characters."""
+    """Shortens a text to fit beside the longest name in 80 characters."""
     return place.replace("-events[", "[", 1)
 
 

@@ -1,4 +1,4 @@
-"""Shows one turn while it runs: text as it is made, tools as they are called, the end with its figures."""
+"""Shows one turn while it runs: text, tool calls, and figures at its end."""
 
 import json
 import time
@@ -31,7 +31,7 @@ class TurnView:
         self._reply: dict[str, Any] | None = None
 
     def show(self, event: ServerEvent) -> None:
-        """Show an event of the turn. Raises StackError for one that says the turn has failed."""
+        """Shows an event of the turn. Raises StackError for `turn.failed`."""
         self._events.append(event.name)
         match event.name:
             case "turn.output_text.delta":
@@ -51,7 +51,7 @@ class TurnView:
                 raise _failure(event)
 
     def finish(self, question: str) -> dict[str, Any]:
-        """What the turn came to. Raises StackError when the stream ended before the turn did."""
+        """Returns the turn's reply. Raises StackError when the stream ended before the turn did."""
         if self._reply is None:
             self._end_text()
             raise StackError(
@@ -69,7 +69,7 @@ class TurnView:
         }
 
     def _take_text(self, step: int, text: str) -> None:
-        # Text has a topic of its own and may overtake the tool results that it rests on.
+        # Deltas have a topic of their own and may overtake the tool results that they rest on.
         if step > self._step:
             self._early.append(text)
         else:
@@ -90,7 +90,7 @@ class TurnView:
             self._writer = None
 
     def _reach(self, step: int) -> None:
-        """From here on the text of that step may be shown."""
+        """Allows the text of a step to be shown."""
         self._step = step
         for text in self._early:
             self._show_text(text)
@@ -120,7 +120,7 @@ class TurnView:
         self._reach(self._step)
         self._end_text()
         content = reply["response"]["content"]
-        # Pieces may be lost on the way; the terminal event's text counts.
+        # Deltas may be lost; the terminal event's text is authoritative.
         if self._written != content:
             self._screen.said("agent", content, "green")
         for source in _sources(reply["response"].get("citations", ())):
@@ -146,7 +146,7 @@ def _failure(event: ServerEvent) -> StackError:
 
 
 def _sources(citations: Iterable[dict[str, Any]]) -> list[str]:
-    """The documents that a reply cites, each place once."""
+    """Lists the cited documents, each page or row once."""
     places: dict[str, str] = {}
     for citation in citations:
         if citation.get("file_name"):

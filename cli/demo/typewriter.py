@@ -1,4 +1,4 @@
-"""Writes a text that comes in pieces, wrapped at words and indented, as soon as each word is complete."""
+"""Prints a text that arrives in pieces, wrapped at words and indented, word by word."""
 
 from collections.abc import Callable
 from typing import Self
@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 
 class Typewriter:
-    """`begin` writes what stands before the first line; `indent` is how wide that is."""
+    """Prints indented text; `begin` prints the text before the first line, of width `indent`."""
 
     def __init__(self, write: Callable[[str], None], begin: Callable[[], None], indent: int, width: int) -> None:
         self._write = write
@@ -40,7 +40,7 @@ class Typewriter:
                 self._end_word()
                 self._space = " "
             elif character.isprintable():
-                # What is not printable could steer the terminal.
+                # Control characters could change the terminal's state.
                 self._word += character
 
     def _end_word(self) -> None:

@@ -1,4 +1,4 @@
-"""Step 1: agents are YAML or JSON documents; the service says what is wrong with one and how to mend it."""
+"""Step 1: validation of agents in YAML, with errors and hints."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _PATH = "/agent/validate/"
 
 
 def show(screen: Screen, api: Api, library: Library) -> list[dict[str, Any]]:
-    """Validate the broken file and the good ones; returns the reports."""
+    """Validates the broken and the good files; returns the reports."""
     screen.heading(1, "Validate agents given as YAML", f"POST /api/v1{_PATH}")
     screen.line(library.broken_path, "dim")
     screen.quote(_without_comments(library.broken))

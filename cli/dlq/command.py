@@ -193,7 +193,7 @@ def _table(headings: tuple[str, ...], rows: list[list[Any]]) -> None:
     from rich.text import Text
 
     table = Table(*headings, box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=any(headings))
-    # A topic's name must be whole to be copied.
+    # A topic's name is copied, so it is never cut off.
     table.columns[0].no_wrap = True
     for row in rows:
         table.add_row(*(Text("" if value is None else str(value)) for value in row))

@@ -1,4 +1,4 @@
-"""Kafka: does it answer, has it the declared topics, is its clock right?"""
+"""Checks that Kafka answers, has the declared topics and a correct clock."""
 
 import asyncio
 import secrets
@@ -51,7 +51,7 @@ async def _brokers_and_topics(address: BusAddress) -> list[Finding]:
 
 
 async def _least_in_sync(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, int]:
-    """How many replicas must have a message, by topic."""
+    """Reads each topic's `min.insync.replicas`."""
     if not topics:
         return {}
     asked = [ConfigResource(ConfigResourceType.TOPIC, topic, {"min.insync.replicas": None}) for topic in topics]
@@ -90,7 +90,7 @@ def _replicas(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
 
 
 async def _clock(address: BusAddress) -> list[Finding]:
-    """By the time that the broker writes on a message, in a topic that is made for it and removed again."""
+    """Reads the broker's clock from the timestamp of a message in a temporary topic."""
     topic = f"{address.prefix}doctor-{secrets.token_hex(4)}"
     made = NewTopic(
         topic, num_partitions=1, replication_factor=1, topic_configs={"message.timestamp.type": "LogAppendTime"}
@@ -111,7 +111,7 @@ async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float,
     producer = AIOKafkaProducer(**address.kafka.options())
     await producer.start()
     try:
-        # A new topic takes a moment; the second message is not held up by anything.
+        # A new topic delays its first message; the second one arrives at once.
         await producer.send_and_wait(topic, b"")
         before = time.time()
         written = await producer.send_and_wait(topic, b"")

@@ -47,7 +47,7 @@ def checks_of(installation: "Installation") -> "list[Check]":
 
     checks = machine_checks(installation.signing_key, installation.directories, installation.home)
     if installation.home is not None and not StackState.read(installation.home.state_file).is_supervised():
-        # Nothing of a stack that does not run can answer, and that it does not run is said once.
+        # A stopped stack is one finding; its services need no finding each.
         return checks
     if installation.bus is not None:
         checks += bus_checks(installation.bus)

@@ -1,4 +1,4 @@
-"""PostgreSQL: does each service's database answer, is it migrated, is its clock right?"""
+"""Checks that each service's database answers, is migrated and has a correct clock."""
 
 import time
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ async def _database(service: str, url: str) -> list[Finding]:
 def _encryption(connection: Connection) -> str:
     if connection.pgconn.ssl_in_use:
         return ", by TLS"
-    # A socket of this machine needs none.
+    # A Unix socket needs no TLS.
     return "" if connection.info.host.startswith("/") else ", not encrypted"
 
 

@@ -1,4 +1,4 @@
-"""What the doctor finds, and how a check that breaks off becomes a finding, too."""
+"""Findings of the doctor; a check that raises becomes one too."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ class Finding:
     level: Level
     detail: str
     remedy: str = ""
-    """What to do; for everything that is not as it should be."""
+    """Advice for everything but an `ok`."""
 
     def as_json(self) -> dict[str, Any]:
         return {"check": self.check, "state": self.level, "detail": self.detail, "remedy": self.remedy or None}
@@ -39,7 +39,7 @@ def skipped(check: str, detail: str) -> Finding:
 
 @dataclass(frozen=True)
 class Check:
-    """``remedy`` is for when ``run`` raises or takes longer than it may."""
+    """A named check; ``remedy`` is the advice when ``run`` raises or exceeds its time."""
 
     name: str
     run: Callable[[], Awaitable[list[Finding]]]
@@ -47,7 +47,7 @@ class Check:
 
 
 async def examine(checks: list[Check]) -> list[Finding]:
-    """All findings, in the order of the checks, which run at the same time."""
+    """Runs the checks concurrently; returns their findings in the checks' order."""
     return [finding for found in await asyncio.gather(*map(_run, checks)) for finding in found]
 
 

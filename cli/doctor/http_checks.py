@@ -1,4 +1,4 @@
-"""What is reached over HTTP: the services themselves, object stores, Weaviate."""
+"""Checks services, object stores and Weaviate over HTTP."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ def service_checks(urls: Mapping[str, str]) -> list[Check]:
 
 
 def object_checks(urls: Mapping[str, str]) -> list[Check]:
-    # Directories are looked at with the disks that they are on.
+    # Directories are checked with their disks.
     return [_objects_check(service, url) for service, url in urls.items() if not url.startswith("file:")]
 
 
@@ -52,7 +52,7 @@ async def _process(name: str, url: str) -> list[Finding]:
 
 
 def _health(answer: httpx.Response, name: str) -> dict[str, Any] | None:
-    """What that service says of itself; nothing when it is another program that answers."""
+    """Parses the service's health document; None when another program answers."""
     try:
         health = answer.json()
     except ValueError:

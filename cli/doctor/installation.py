@@ -1,4 +1,4 @@
-"""What there is to examine: an installation as the AES_… variables describe it, or the embedded stack."""
+"""Describes the installation to examine: the one of the AES_… variables, or the embedded stack."""
 
 import os
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ class Installation:
     """Address of its REST API and port of its gRPC API."""
     signing_key: str = field(default="", repr=False)
     home: Home | None = None
-    """Of the embedded stack, when that is what is examined."""
+    """State directory of the embedded stack; None for another installation."""
 
     @property
     def directories(self) -> dict[str, Path]:
-        """Where data are kept on this machine, by what they are."""
+        """Data directories on this machine by their content."""
         found = {} if self.home is None else {"the embedded stack": self.home.root}
         for service, url in self.objects.items():
             if url.startswith("file:"):
@@ -41,7 +41,7 @@ class Installation:
 
 
 def find_installation(environment: Mapping[str, str] = os.environ) -> Installation:
-    """Any address in the environment means that installation; raises StackError when there is none at all."""
+    """Takes the installation of the AES_… variables when any is set, else the embedded stack. Raises StackError."""
     if names_addresses(environment):
         return _installation(environment)
     home = Home.from_environment()

@@ -1,4 +1,4 @@
-"""This machine: room on its disks, ports and processes of the embedded stack, and the signing key."""
+"""Checks this machine's disks, the embedded stack's ports and processes, and the signing key."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ def _signing_key(key: str) -> Finding:
 def _disk(what: str, path: Path, low: int = _LOW_BYTES, full: int = _FULL_BYTES) -> Finding:
     check = f"disk of {what}"
     there = path
-    # What is made at the first start is judged by the disk that it will be on.
+    # A directory that does not exist yet is judged by the disk it will be on.
     while not there.exists():
         there = there.parent
     if not os.access(there, os.W_OK):

@@ -1,4 +1,4 @@
-"""How many brokers keep each message, against how many are to."""
+"""Compares the replication of topics with the expected one."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _MOVE = (
 
 
 def expected_replication(brokers: int, environment: Mapping[str, str] = os.environ) -> Replication | None:
-    """What AES_KAFKA_REPLICATION_FACTOR asks for, else three where there are three brokers. Raises ValueError."""
+    """Takes AES_KAFKA_REPLICATION_FACTOR, else three replicas where there are three brokers. Raises ValueError."""
     factor = environment.get("AES_KAFKA_REPLICATION_FACTOR")
     in_sync = environment.get("AES_KAFKA_MIN_INSYNC_REPLICAS")
     if factor:
@@ -24,12 +24,12 @@ def expected_replication(brokers: int, environment: Mapping[str, str] = os.envir
 def replication_findings(
     factors: Mapping[str, int], in_sync: Mapping[str, int], expected: Replication | None
 ) -> list[Finding]:
-    """``factors`` and ``in_sync`` by topic: how many brokers keep a message, how many must have it."""
+    """Compares replicas (``factors``) and `min.insync.replicas` (``in_sync``) by topic with the expected ones."""
     if expected is None:
         return []
     fewer = sorted(name for name, factor in factors.items() if factor < expected.factor)
     loose = sorted(name for name, least in in_sync.items() if least < expected.in_sync)
-    # Then nothing can be sent as soon as one broker is away.
+    # One unreachable broker would stop all writes.
     tight = sorted(name for name, least in in_sync.items() if least > 1 and least >= factors[name])
     findings = []
     if fewer:

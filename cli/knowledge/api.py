@@ -1,4 +1,4 @@
-"""The calls of the API that `aes kb` makes; waits and tries again when the service is busy."""
+"""Calls the API for `aes kb` and retries while the service is busy."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -23,18 +23,18 @@ _FILES_AT_ONCE = 1000
 
 
 class FileRefused(Exception):
-    """What is wrong with a file, in the service's words."""
+    """The service refuses a file, with its reason."""
 
 
 class KnowledgeApi:
-    """Failures are StackErrors. `pause` waits for seconds."""
+    """Client of the knowledge base API. Raises StackError; `pause` waits for seconds."""
 
     def __init__(self, client: httpx.Client, pause: Callable[[float], None] = time.sleep) -> None:
         self._client = client
         self._pause = pause
 
     def upload(self, name: str, content: Any) -> dict[str, Any]:
-        """The file's record. `content` is an open file, which is read again from its start at a repetition.
+        """Uploads a file and returns its record. `content` is an open file, read from its start at each try.
 
         Raises FileRefused for a file that the service does not take.
         """
@@ -56,11 +56,11 @@ class KnowledgeApi:
         return collection
 
     def create(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """One without content."""
+        """Creates an empty knowledge base."""
         return self._call("POST", "/knowledge-bases/", {**settings, "ingest": False})
 
     def fill(self, knowledge_base_id: str, collection_id: str) -> None:
-        """Give it its content and begin to ingest."""
+        """Sets the knowledge base's files and starts the ingestion."""
         place = f"/knowledge-bases/{knowledge_base_id}/"
         self._call("PATCH", place, {"collection_ids": [collection_id]})
         self._call("POST", f"{place}ingest/")
@@ -69,7 +69,7 @@ class KnowledgeApi:
         self._call("DELETE", f"/knowledge-bases/{knowledge_base_id}/")
 
     def status(self, knowledge_base_id: str) -> dict[str, Any]:
-        """The knowledge base as it stands now."""
+        """Reads the knowledge base."""
         state: dict[str, Any] = self._call("GET", f"/knowledge-bases/{knowledge_base_id}/check_status/")
         return dict(state["knowledge_base"])
 
@@ -84,7 +84,7 @@ class KnowledgeApi:
         return self._call("POST", f"/knowledge-bases/{knowledge_base_id}/search/", body)
 
     def find(self, name_or_id: str) -> dict[str, Any]:
-        """The knowledge base of this id, else the one of this name."""
+        """Finds a knowledge base by id, else by name."""
         place = f"/knowledge-bases/{quote(name_or_id, safe='')}/"
         response = self._answer(f"GET {place}", partial(self._client.get, place))
         if response.status_code != _NOT_FOUND:
@@ -98,7 +98,7 @@ class KnowledgeApi:
         raise StackError(f"There is no knowledge base {name_or_id!r}.", "See what there is with: ./aes kb list")
 
     def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        # A repetition after a 503 must not make the same thing twice.
+        # A retry after a 503 must not create a second one.
         headers = {} if method == "GET" else {"Idempotency-Key": str(uuid4())}
         call = f"{method} {path}"
         send = partial(self._client.request, method, path, json=body, headers=headers)

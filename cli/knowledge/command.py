@@ -122,7 +122,7 @@ def _api(base_url: str | None, api_key: str | None) -> "Iterator[KnowledgeApi]":
 
 
 def _create(api: "KnowledgeApi", settings: dict[str, Any], paths: list[Path], json_output: bool) -> bool:
-    """Whether everything was taken up."""
+    """Uploads and ingests; returns whether everything succeeded."""
     from rich.console import Console
 
     from cli.knowledge.folder import find_files
@@ -137,7 +137,7 @@ def _create(api: "KnowledgeApi", settings: dict[str, Any], paths: list[Path], js
         note(f"Left out, being of other kinds ({kinds}): {len(skipped)}.")
     if not files:
         raise StackError("There is no file to take up.", "Name files, or folders that hold documents.")
-    # Before the files: wrong settings are told at once.
+    # Settings are checked before files are uploaded, so that a mistake shows at once.
     base = api.create(settings)
     with _removed_unless_filled(api, base["id"]):
         uploaded = upload(api, files, console)
@@ -171,7 +171,7 @@ def _removed_unless_filled(api: "KnowledgeApi", knowledge_base_id: str) -> Itera
     try:
         yield
     except BaseException:
-        # What went wrong is told, and not that nothing could be done about it either.
+        # The error itself is reported; a failed clean-up after it is not.
         with suppress(StackError):
             api.delete(knowledge_base_id)
         raise
@@ -182,7 +182,7 @@ def _show_knowledge_bases(found: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table("id", "name", "status", "files", "engine", box=None, padding=(0, 2, 0, 0), header_style="dim")
-    # An id must be whole to be copied.
+    # An id is copied, so it is never cut off.
     table.columns[0].no_wrap = True
     for base in found:
         status = f"{base['status']} {base['progress']} %" if base["status"] == "running" else base["status"]

@@ -1,4 +1,4 @@
-"""Finds the files to be uploaded."""
+"""Finds the files to upload."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,10 +15,10 @@ EXTENSIONS = frozenset(
 
 
 def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """The files that are named or lie in the folders that are named, and those among them of other kinds.
+    """Lists the named files and those in the named folders, and apart from them files of unsupported kinds.
 
-    Hidden files and folders are passed over, a file that is named is always taken. Raises StackError for a path
-    that does not exist.
+    Hidden files and folders are skipped unless named. Raises StackError for a path
+        that does not exist.
     """
     taken: dict[Path, None] = {}
     skipped: list[Path] = []
@@ -41,7 +41,7 @@ def _within(folder: Path) -> Iterator[Path]:
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            # A link to a folder may lead round in a circle.
+            # Links to folders are not followed: they may form a cycle.
             if not entry.is_symlink():
                 yield from _within(entry)
         elif entry.is_file():

@@ -1,4 +1,4 @@
-"""Follows an ingestion until it ends."""
+"""Shows an ingestion's progress until it ends."""
 
 import time
 from collections.abc import Callable
@@ -11,14 +11,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cli.knowledge.api import KnowledgeApi
 
 _INTERVAL = 0.5
-# A knowledge base of many documents is a large answer; asking for it takes its share of the time, and no more.
+# The answer grows with the documents, so the pause grows with the time that an answer takes.
 _SHARE = 5
 
 
 def follow(
     api: KnowledgeApi, knowledge_base_id: str, console: Console, pause: Callable[[float], None] = time.sleep
 ) -> dict[str, Any]:
-    """Shows phase and progress live, and each failure when it happens; returns the knowledge base at its end."""
+    """Shows phase, progress and failures live; returns the knowledge base at its end."""
     columns = (
         TextColumn("{task.description:<9}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""Uploads files, several at a time, with a progress bar."""
+"""Uploads files concurrently, with a progress bar."""
 
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -18,14 +18,14 @@ _AT_ONCE = 4
 
 @dataclass
 class Uploads:
-    """What became of the files, `refused` with the reason."""
+    """Results of an upload: records of files, and refused files with the reason."""
 
     files: list[dict[str, Any]] = field(default_factory=list)
     refused: list[tuple[Path, str]] = field(default_factory=list)
 
 
 def upload(api: KnowledgeApi, paths: Sequence[Path], console: Console) -> Uploads:
-    """A file that is refused does not keep the others; it is told of at once."""
+    """Uploads all files; a refused one is reported at once and stops no other."""
     done = Uploads()
     columns = (
         TextColumn("uploading"),
@@ -40,7 +40,7 @@ def upload(api: KnowledgeApi, paths: Sequence[Path], console: Console) -> Upload
         ThreadPoolExecutor(_AT_ONCE) as pool,
     ):
         bar = progress.add_task("", total=sum(sizes.values()), files=f"0/{len(paths)} files")
-        # Not all at once: 10,000 open requests would be 10,000 open files at an interruption.
+        # Bounded: 10,000 concurrent requests would hold 10,000 open files.
         waiting = list(reversed(paths))
         running: dict[Future[dict[str, Any]], Path] = {}
         while waiting or running:

@@ -1,4 +1,4 @@
-"""Whether the service in this container is ready, asked every few seconds: hence nothing but a socket.
+"""Checks that the service in this container is ready; runs every few seconds, hence with nothing but a socket.
 
 ``python -IS healthcheck.py [PATH]``; exits with 1 when it is not, and says what it answered.
 """

@@ -1,4 +1,4 @@
-"""Those packages of requirements.lock that one image needs, with their hashes. Needs nothing but Python.
+"""Selects the packages of requirements.lock that one image needs, with their hashes. Needs nothing but Python.
 
 ``python locked_subset.py requirements.lock NEEDED [WITHOUT …] > subset.txt``. NEEDED and WITHOUT are lists of
 packages such as ``uv pip compile`` writes; what is in any WITHOUT is left out.

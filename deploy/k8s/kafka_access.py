@@ -1,4 +1,4 @@
-"""Who may do what in Kafka, after what libs/contracts/topics.py says of senders and readers; nobody may do more."""
+"""Derives Kafka's access rules from the senders and readers of libs/contracts/topics.py."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def outside_rules(group: str) -> list[Rule]:
 
 
 def operator_rules() -> list[Rule]:
-    """What `aes topics`, `aes doctor` and `aes dlq` do."""
+    """Rules for `aes topics`, `aes doctor` and `aes dlq`."""
     topics = with_dead_letters()
     return [
         Rule("cluster", "kafka-cluster", ("Describe",)),

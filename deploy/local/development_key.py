@@ -10,8 +10,8 @@ def known_key(home: Home) -> str | None:
 
 
 async def ensure_key(home: Home, database_url: str) -> str:
-    """The key; a new one when there is none yet, or when it is revoked or unknown to the migrated database."""
-    # Imported late: whoever only reads the key does not need the gateway.
+    """Reads the key; makes a new one when it is missing, revoked or unknown to the migrated database."""
+    # Imported late: reading the key does not need the gateway.
     from services.gateway.administration import ensure_development_key
 
     known = known_key(home)

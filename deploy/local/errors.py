@@ -1,8 +1,8 @@
-"""What can go wrong with the embedded stack, each with what the reader can do about it."""
+"""Errors of the embedded stack, each with its remedy."""
 
 
 class StackError(Exception):
-    """A failure shown to the person at the terminal: what happened, then the remedy."""
+    """A failure shown at the terminal: the problem and its remedy."""
 
     def __init__(self, problem: str, remedy: str = "") -> None:
         super().__init__(problem if not remedy else f"{problem}\n{remedy}")
@@ -11,4 +11,4 @@ class StackError(Exception):
 
 
 class ProcessFailed(StackError):
-    """A part exited while it was being prepared or started."""
+    """A process exited while it was being prepared or started."""

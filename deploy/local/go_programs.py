@@ -1,4 +1,4 @@
-"""Programs that are built from Go modules: once, kept in the user's cache directory."""
+"""Builds programs from Go modules once and keeps them in the user's cache directory."""
 
 import os
 import shutil
@@ -9,11 +9,11 @@ _BUILD_SECONDS = 720
 
 
 class NotBuilt(Exception):
-    """Why there is none here."""
+    """The program could not be built, with the reason."""
 
 
 def built(program: str, module: str, version: str, *, directory: str, called: str) -> Path:
-    """The program of `module` at `version`; built first where it is missing, which may take minutes.
+    """Returns the program of `module` at `version` and builds it first where it is missing, which may take minutes.
 
     `directory` in the cache is followed by the version; `called` is how a message names the program. Raises
     NotBuilt.
@@ -32,7 +32,7 @@ def built(program: str, module: str, version: str, *, directory: str, called: st
             command, env=environment, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS
         )
     except subprocess.TimeoutExpired:
-        # What was compiled stays in Go's own cache.
+        # Go's own cache keeps the compiled packages.
         raise NotBuilt(f"{called} was not built within {_BUILD_SECONDS} s; the next attempt goes on") from None
     if outcome.returncode != 0:
         raise NotBuilt(f"{called} could not be built: {outcome.stderr.strip()[-500:]}")

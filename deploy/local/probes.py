@@ -1,4 +1,4 @@
-"""Questions that show whether a part does its work; none raises or takes longer than two seconds."""
+"""Readiness probes; none raises or takes longer than two seconds."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ _POSTGRES_SSL_QUESTION = struct.pack(">ii", 8, 80877103)
 
 
 async def is_ready(port: int, service: str) -> bool:
-    """Whether it is that service that listens, and whether it is ready."""
+    """Tells whether the named service listens on the port and is ready."""
     head, _, body = (await _get(port, "/health/ready")).partition(b"\r\n\r\n")
     try:
         return _is_ok(head) and json.loads(body)["service"] == service
@@ -46,7 +46,7 @@ async def postgres_listens(port: int) -> bool:
 
 
 async def _ask(port: int, question: bytes, read: Callable[[asyncio.StreamReader], Awaitable[bytes]]) -> bytes:
-    """The answer of whoever listens on the port of this machine, empty when there is none."""
+    """Sends bytes to a port of this machine; returns the answer, empty when there is none."""
     try:
         async with asyncio.timeout(_SECONDS):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -1,4 +1,4 @@
-"""Keeps one part running: starts it, watches it, starts it again when it dies."""
+"""Keeps one process running: starts it, watches it, restarts it when it dies."""
 
 import asyncio
 import signal
@@ -15,7 +15,7 @@ from deploy.local.state import ProcessPhase, ProcessState
 
 _POLL_SECONDS = 0.05
 _FIRST_DELAY, _LONGEST_DELAY = 0.2, 15.0
-# A part that was ready this long before it died is started again without a longer delay.
+# A process that was ready this long before it died is restarted without a longer delay.
 _STEADY_SECONDS = 30.0
 _FIRST_START_ATTEMPTS = 4
 _FIRST_START_SECONDS = 180.0
@@ -23,9 +23,9 @@ _PATIENCE = 12.0
 
 
 class ProcessSupervisor:
-    """Owns the process of one part.
+    """Supervises one process of the stack.
 
-    The first start is given up after a few attempts, because somebody waits for it and can act on the reason.
+    The first start is given up after a few attempts, because a person waits for it and can act on the reason.
     Later ones are repeated with growing delays for as long as the stack runs.
     """
 
@@ -38,7 +38,7 @@ class ProcessSupervisor:
         self._watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Returns when the part is ready; raises StackError when it cannot be started."""
+        """Returns when the process is ready; raises StackError when it cannot be started."""
         for attempt in range(1, _FIRST_START_ATTEMPTS + 1):
             try:
                 async with asyncio.timeout(_FIRST_START_SECONDS):
@@ -54,7 +54,7 @@ class ProcessSupervisor:
         self._watch = asyncio.create_task(self._keep_running())
 
     async def stop(self, patience: float) -> None:
-        """Ask the process to end and kill it when it has not after `patience` seconds."""
+        """Asks the process to end and kills it after `patience` seconds."""
         if self._watch is not None:
             self._watch.cancel()
             with suppress(asyncio.CancelledError):
@@ -70,7 +70,7 @@ class ProcessSupervisor:
         while True:
             assert self._process is not None
             code = await self._process.wait()
-            # One that was asked to end, as for a restart, ends with 0.
+            # A process that was asked to end, as for a restart, exits with 0.
             if time.monotonic() - ready_since > _STEADY_SECONDS or code == 0:
                 delay = _FIRST_DELAY
             problem = _ended_with(code)
@@ -86,7 +86,7 @@ class ProcessSupervisor:
                 except StackError as error:
                     problem = error.problem.splitlines()[0]
                 except Exception as error:
-                    # Whatever it is, the part has to come back; the supervisor's log has the details.
+                    # Any failure is retried, since the process has to come back; the supervisor's log has the details.
                     traceback.print_exc()
                     problem = f"could not be started: {error!r}"
                 await self._end_process(_PATIENCE)

@@ -17,7 +17,7 @@ MARKER = "AES_STACK"
 
 @dataclass(frozen=True)
 class Command:
-    """How a part's process is started and asked to end."""
+    """Command line, environment and stop signal of a process."""
 
     arguments: list[str]
     environment: dict[str, str]

@@ -1,4 +1,4 @@
-"""How many processes of each service the stack runs."""
+"""Parses the number of processes of each service."""
 
 from collections.abc import Collection
 

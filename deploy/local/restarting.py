@@ -20,7 +20,7 @@ _READY_SECONDS = 180.0
 
 
 def parts_of(home: Home, names: Sequence[str]) -> list[str]:
-    """The processes that the names of services or processes stand for, of all services when there are none.
+    """Resolves names of services or processes to processes; no names mean all services.
 
     Raises StackError when the stack does not run or a name is unknown.
     """
@@ -40,7 +40,7 @@ def parts_of(home: Home, names: Sequence[str]) -> list[str]:
 
 
 def restart(home: Home, part: str) -> None:
-    """Returns when another process does the part's work; raises StackError when none comes."""
+    """Restarts a process; returns when its successor is ready. Raises StackError when none comes."""
     old = _running(home).parts[part]
     if old.pid is not None:
         process = Identity(old.pid, old.started or 0).process()

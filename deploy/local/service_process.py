@@ -1,4 +1,4 @@
-"""A process of one of our own services as a part of the stack."""
+"""A process of one of the project's own services."""
 
 import sys
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class ServiceProcess:
     name: str
     role: str
     port: int | None
-    """Where it serves HTTP, None when it does not."""
+    """Port of its HTTP server; None without one."""
     log: Path
     environment: dict[str, str] = field(repr=False)
 

@@ -1,4 +1,4 @@
-"""Which services the embedded stack runs. Adding one is adding its line here."""
+"""Services of the embedded stack. Adding one is adding its line here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

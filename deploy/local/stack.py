@@ -83,7 +83,7 @@ def postgres_of(home: Home, credentials: Credentials, environment: Mapping[str, 
     )
 
 
-# What a caller's variables say of another broker does not hold for the stack's own.
+# A caller's variables about another broker do not apply to the stack's own.
 _PLAIN_KAFKA = {
     "AES_KAFKA_SECURITY_PROTOCOL": "plaintext",
     **{f"AES_KAFKA_{name}": "" for name in ("USERNAME", "PASSWORD", "CA_FILE", "CERTIFICATE_FILE", "KEY_FILE")},
@@ -92,7 +92,7 @@ _PLAIN_KAFKA = {
 
 class _Process(NamedTuple):
     part: str
-    """Its name among the parts of the stack."""
+    """Name of the process in the stack."""
     service: Service
     process: ProcessRole
 

@@ -1,4 +1,4 @@
-"""The state file: what the supervisor tells everybody else about the stack."""
+"""The state file, in which the supervisor publishes the stack's state."""
 
 import json
 import time
@@ -23,7 +23,7 @@ class ProcessState:
     restarts: int = 0
     detail: str = ""
     seconds: float | None = None
-    """How long the last start took until it was ready."""
+    """Seconds that the last start took until it was ready."""
 
 
 @dataclass

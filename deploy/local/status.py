@@ -1,4 +1,4 @@
-"""The present state of the stack, asked from its parts themselves."""
+"""Reads the present state of the stack from its processes."""
 
 import asyncio
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The process that owns all parts of the embedded stack, from `aes up` to `aes down`."""
+"""Supervisor process of the embedded stack, from `aes up` to `aes down`."""
 
 import asyncio
 import fcntl
@@ -92,7 +92,7 @@ class Supervisor:
         self._enter("stopping")
         await asyncio.gather(*(supervisor.stop(_SERVICE_PATIENCE) for supervisor in self._services))
         await asyncio.gather(*(supervisor.stop(_STORAGE_PATIENCE) for supervisor in self._storage))
-        # Processes that a part had started itself and left behind.
+        # Child processes that an ended process has left behind.
         await asyncio.to_thread(end_orphans, self._home.root, self._home.postgres)
 
     async def _trim_logs(self) -> None:

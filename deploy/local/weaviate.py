@@ -1,6 +1,6 @@
 """One Weaviate server, without Docker: built once by `go install`, kept in the user's cache directory.
 
-No part of the stack, which does without; tests and benchmarks of the engine start it.
+The stack does not run it; tests and benchmarks of the engine do.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class WeaviateServer:
             "PERSISTENCE_DATA_PATH": str(self.directory / "data"),
             "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "true",
             "DEFAULT_VECTORIZER_MODULE": "none",
-            # A write to an emptied server would make a collection of another kind.
+            # A write to an emptied server would otherwise create a collection with other settings.
             "AUTOSCHEMA_ENABLED": "false",
             "CLUSTER_HOSTNAME": "node1",
             "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",

@@ -1,4 +1,4 @@
-"""A Debian of the smallest kind, which all stand-ins are made from."""
+"""Builds the minimal Debian image that all stand-ins are based on."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ _CERTIFICATES = Path("etc/ssl/certs/ca-certificates.crt")
 
 
 def ensure() -> None:
-    """Makes it when it is not there, in a minute."""
+    """Builds the base image unless it exists; takes a minute."""
     if exists(IMAGE):
         return
     with tempfile.TemporaryDirectory(prefix="aes-debian-") as temporary:
@@ -24,7 +24,7 @@ def ensure() -> None:
             stdout=subprocess.DEVNULL,
         )
         environment = {}
-        # Who has to go through a proxy with certificates of its own has to inside as well.
+        # A proxy's certificates are needed inside the image as well.
         bundle = Path(os.environ.get("SSL_CERT_FILE", f"/{_CERTIFICATES}"))
         if bundle.exists():
             shutil.copyfile(bundle, tree / _CERTIFICATES)

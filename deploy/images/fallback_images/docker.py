@@ -1,4 +1,4 @@
-"""What the stand-ins need of the command line of Docker."""
+"""Runs Docker's command line for the stand-ins."""
 
 import os
 import subprocess
@@ -14,14 +14,14 @@ def exists(image: str) -> bool:
 
 
 def build(image: str, context: Path) -> None:
-    """Raises CalledProcessError; what went wrong has been printed."""
+    """Runs docker. Raises CalledProcessError after docker has printed the reason."""
     command = ["docker", "build", "--quiet", "--label", f"{LABEL}={DESCRIPTION}", "--tag", image, str(context)]
-    # The classic builder is the one that every engine and client have without a plugin.
+    # Every engine and client has the classic builder without a plugin.
     subprocess.run(command, check=True, env={**os.environ, "DOCKER_BUILDKIT": "0"})
 
 
 def import_tree(image: str, tree: Path, environment: dict[str, str]) -> None:
-    """An image of one layer with all files of the tree."""
+    """Imports a directory tree as an image of one layer."""
     changes = [f"--change=ENV {name}={value}" for name, value in environment.items()]
     with subprocess.Popen(["tar", "-C", str(tree), "-c", "."], stdout=subprocess.PIPE) as archive:
         subprocess.run(

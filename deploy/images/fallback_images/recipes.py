@@ -1,4 +1,4 @@
-"""What goes into each stand-in: the files of its folder here, and programs that packages bring."""
+"""Recipes of the stand-ins: the files of their folders here, and programs from packages."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ from deploy.local.postgres import installation
 
 _HERE = Path(__file__).parent
 Recipe = Callable[[str], AbstractContextManager[Path]]
-"""From the tag that is wanted to the directory that the image is built from."""
+"""Prepares the build directory of an image for a tag."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Under which names the stand-ins are wanted: read where those are used, so that they cannot differ."""
+"""Reads the names of the images from the files that use them, so that they cannot differ."""
 
 import re
 
