@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import xlsxwriter
 
+from libs.tables import TableUnreadable
 from services.runtime.adapters.tools.artifacts import table_worker
 from services.runtime.adapters.tools.artifacts.table_query import QueryLimits, TableQuery
 from services.runtime.domain.artifacts import ArtifactFacts, Table
@@ -36,7 +37,10 @@ def locked(tmp_path: Path) -> Run:
         told = sheet(columns=SALES_COLUMNS)
         table = {"sheet": "Sheet1", "name": "sheet1", "headers": list(told.headers), "types": list(told.types)}
         job = {"file": str(file), "tables": [table], "sql": sql, "rows": 5, "memory_bytes": 10**9}
-        return table_worker.carry_out(job)
+        try:
+            return table_worker.run_query(job)
+        except TableUnreadable as problem:
+            return {"error": str(problem)}
 
     return run
 
@@ -128,6 +132,8 @@ async def test_json_is_queried() -> None:
         (b"a,b\n1,2\n3,not a number\n", "a integer, b integer", "1 | 2\n3 | not a number"),
         (b"1;2\n3;4\n", "A integer, B integer", "1 | 2\n3 | 4"),
         (b"a,b\n", "a empty, b empty", "a | b\n(0 rows)"),
+        (b"\n\na,b\n1,2\n", "a integer, b integer", "1 | 2\n(1 row)"),
+        ("Preis \u20ac;b\n1;2\n".encode("cp1252"), "Preis \u20ac integer, b integer", "1 | 2\n(1 row)"),
         (b'a,b\n"x, ""y""",2\n', "a text, b integer", 'x, "y" | 2'),
         (b"d,t\n2025-01-02,2025-01-02T03:04:05\n", "d date, t datetime", "2025-01-02 | 2025-01-02 03:04:05"),
     ],

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
-from services.runtime.adapters.tools.artifacts import table_worker
+from libs.tables import ProcessKilled, TableUnreadable, run_confined
 from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, told
 from services.runtime.adapters.tools.artifacts.fair_semaphore import FairSemaphore
 from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
@@ -21,6 +17,7 @@ from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tables import counted, query_names, rendered
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
 
+_WORKER: Final = "services.runtime.adapters.tools.artifacts.table_worker"
 _LONGEST_CELL: Final = 500
 _MOST_SHEETS: Final = 200
 _AT_ONCE: Final = 2
@@ -30,7 +27,7 @@ _GONE: Final = "the query needed too much memory or time: select fewer rows or c
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """``seconds`` for loading and querying together, ``rows`` that are told."""
+    """``seconds`` for loading and querying together, ``rows`` that are shown."""
 
     seconds: int = 20
     memory_bytes: int = 1_500_000_000
@@ -90,40 +87,22 @@ class TableQuery:
                 "sql": sql,
                 "rows": self._limits.rows,
                 "memory_bytes": self._limits.memory_bytes,
-                "seconds": self._limits.seconds,
             }
             return await self._run(place, job)
         finally:
             await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
 
     async def _run(self, place: Path, job: JsonObject) -> JsonObject:
-        """A process for each query: it can be killed at any moment, and keeps nothing."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            table_worker.__file__,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            cwd=place,
-            env={"HOME": str(place), "TMPDIR": str(place), "LANG": "C.UTF-8", "PATH": os.defpath},
-        )
+        seconds, memory_bytes = self._limits.seconds, self._limits.memory_bytes
         try:
-            async with asyncio.timeout(self._limits.seconds * 2):
-                output, _ = await process.communicate(orjson.dumps(job))
+            return await run_confined(_WORKER, job, seconds=seconds, memory_bytes=memory_bytes, directory=place)
+        except TableUnreadable as problem:
+            raise ToolFailed(str(problem)) from None
         except TimeoutError:
             raise ToolFailed(_GONE) from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if process.returncode:
-            # Killed by a limit; an error that the worker has no words for ends it with 1.
-            raise ToolFailed(_GONE if process.returncode < 0 else "the file could not be read as a table")
-        outcome: JsonObject = orjson.loads(output)
-        if "error" in outcome:
-            raise ToolFailed(outcome["error"])
-        return outcome
+        except ProcessKilled as killed:
+            # A limit kills it; an error that the worker has no words for ends it with 1.
+            raise ToolFailed(_GONE if killed.status < 0 else "the file could not be read as a table") from None
 
 
 def _answer(outcome: JsonObject) -> str:
