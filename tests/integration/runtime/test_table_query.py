@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import signal
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -221,6 +222,28 @@ def test_only_a_single_select_is_run(locked: Run, tmp_path: Path, sql: str) -> N
 async def test_what_takes_too_long_or_too_much_is_stopped(sql: str) -> None:
     small = Asked("s.csv", SALES, limits=QueryLimits(seconds=3, memory_bytes=800_000_000))
     assert "memory" in await small.refusal(sql)
+
+
+async def test_a_process_that_hangs_is_stopped_when_its_time_is_over(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    slow = Asked("s.csv", SALES, limits=QueryLimits(seconds=4))
+    began = asyncio.get_running_loop().time()
+    asking = asyncio.create_task(slow.refusal("SELECT count(*) FROM range(100000000000) a, range(1000) b"))
+    while not (processes := _children(tmp_path)):
+        await asyncio.sleep(0.01)
+    os.kill(int(processes[0]), signal.SIGSTOP)
+    assert "time" in await asking
+    assert asyncio.get_running_loop().time() - began < 6
+
+
+@pytest.mark.parametrize("sql", ["FROM duckdb_secrets()", "FROM read_text('x')", "SELECT * FROM duckdb_settings()"])
+async def test_no_answer_shows_where_the_file_is(sql: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    try:
+        answer = await Asked("s.csv", SALES).ask(sql)
+    except ToolFailed as refusal:
+        answer = str(refusal)
+    assert tmp_path.name not in answer
 
 
 async def test_long_results_are_cut() -> None:

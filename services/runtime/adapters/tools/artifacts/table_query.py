@@ -78,7 +78,7 @@ class TableQuery:
             file = place / f"file{Path(facts.name).suffix.lower()}"
             await self._artifacts.save(*where, file)
             job = {
-                "file": str(file),
+                "file": file.name,
                 "tables": [
                     {"sheet": table.name, "name": name, "headers": table.headers, "types": table.types}
                     for table, name in zip(tables, names, strict=True)

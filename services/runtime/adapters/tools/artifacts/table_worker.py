@@ -33,7 +33,7 @@ def run_query(job: dict[str, Any]) -> dict[str, Any]:
     """Columns and rows. Raises ``TableUnreadable`` for a file or query that fails."""
     file = Path(job["file"])
     try:
-        with duckdb.connect(":memory:", config=_settings(file.parent, job["memory_bytes"])) as database:
+        with duckdb.connect(":memory:", config=_settings(job["memory_bytes"])) as database:
             _load(database, file, job["tables"])
             for lock in ("enable_external_access = false", "lock_configuration = true"):
                 database.execute(f"SET {lock}")
@@ -44,7 +44,7 @@ def run_query(job: dict[str, Any]) -> dict[str, Any]:
         raise TableUnreadable(str(problem)[:2_000]) from None
 
 
-def _settings(folder: Path, memory_bytes: int) -> dict[str, Any]:
+def _settings(memory_bytes: int) -> dict[str, Any]:
     return {
         "threads": 1,
         "memory_limit": f"{memory_bytes // 4}B",
@@ -53,9 +53,10 @@ def _settings(folder: Path, memory_bytes: int) -> dict[str, Any]:
         "autoload_known_extensions": False,
         "allow_community_extensions": False,
         "python_enable_replacements": False,
-        "home_directory": str(folder),
-        "extension_directory": str(folder),
-        "secret_directory": str(folder),
+        # Relative, because queries and errors show them.
+        "home_directory": ".",
+        "extension_directory": ".",
+        "secret_directory": ".",
     }
 
 
