@@ -35,7 +35,7 @@ def first(
             return False
         await _ensure_holder(office, company, user)
         now = datetime.now(UTC)
-        if any(key.revoked_at is None and (key.expires_at or now) >= now for key in await office.keys(company)):
+        if any(key.state(now) == "valid" for key in await office.keys(company)):
             return False
         issued = await office.create_key(company, user, name="first key")
         write_atomically(file, issued.secret + "\n", mode=0o600)

@@ -12,7 +12,7 @@ from cli.terminal import Json, note, print_json
 
 if TYPE_CHECKING:
     from services.gateway.domain.accounts import ApiKey
-    from services.gateway.use_cases.manage_keys import IssuedKey
+    from services.gateway.use_cases.change_keys import IssuedKey
 
 app = typer.Typer(help="Manage API keys.", no_args_is_help=True, add_completion=False)
 KeyId = Annotated[str, typer.Argument(help="Id of the key.")]
@@ -108,11 +108,8 @@ def _show_issued(issued: "IssuedKey", json_output: bool) -> None:
 
 
 def _state(key: "ApiKey", now: datetime) -> str:
-    if key.revoked_at is not None:
-        return "revoked"
-    if key.expires_at is not None and key.expires_at <= now:
-        return "expired"
-    return "rotated, in grace" if key.successor_id else "valid"
+    state = key.state(now)
+    return "rotated, in grace" if state == "valid" and key.successor_id else state
 
 
 def _as_json(key: "ApiKey") -> dict[str, Any]:

@@ -42,9 +42,14 @@ class Identity(BaseModel):
     def allows(self, scope: Scope) -> bool:
         return scope in self.scopes
 
+    @property
+    def reads_company(self) -> bool:
+        """Whether private resources of all users of the company are visible to this caller."""
+        return Scope.COMPANY_READ in self.scopes or Scope.COMPANY_WRITE in self.scopes
+
     def may_read_of(self, owner_id: str) -> bool:
         """Whether private resources of that user are visible to this caller."""
-        return owner_id == self.user_id or Scope.COMPANY_READ in self.scopes or Scope.COMPANY_WRITE in self.scopes
+        return owner_id == self.user_id or self.reads_company
 
     def may_write_of(self, owner_id: str) -> bool:
         """Whether private resources of that user may be changed by this caller."""

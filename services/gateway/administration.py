@@ -1,6 +1,6 @@
-"""Companies, users and keys for operators, who work next to the gateway's database rather than over HTTP.
+"""Companies, users and keys for operators, in the gateway's database rather than over HTTP.
 
-What happens is recorded in the outbox; a running gateway publishes it.
+Events go to the outbox, from which a running gateway publishes them.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -9,30 +9,29 @@ from datetime import UTC, datetime
 from typing import Final
 
 from libs.contracts.errors import Conflict, NotFound, ValidationFailed
-from libs.contracts.identifiers import new_id
+from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
 from libs.eventing import MemoryBus, Outbox, Publisher
 from libs.persistence import Database
-from services.gateway.adapters.postgres_accounts import PostgresAccounts
-from services.gateway.adapters.postgres_keys import PostgresKeys
+from services.gateway.adapters.postgres.accounts import PostgresAccounts
+from services.gateway.adapters.postgres.keys import PostgresKeys
 from services.gateway.domain.accounts import ALL_SCOPES, DEFAULT_RATE_LIMIT, ApiKey, Company, User
-from services.gateway.domain.ports import AccountStore
-from services.gateway.domain.secrets import digest_of, has_form
-from services.gateway.use_cases.manage_keys import IssuedKey, KeyManager, KeyRequest
+from services.gateway.domain.credentials import digest_of, has_form
+from services.gateway.domain.idempotency import Write
+from services.gateway.use_cases.change_keys import IssuedKey, IssueKey, KeyRequest, RevokeKey, RotateKey
 
 DEVELOPMENT_COMPANY: Final = "Development"
 _PAGE: Final = 200
 
 
 class Administration:
-    """What an operator may do: everything, in any company. Names and ids both name companies and users."""
+    """Operations on all companies. Companies and users are named by their name or id."""
 
     def __init__(self, database: Database) -> None:
-        # Events only have to reach the outbox: the gateway's sweeper publishes them.
+        # The bus is never used: events only have to reach the outbox.
         outbox = Outbox(database, Publisher(database, MemoryBus().producer(), source="/aes/gateway"))
-        self._accounts: AccountStore = PostgresAccounts(database)
-        self._store = PostgresKeys(database, outbox)
-        self._manager = KeyManager(self._store, now=_now, forget=_nothing_cached)
+        self._accounts = PostgresAccounts(database)
+        self._keys = PostgresKeys(database, outbox)
 
     async def create_company(self, name: str, *, rate_limit: int | None = DEFAULT_RATE_LIMIT) -> Company:
         """``rate_limit`` of its keys in requests a minute, ``None`` for no limit. Raises ``Conflict``."""
@@ -76,58 +75,54 @@ class Administration:
         name: str = "",
         rate_limit: int | None = None,
     ) -> IssuedKey:
-        """``expires_at`` ``None`` for never, ``rate_limit`` ``None`` for the company's. The secret is nowhere else."""
+        """``expires_at`` ``None`` for never, ``rate_limit`` ``None`` for the company's. The secret is not stored."""
         unknown = sorted(scopes - ALL_SCOPES)
         if unknown:
             raise ValidationFailed(f"There are no such scopes: {', '.join(unknown)}.")
         owner = await self.company(company)
-        holder = await self.user(company, user)
+        user_id = (await self.user(company, user)).id
         wanted = KeyRequest(
             name=name,
             scopes=scopes,
             expires_at=expires_at,
             rate_limit=owner.rate_limit if rate_limit is None else rate_limit,
         )
-        return await self._manager.issue(holder.company_id, holder.id, wanted, correlation_id=new_id(), request=None)
+        return await IssueKey(self._keys, _now)(_write(owner.id, user_id), owner.id, user_id, wanted)
 
     async def keys(self, company: str) -> Sequence[ApiKey]:
         """All keys of a company, newest first, also those that are no longer valid."""
-        owner = await self.company(company)
+        operator = _write((await self.company(company)).id).identity
         keys: list[ApiKey] = []
         while True:
-            page, total = await self._store.keys(owner.id, None, limit=_PAGE, offset=len(keys))
+            page, total = await self._keys.keys(operator, limit=_PAGE, offset=len(keys))
             keys.extend(page)
             if not page or len(keys) >= total:
                 return keys
 
     async def rotate_key(self, key_id: str, *, grace_seconds: int, expires_at: datetime | None = None) -> IssuedKey:
         """A successor beside which the old key stays valid for the grace period. Raises ``Conflict``."""
-        operator = await self._operator_of(key_id)
-        return await self._manager.rotate(
-            operator, key_id, expires_at=expires_at, grace_seconds=grace_seconds, correlation_id=new_id(), request=None
-        )
+        rotate = RotateKey(self._keys, _now)
+        return await rotate(await self._write_to(key_id), key_id, expires_at=expires_at, grace_seconds=grace_seconds)
 
     async def revoke_key(self, key_id: str) -> None:
-        await self._manager.revoke(await self._operator_of(key_id), key_id, correlation_id=new_id())
+        # Replicas of the gateway drop the key from their caches when they receive the event.
+        await RevokeKey(self._keys, _now, forget=lambda _: None)(await self._write_to(key_id), key_id)
 
     async def is_valid(self, secret: str) -> bool:
-        """Whether a request with this secret would be let in now."""
-        holder = await self._store.find_by_digest(digest_of(secret)) if has_form(secret) else None
-        if holder is None or holder.key.revoked_at is not None:
-            return False
-        return holder.key.expires_at is None or holder.key.expires_at > _now()
+        """Whether a request with this secret is authenticated now."""
+        found = await self._keys.find_by_digest(digest_of(secret)) if has_form(secret) else None
+        return found is not None and found.key.state(_now()) == "valid"
 
-    async def _operator_of(self, key_id: str) -> Identity:
-        for company in await self._accounts.companies():
-            key = await self._manager.find(company.id, key_id)
-            if key is not None:
-                return Identity(company_id=company.id, user_id=key.user_id, key_id="operator", scopes=ALL_SCOPES)
-        raise NotFound(f"There is no API key '{key_id}'.")
+    async def _write_to(self, key_id: str) -> Write:
+        found = await self._keys.find_by_id(key_id) if is_id(key_id) else None
+        if found is None:
+            raise NotFound(f"There is no API key '{key_id}'.")
+        return _write(found.key.company_id, found.key.user_id)
 
 
 @asynccontextmanager
 async def administration(database_url: str) -> AsyncIterator[Administration]:
-    """The administration of the gateway whose migrated database that is."""
+    """Opens a migrated database of a gateway."""
     database = Database(database_url, name="gateway-administration", max_size=2)
     await database.open()
     try:
@@ -137,18 +132,18 @@ async def administration(database_url: str) -> AsyncIterator[Administration]:
 
 
 async def ensure_development_key(database_url: str, existing: str | None = None) -> str:
-    """The secret of a key of the development company: all scopes, no rate limit, no expiry.
+    """Returns the secret of a key of the development company: all scopes, no rate limit, no expiry.
 
-    Returns ``existing`` while it is valid, otherwise makes a new key. The caller keeps the secret.
+    This is ``existing`` while it is valid, otherwise that of a new key. The caller keeps the secret.
     """
-    async with administration(database_url) as office:
-        if existing is not None and await office.is_valid(existing):
+    async with administration(database_url) as gateway:
+        if existing is not None and await gateway.is_valid(existing):
             return existing
         with suppress(Conflict):
-            await office.create_company(DEVELOPMENT_COMPANY, rate_limit=None)
+            await gateway.create_company(DEVELOPMENT_COMPANY, rate_limit=None)
         with suppress(Conflict):
-            await office.create_user(DEVELOPMENT_COMPANY, "developer")
-        return (await office.create_key(DEVELOPMENT_COMPANY, "developer", name="development")).secret
+            await gateway.create_user(DEVELOPMENT_COMPANY, "developer")
+        return (await gateway.create_key(DEVELOPMENT_COMPANY, "developer", name="development")).secret
 
 
 def _name(text: str) -> str:
@@ -157,8 +152,10 @@ def _name(text: str) -> str:
     return text.strip()
 
 
-def _nothing_cached(_: str) -> None:
-    """Replicas of the gateway hear of it from the bus."""
+def _write(company_id: str, user_id: str = "operator") -> Write:
+    """A write of an operator, who may do everything in any company."""
+    identity = Identity(company_id=company_id, user_id=user_id, key_id="operator", scopes=ALL_SCOPES)
+    return Write(identity=identity, correlation_id=new_id())
 
 
 def _now() -> datetime:

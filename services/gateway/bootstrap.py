@@ -15,15 +15,14 @@ from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
 from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
 from libs.eventing import CommandSender
 from libs.service_defaults import API, Service
-from services.gateway.adapters.jwt_tokens import JwtTokens
-from services.gateway.adapters.postgres_connections import PostgresConnections
-from services.gateway.adapters.postgres_idempotency import PostgresIdempotency
-from services.gateway.adapters.postgres_keys import PostgresKeys
+from services.gateway.adapters.postgres.connections import PostgresConnections
+from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
+from services.gateway.adapters.postgres.keys import PostgresKeys
+from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.domain.ports import (
     CommandBus,
     ConnectionStore,
     IdempotencyStore,
-    KeyDirectory,
     KeyStore,
     TokenCodec,
     Upstreams,
@@ -50,11 +49,9 @@ from services.gateway.entrypoints.http.resources.tokens import Tokens
 from services.gateway.entrypoints.http.transfers import Transfers
 from services.gateway.entrypoints.http.uploads import TransferProxy
 from services.gateway.settings import GatewaySettings
-from services.gateway.use_cases.authenticate import KeyAuthenticator
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
-from services.gateway.use_cases.issue_tokens import TokenIssuer
-from services.gateway.use_cases.manage_connections import ConnectionManager
-from services.gateway.use_cases.manage_keys import KeyManager
+from services.gateway.use_cases.issue_token import IssueToken
+from services.gateway.use_cases.key_authenticator import KeyAuthenticator
 from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.public_principals import PublicPrincipals
 from services.gateway.use_cases.submit_turn import SubmitTurn
@@ -71,8 +68,7 @@ Asgi = Callable[[MutableMapping[str, Any], Callable[..., Any], Callable[..., Any
 class Outside:
     """Everything that the public API works with."""
 
-    keys: KeyDirectory
-    key_store: KeyStore
+    keys: KeyStore
     connections: ConnectionStore
     tokens: TokenCodec
     idempotency: IdempotencyStore
@@ -124,11 +120,10 @@ def assemble(outside: Outside) -> PublicApi:
 
 def _access(outside: Outside, forget: Callable[[str], None]) -> tuple[Operation, ...]:
     now = outside.now
-    connections = ConnectionManager(outside.connections, outside.upstreams, now=now, forget=forget)
     return (
-        *Keys(KeyManager(outside.key_store, now=now, forget=forget), now=now).operations(),
-        *Tokens(TokenIssuer(outside.tokens, now=now)).operations(),
-        *Connections(connections, now=now).operations(),
+        *Keys(outside.keys, now=now, forget=forget).operations(),
+        *Tokens(IssueToken(outside.tokens, now)).operations(),
+        *Connections(outside.connections, outside.upstreams, now=now, forget=forget).operations(),
     )
 
 
@@ -160,12 +155,10 @@ def build(settings: GatewaySettings) -> Service:
     )
     for number, reader in enumerate(sender.readers):
         service.background(f"events.read.{number}", reader.run, role=API)
-    keys = PostgresKeys(service.database, service.outbox)
     idempotency = PostgresIdempotency(service.database)
     api = assemble(
         Outside(
-            keys=keys,
-            key_store=keys,
+            keys=PostgresKeys(service.database, service.outbox),
             connections=PostgresConnections(service.database, service.outbox),
             tokens=JwtTokens(*settings.signing_keys()),
             idempotency=idempotency,

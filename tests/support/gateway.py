@@ -18,7 +18,7 @@ from libs.contracts.messages import Command, CommandRejected, Event
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandState, Received, Replies
 from libs.service_defaults import UpstreamResponse, UpstreamStream
-from services.gateway.adapters.jwt_tokens import JwtTokens
+from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.bootstrap import Outside, PublicApi, assemble
 from services.gateway.domain.accounts import ApiKey
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
@@ -206,7 +206,6 @@ async def gateway() -> AsyncIterator[Gateway]:
     api = assemble(
         Outside(
             keys=keys,
-            key_store=keys,
             connections=connections,
             tokens=JwtTokens("k" * 40),
             idempotency=idempotency,

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
 from services.gateway.domain.accounts import ALL_SCOPES, ApiKey, KeyOwner
 from services.gateway.domain.connections import Connection, ConnectionOwner
-from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused
-from services.gateway.domain.secrets import new_secret
+from services.gateway.domain.credentials import new_secret
+from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, Write
 
 
 class FakeIdempotency:
@@ -36,6 +37,12 @@ class FakeIdempotency:
             return replace(record, repeated=True)
         self.recorded[place] = (body_hash, replace(record, command_id=command_id))
         return self.recorded[place][1]
+
+    async def claim(self, write: Write, entity_id: str) -> None:
+        if write.request is not None:
+            record = await self.record(write.request, command_id=entity_id, correlation_id=write.correlation_id)
+            if record.repeated:
+                raise KeyReused(record.command_id, write.request.body_hash)
 
 
 class FakeKeys:
@@ -83,44 +90,30 @@ class FakeKeys:
         found = (key for key in self.by_digest.values() if (key.company_id, key.id) == (company_id, key_id))
         return next(found, None)
 
-    async def keys(
-        self, company_id: str, user_id: str | None, *, limit: int, offset: int
-    ) -> tuple[Sequence[ApiKey], int]:
+    async def keys(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[ApiKey], int]:
         found = [
             key
             for key in reversed(self.by_digest.values())
-            if key.company_id == company_id and user_id in (None, key.user_id)
+            if key.company_id == reader.company_id and reader.may_read_of(key.user_id)
         ]
         return found[offset : offset + limit], len(found)
 
-    async def add_key(
-        self, key: ApiKey, digest: bytes, *, correlation_id: str, request: IdempotentRequest | None
-    ) -> None:
-        if request is not None:
-            record = await self._idempotency.record(request, command_id=key.id, correlation_id=correlation_id)
-            if record.repeated:
-                raise KeyReused(record.command_id, request.body_hash)
+    async def add_key(self, key: ApiKey, digest: bytes, write: Write) -> None:
+        await self._idempotency.claim(write, key.id)
         self.by_digest[digest] = key
 
     async def replace_key(
-        self,
-        old: ApiKey,
-        successor: ApiKey,
-        digest: bytes,
-        *,
-        old_expires_at: datetime,
-        correlation_id: str,
-        request: IdempotentRequest | None,
+        self, old: ApiKey, successor: ApiKey, digest: bytes, write: Write, *, old_expires_at: datetime
     ) -> bool:
         current = await self.key(old.company_id, old.id)
         if current is None or current.successor_id or current.revoked_at:
             return False
-        await self.add_key(successor, digest, correlation_id=correlation_id, request=request)
+        await self.add_key(successor, digest, write)
         ends = min(old_expires_at, current.expires_at or old_expires_at)
         self.change(old.id, successor_id=successor.id, expires_at=ends)
         return True
 
-    async def revoke_key(self, key: ApiKey, *, at: datetime, correlation_id: str) -> None:
+    async def revoke_key(self, key: ApiKey, write: Write, *, at: datetime) -> None:
         self.change(key.id, revoked_at=at)
 
 
@@ -139,22 +132,17 @@ class FakeConnections:
         found = self.stored.get(connection_id)
         return found if found is not None and found.company_id == company_id else None
 
-    async def connections(
-        self, company_id: str, user_id: str | None, *, limit: int, offset: int
-    ) -> tuple[Sequence[Connection], int]:
+    async def connections(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[Connection], int]:
         found = [
             each
             for each in reversed(self.stored.values())
-            if each.company_id == company_id and user_id in (None, each.user_id)
+            if each.company_id == reader.company_id and reader.may_read_of(each.user_id)
         ]
         return found[offset : offset + limit], len(found)
 
-    async def add(self, connection: Connection, *, correlation_id: str, request: IdempotentRequest | None) -> None:
-        if request is not None:
-            record = await self._idempotency.record(request, command_id=connection.id, correlation_id=correlation_id)
-            if record.repeated:
-                raise KeyReused(record.command_id, request.body_hash)
+    async def add(self, connection: Connection, write: Write) -> None:
+        await self._idempotency.claim(write, connection.id)
         self.stored[connection.id] = connection
 
-    async def delete(self, connection: Connection, *, correlation_id: str) -> None:
+    async def delete(self, connection: Connection, write: Write) -> None:
         self.stored.pop(connection.id, None)

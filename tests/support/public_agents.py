@@ -51,7 +51,7 @@ async def connect(public: Gateway, **fields: Any) -> Connection:
         "expires_at": None,
     }
     connection = Connection(**{**values, **fields})
-    await public.connections.add(connection, correlation_id="made", request=None)
+    public.connections.stored[connection.id] = connection
     return connection
 
 

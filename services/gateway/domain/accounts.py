@@ -1,8 +1,8 @@
-"""Companies, users, their API keys, and who is found behind a request."""
+"""Companies, users, their API keys, and the principal of a request."""
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from libs.contracts.identity import Identity, Scope
 from services.gateway.domain.connections import PublicUse
@@ -14,7 +14,7 @@ DEFAULT_RATE_LIMIT: Final = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Company:
-    """``rate_limit`` is what new keys of the company get: requests a minute, ``None`` for no limit."""
+    """``rate_limit`` is the default of new keys: requests a minute, ``None`` for no limit."""
 
     id: str
     name: str
@@ -32,7 +32,7 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """What is stored of a key. ``rate_limit`` counts requests a minute, ``None`` for no limit.
+    """A key without its secret. ``rate_limit`` counts requests a minute, ``None`` for no limit.
 
     A rotated key names its ``successor_id`` and expires at the end of the grace period.
     """
@@ -49,10 +49,15 @@ class ApiKey:
     revoked_at: datetime | None = None
     successor_id: str | None = None
 
+    def state(self, now: datetime) -> Literal["valid", "expired", "revoked"]:
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOwner:
-    """A key with the names of whom it belongs to."""
+    """A key with the names of its company and user."""
 
     key: ApiKey
     company_name: str
@@ -63,8 +68,8 @@ class KeyOwner:
 class Principal:
     """The authenticated caller of a request; the same object for every request of a cached key.
 
-    ``expires_at`` and ``rate_limit`` as on the key. ``public``: set when the key stands in web pages, so that the
-    caller is some visitor.
+    ``expires_at`` and ``rate_limit`` as on the key. ``public`` is set for a public principal: anybody who opens a web
+    page with the key in it.
     """
 
     identity: Identity

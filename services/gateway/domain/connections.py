@@ -1,4 +1,4 @@
-"""Keys that stand in web pages, where everybody can read them: what they are and what they are good for."""
+"""Publishable browser keys (connections) and their scopes."""
 
 import re
 import secrets
@@ -19,13 +19,13 @@ PUBLIC_SCOPES: Final = frozenset(
         Scope.EVENTS_READ,
     )
 )
-"""The most that a public key may be given."""
+"""All that a public key may be given."""
 _FORM: Final = re.compile(r"pub_[A-Za-z0-9_-]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """A public key for the visitors of one agent. ``quota`` counts requests a minute, of all of them together."""
+    """A public key for one agent. ``quota`` counts requests a minute of all its users together."""
 
     id: str
     company_id: str
@@ -43,7 +43,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOwner:
-    """A connection with the names of whose it is."""
+    """A connection with the names of its company and user."""
 
     connection: Connection
     company_name: str
@@ -52,7 +52,7 @@ class ConnectionOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicUse:
-    """What a public key is bound to. ``sees_as``: who may see the agent, for whom sessions with it are opened."""
+    """The restrictions of a public key. Its sessions are opened as ``sees_as``, an identity that may see the agent."""
 
     agent_id: str
     agent_key: str
@@ -70,5 +70,5 @@ def new_connection_key() -> str:
 
 
 def has_connection_form(text: str) -> bool:
-    """Whether the text can be a connection's key; any other is refused without asking the database."""
+    """Whether the text has the form of a connection's key; any other is refused without asking the database."""
     return _FORM.fullmatch(text) is not None

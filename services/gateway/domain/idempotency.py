@@ -1,13 +1,14 @@
-"""What an ``Idempotency-Key`` stands for."""
+"""Writes, and the recognition of repeated ones by their ``Idempotency-Key``."""
 
 from dataclasses import dataclass
 
 from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.identity import Identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotentRequest:
-    """One write as its caller labelled it. ``body_hash`` tells a repeat from another request."""
+    """A write with an ``Idempotency-Key``. ``body_hash`` tells a repeat from another request."""
 
     company_id: str
     principal_id: str
@@ -17,9 +18,19 @@ class IdempotentRequest:
     body_hash: bytes
 
 
+@dataclass(slots=True, kw_only=True)
+class Write:
+    """A request that changes something. A repeat gets the ``correlation_id`` that was recorded first."""
+
+    identity: Identity
+    correlation_id: str
+    request: IdempotentRequest | None = None
+    traceparent: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """Under which ids a write is carried out. ``repeated``: they were recorded by an earlier request."""
+    """The ids recorded for an idempotency key. ``repeated``: by an earlier request."""
 
     command_id: str
     correlation_id: str
@@ -27,7 +38,7 @@ class IdempotencyRecord:
 
 
 class KeyReused(Exception):
-    """The idempotency key was recorded before, for that entity and a body with that hash."""
+    """The idempotency key was recorded before, for that entity and a body of that hash."""
 
     def __init__(self, entity_id: str, body_hash: bytes) -> None:
         super().__init__(entity_id)
@@ -36,8 +47,6 @@ class KeyReused(Exception):
 
 
 class OtherBody(ValidationFailed):
-    """A repeat must be the same request."""
-
     def __init__(self) -> None:
         message = "The Idempotency-Key was used before with another body."
         hint = "use a new key for another request"

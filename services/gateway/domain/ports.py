@@ -1,4 +1,4 @@
-"""What the gateway needs from outside."""
+"""Interfaces of the gateway to its database, to the bus and to the other services."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -7,95 +7,67 @@ from typing import Any, Protocol
 
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.eventing import CommandState, Received
-from services.gateway.domain.accounts import ApiKey, Company, KeyOwner, User
+from libs.eventing import CommandState, Replies
+from libs.service_defaults import UpstreamResponse, UpstreamStream
+from services.gateway.domain.accounts import ApiKey, KeyOwner
 from services.gateway.domain.connections import Connection, ConnectionOwner
-from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest
-from services.gateway.domain.tokens import TokenGrant
-
-
-class KeyDirectory(Protocol):
-    """Where presented secrets are looked up, and the keys behind tokens."""
-
-    async def find_by_digest(self, digest: bytes) -> KeyOwner | None: ...
-    async def find_by_id(self, key_id: str) -> KeyOwner | None: ...
+from services.gateway.domain.credentials import TokenGrant
+from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
 
 
 class KeyStore(Protocol):
-    """A company's API keys. Every change is written together with the event about it."""
+    """API keys. Every change is stored together with the event about it."""
 
+    async def find_by_digest(self, digest: bytes) -> KeyOwner | None: ...
+    async def find_by_id(self, key_id: str) -> KeyOwner | None: ...
     async def key(self, company_id: str, key_id: str) -> ApiKey | None: ...
 
-    async def keys(
-        self, company_id: str, user_id: str | None, *, limit: int, offset: int
-    ) -> tuple[Sequence[ApiKey], int]:
-        """A page of keys, newest first, and how many there are; of one user when ``user_id`` is given."""
+    async def keys(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[ApiKey], int]:
+        """Returns a page of the keys that the reader may see, newest first, and the number of all of them."""
 
-    async def add_key(
-        self, key: ApiKey, digest: bytes, *, correlation_id: str, request: IdempotentRequest | None
-    ) -> None:
-        """Raises ``KeyReused`` when ``request`` was recorded before; then nothing is stored."""
+    async def add_key(self, key: ApiKey, digest: bytes, write: Write) -> None:
+        """Raises ``KeyReused``, and stores nothing, when the same write was recorded before."""
 
     async def replace_key(
-        self,
-        old: ApiKey,
-        successor: ApiKey,
-        digest: bytes,
-        *,
-        old_expires_at: datetime,
-        correlation_id: str,
-        request: IdempotentRequest | None,
+        self, old: ApiKey, successor: ApiKey, digest: bytes, write: Write, *, old_expires_at: datetime
     ) -> bool:
-        """Store the successor and let the old key end; False when the old one was rotated or revoked meanwhile.
+        """Stores the successor and lets the old key expire; False when the old one was rotated or revoked meanwhile.
 
         Raises ``KeyReused`` as ``add_key`` does.
         """
 
-    async def revoke_key(self, key: ApiKey, *, at: datetime, correlation_id: str) -> None:
-        """Revoking again changes nothing."""
+    async def revoke_key(self, key: ApiKey, write: Write, *, at: datetime) -> None:
+        """Does nothing for a revoked key."""
 
 
 class ConnectionStore(Protocol):
-    """A company's connections. Every change is written together with the event about it."""
+    """Connections. Every change is stored together with the event about it."""
 
     async def by_key(self, key: str) -> ConnectionOwner | None: ...
     async def connection(self, company_id: str, connection_id: str) -> Connection | None: ...
 
-    async def connections(
-        self, company_id: str, user_id: str | None, *, limit: int, offset: int
-    ) -> tuple[Sequence[Connection], int]:
-        """A page of connections, newest first, and how many there are; of one user when ``user_id`` is given."""
+    async def connections(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[Connection], int]:
+        """Returns a page of the connections that the reader may see, newest first, and the number of all of them."""
 
-    async def add(self, connection: Connection, *, correlation_id: str, request: IdempotentRequest | None) -> None:
-        """Raises ``KeyReused`` when ``request`` was recorded before; then nothing is stored."""
+    async def add(self, connection: Connection, write: Write) -> None:
+        """Raises ``KeyReused``, and stores nothing, when the same write was recorded before."""
 
-    async def delete(self, connection: Connection, *, correlation_id: str) -> None:
-        """Deleting again changes nothing."""
+    async def delete(self, connection: Connection, write: Write) -> None:
+        """Does nothing for a deleted connection."""
 
 
 class TokenCodec(Protocol):
-    """Bearer tokens as text that only this installation can make."""
+    """Signs and verifies bearer tokens."""
 
     def encode(self, grant: TokenGrant) -> str: ...
 
     def decode(self, text: str) -> TokenGrant:
-        """What the token says, also when that has expired. Raises ``AuthenticationFailed`` for any other text."""
-
-
-class AccountStore(Protocol):
-    """Companies and their users. Raises ``Conflict`` for a name that is taken."""
-
-    async def add_company(self, company: Company) -> None: ...
-    async def companies(self) -> Sequence[Company]: ...
-    async def company(self, name_or_id: str) -> Company | None: ...
-    async def add_user(self, user: User) -> None: ...
-    async def users(self, company_id: str) -> Sequence[User]: ...
-    async def user(self, company_id: str, name_or_id: str) -> User | None: ...
+        """Does not check the expiry. Raises ``AuthenticationFailed`` for text that is no token of this installation."""
 
 
 class IdempotencyStore(Protocol):
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
-        """Record these ids, or find those that an earlier request recorded.
+        """Records these ids, or returns those that an earlier request recorded.
 
         Raises ``KeyReused`` when that one had another body.
         """
@@ -103,34 +75,14 @@ class IdempotencyStore(Protocol):
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
     ) -> IdempotencyRecord:
-        """Give a recorded request this command id instead of the refused one, unless another repeat was faster.
+        """Replaces the refused command id of a recorded request, unless another repeat was faster.
 
-        ``correlation_id`` is the recorded one, for a record that was dropped for its age meanwhile.
+        ``correlation_id`` is the recorded one, in case the record was purged meanwhile.
         """
 
 
-class UpstreamReply(Protocol):
-    """What an upstream's internal API answered."""
-
-    @property
-    def status(self) -> int: ...
-    @property
-    def body(self) -> bytes: ...
-
-
-class UpstreamAnswer(Protocol):
-    """An answer whose body is still coming in."""
-
-    @property
-    def status(self) -> int: ...
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-    @property
-    def pieces(self) -> AsyncIterator[bytes]: ...
-
-
 class Upstreams(Protocol):
-    """The internal HTTP APIs of the services, by service. Raises ``ServiceUnavailable`` when one does not answer."""
+    """The internal HTTP APIs of the other services. Raises ``ServiceUnavailable`` when one does not answer."""
 
     def installed(self, upstream: str) -> bool:
         """Whether this installation has that service."""
@@ -144,7 +96,7 @@ class Upstreams(Protocol):
         *,
         params: dict[str, Any] | None = None,
         body: bytes | None = None,
-    ) -> UpstreamReply: ...
+    ) -> UpstreamResponse: ...
 
     def exchange(
         self,
@@ -156,31 +108,12 @@ class Upstreams(Protocol):
         params: dict[str, Any] | None = None,
         body: AsyncIterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> AbstractAsyncContextManager[UpstreamAnswer]:
-        """A call whose bodies are streamed; the answer may be there before the body is sent to its end."""
-
-
-class Replies(Protocol):
-    """What comes back for one command, from the moment of registration.
-
-    In silence the upstream's look-up is asked, so that an event lost on the way is found all the same.
-    """
-
-    @property
-    def state(self) -> str:
-        """``taken`` once the upstream is known to have the command, else ``unknown``."""
-
-    async def next(self, timeout: float) -> Received | None: ...
-    async def outcome(self, timeout: float) -> Received | None: ...
-    def ends(self, received: Received, /) -> bool:
-        """Whether this is the command's terminal event."""
-
-    def arrive(self, received: Received, /) -> None:
-        """Take in an event that was found by other means."""
+    ) -> AbstractAsyncContextManager[UpstreamStream]:
+        """A call with streamed bodies; the answer may arrive before the request's body is sent to its end."""
 
 
 class CommandBus(Protocol):
-    """Commands out, the events they cause back in."""
+    """Sends commands and receives the events that they cause."""
 
     def replies(
         self, command_id: str, command: type[Command], identity: Identity
@@ -203,4 +136,4 @@ class CommandBus(Protocol):
         """Raises ``ServiceUnavailable`` within 4 s."""
 
     def fresh(self) -> bool:
-        """Whether events arrive, so that what was not heard of has not happened."""
+        """Whether events arrive, so that an event that was not received has not been published."""

@@ -1,4 +1,4 @@
-"""Token buckets: how many requests a key may still make."""
+"""Limits the requests of each key with token buckets."""
 
 import math
 from collections.abc import Callable
@@ -8,14 +8,14 @@ _PRUNE_ABOVE: Final = 10_000
 
 
 class RateLimiter:
-    """One bucket per key, refilled evenly; a full bucket holds one minute's worth. Counts this replica only."""
+    """One bucket per key, refilled evenly and holding one minute's worth. Counts in this replica only."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._buckets: dict[str, tuple[float, float]] = {}
 
     def take(self, key_id: str, per_minute: int) -> int:
-        """Take one token: 0 when there was one, else the whole seconds until there is one again."""
+        """Takes one token. Returns 0, or the whole seconds until there is a token again."""
         now = self._monotonic()
         tokens, since = self._buckets.get(key_id, (float(per_minute), now))
         rate = per_minute / 60
@@ -29,5 +29,5 @@ class RateLimiter:
         return 0
 
     def _forget_idle(self, now: float) -> None:
-        """A bucket untouched for a minute is full: forgetting it changes nothing."""
+        """Drops buckets untouched for a minute, which are full again."""
         self._buckets = {key: bucket for key, bucket in self._buckets.items() if now - bucket[1] < 60}

@@ -10,10 +10,10 @@ from libs.contracts.errors import ServiceUnavailable, TimedOut
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.eventing import CommandState, Received
-from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, OtherBody
+from libs.eventing import CommandState, Received, Replies
+from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write
 from services.gateway.domain.outcomes import is_refused_for_now, raise_failure
-from services.gateway.domain.ports import CommandBus, IdempotencyStore, Replies
+from services.gateway.domain.ports import CommandBus, IdempotencyStore
 
 _TAKEN_UP_SECONDS: Final = 10.0
 _DONE_SECONDS: Final = 30.0
@@ -30,21 +30,11 @@ Make = Callable[[str], Command | Awaitable[Command]]
 """Makes the command for its id; may ask other services and raise what the caller is told."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Write:
-    """One write of a caller. ``correlation_id`` becomes the recorded one when the write repeats an earlier one."""
-
-    identity: Identity
-    correlation_id: str
-    request: IdempotentRequest | None = None
-    traceparent: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class PendingCommand:
-    """A command that was handed over, and what comes back for it.
+    """A command that was sent, and the events that it causes.
 
-    ``known``: its upstream has had it since an earlier request with the same idempotency key.
+    ``known``: its upstream has it from an earlier request with the same idempotency key.
     """
 
     command_id: str
@@ -95,7 +85,7 @@ class CommandDispatcher:
             raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
         record = await self._record(write)
         while True:
-            # Listening before asking: an outcome that comes in between is heard, one that came before is told.
+            # Subscribed before the look-up: an outcome is either received or found.
             async with self._bus.replies(record.command_id, command, write.identity) as replies:
                 state = await self._state(command, record, write.identity)
                 if write.request is None or not is_refused_for_now(state):
@@ -106,7 +96,7 @@ class CommandDispatcher:
                         await self._send(write, record, await made if isawaitable(made) else made, subject)
                     yield PendingCommand(record.command_id, replies, state.known)
                     return
-            # Its caller was told to try again: nothing was done, and a refused command stays refused.
+            # Nothing was done, and the upstream goes on refusing this command id: the repeat gets another one.
             record = await self._idempotency.renew(
                 write.request,
                 refused=record.command_id,

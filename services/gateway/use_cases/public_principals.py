@@ -1,4 +1,4 @@
-"""Who is behind a key that stands in a web page: some visitor of one agent."""
+"""Finds the principal of a connection's or a public agent's key, which stands in web pages."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -11,23 +11,18 @@ from libs.contracts.identity import Identity
 from libs.contracts.origins import canonical_origin, is_origin
 from libs.service_defaults.upstream_answers import checked
 from services.gateway.domain.accounts import DEFAULT_RATE_LIMIT, Principal
-from services.gateway.domain.connections import (
-    PUBLIC_SCOPES,
-    ConnectionOwner,
-    PublicUse,
-    has_connection_form,
-)
+from services.gateway.domain.connections import PUBLIC_SCOPES, ConnectionOwner, PublicUse, has_connection_form
 from services.gateway.domain.ports import ConnectionStore, Upstreams
 from services.gateway.use_cases.ttl_cache import TTLCache
 
-# Of no company: what is public is shown to anybody, and whose agent it is is the question.
+# Of no company: the answer is public, and tells whose the agent is.
 _GATEWAY: Final = Identity(company_id="", user_id="gateway", key_id="gateway", scopes=frozenset())
 
 
 class PublicPrincipals:
-    """Visitors share an identity, that of the connection or of the agent: whoever opened a session knows its id.
+    """Everybody who uses a public key shares one identity; a session is open to all who know its id.
 
-    An agent's own key works while the agent is public and names the origins that it may be used from.
+    An agent's own key works while the agent is public, from the origins that it allows.
     """
 
     def __init__(
@@ -43,11 +38,9 @@ class PublicPrincipals:
         self._upstreams = upstreams
         self._now = now
         self._by_connection: TTLCache[str, Principal] = TTLCache(
-            self._connection_principal, _id, fresh=fresh, monotonic=monotonic
+            self._of_connection, _id, fresh=fresh, monotonic=monotonic
         )
-        self._by_agent: TTLCache[str, Principal] = TTLCache(
-            self._agent_principal, _id, fresh=fresh, monotonic=monotonic
-        )
+        self._by_agent: TTLCache[str, Principal] = TTLCache(self._of_agent, _id, fresh=fresh, monotonic=monotonic)
 
     async def by_connection_key(self, key: str) -> Principal:
         """Raises ``AuthenticationFailed`` for an unknown, deleted or expired connection."""
@@ -59,38 +52,35 @@ class PublicPrincipals:
         return found
 
     async def by_agent_key(self, key: str) -> Principal:
-        """Raises ``AuthenticationFailed`` unless it is that of an agent open to visitors."""
+        """Raises ``AuthenticationFailed`` unless it is the key of a public agent."""
         found = await self._by_agent.find(key) if is_agent_key(key) else None
         if found is None:
             raise AuthenticationFailed("The agent key is not valid: there is no such public agent.")
         return found
 
     def forget(self, identifier: str) -> None:
-        """Drop what is known of a connection or an agent."""
+        """Drops a connection or an agent from the caches."""
         self._by_connection.forget(identifier)
         self._by_agent.forget(identifier)
 
-    async def _connection_principal(self, key: str) -> Principal | None:
-        holder = await self._connections.by_key(key)
-        return None if holder is None else _principal_of_connection(holder)
+    async def _of_connection(self, key: str) -> Principal | None:
+        owner = await self._connections.by_key(key)
+        return None if owner is None else _connection_principal(owner)
 
-    async def _agent_principal(self, key: str) -> Principal | None:
-        path = f"/internal/agents/public/{key}"
-        reply = await self._upstreams.request("GET", "registry", path, _GATEWAY)
-        if reply.status == 404:
-            return None
-        return _principal_of_agent(Agent.model_validate_json(checked(reply)))
+    async def _of_agent(self, key: str) -> Principal | None:
+        reply = await self._upstreams.request("GET", "registry", f"/internal/agents/public/{key}", _GATEWAY)
+        return None if reply.status == 404 else _agent_principal(Agent.model_validate_json(checked(reply)))
 
 
 def _id(principal: Principal) -> str:
     return principal.identity.key_id
 
 
-def _principal_of_connection(holder: ConnectionOwner) -> Principal:
-    connection = holder.connection
-    public = Identity(
+def _connection_principal(owner: ConnectionOwner) -> Principal:
+    connection = owner.connection
+    identity = Identity(
         company_id=connection.company_id,
-        company_name=holder.company_name,
+        company_name=owner.company_name,
         user_id=connection.id,
         user_name=connection.name,
         key_id=connection.id,
@@ -100,13 +90,13 @@ def _principal_of_connection(holder: ConnectionOwner) -> Principal:
         agent_id=connection.agent_id,
         agent_key=connection.agent_key,
         origins=frozenset(connection.allowed_origins),
-        sees_as=public.model_copy(update={"user_id": connection.user_id, "user_name": holder.user_name}),
+        sees_as=identity.model_copy(update={"user_id": connection.user_id, "user_name": owner.user_name}),
     )
-    return Principal(identity=public, expires_at=connection.expires_at, rate_limit=connection.quota, public=use)
+    return Principal(identity=identity, expires_at=connection.expires_at, rate_limit=connection.quota, public=use)
 
 
-def _principal_of_agent(agent: Agent) -> Principal:
-    public = Identity(
+def _agent_principal(agent: Agent) -> Principal:
+    identity = Identity(
         company_id=agent.company,
         user_id=agent.id,
         user_name=agent.agent_key,
@@ -117,6 +107,6 @@ def _principal_of_agent(agent: Agent) -> Principal:
         agent_id=agent.id,
         agent_key=agent.agent_key,
         origins=frozenset(canonical_origin(origin) for origin in agent.allowed_origins if is_origin(origin)),
-        sees_as=public,
+        sees_as=identity,
     )
-    return Principal(identity=public, expires_at=None, rate_limit=DEFAULT_RATE_LIMIT, public=use)
+    return Principal(identity=identity, expires_at=None, rate_limit=DEFAULT_RATE_LIMIT, public=use)

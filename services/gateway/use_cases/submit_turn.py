@@ -11,9 +11,10 @@ from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import TimedOut
 from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed, TurnQueued, TurnStarted
 from libs.eventing import Received
+from services.gateway.domain.idempotency import Write
 from services.gateway.domain.outcomes import raise_failure
 from services.gateway.domain.turn_stream import TurnStream
-from services.gateway.use_cases.command_dispatcher import NOT_TAKEN_UP, CommandDispatcher, PendingCommand, Write
+from services.gateway.use_cases.command_dispatcher import NOT_TAKEN_UP, CommandDispatcher, PendingCommand
 
 _TAKEN_UP_SECONDS: Final = 5.0
 _STEP_SECONDS: Final = 2.6

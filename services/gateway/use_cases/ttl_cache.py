@@ -1,4 +1,4 @@
-"""What look-ups of credentials found, kept for a short while."""
+"""A cache of credentials that expires by time and is invalidated by events."""
 
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
@@ -11,10 +11,10 @@ V = TypeVar("V")
 
 
 class TTLCache(Generic[K, V]):
-    """Serves what was found for 30 s at most; it is dropped when news of it is heard (``forget``).
+    """Keeps found values for 30 s, or until an event about them (``forget``).
 
-    What was not found is remembered for 5 s, or until any news: a page with a key that has ended keeps asking.
-    While the bus is not ``fresh`` news might go unheard, so that everything is looked up again.
+    Misses are kept for 5 s, or until any event: a page with a key that has ended keeps asking.
+    While the bus is not ``fresh`` events may be missed, so that every value is looked up again.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class TTLCache(Generic[K, V]):
         return await self._load(presented)
 
     def forget(self, identifier: str) -> None:
-        """Drop what is known of it, also what a look-up under way is about to find."""
+        """Drops a value, also one that a look-up under way is about to find."""
         self._forgotten += 1
-        # Nothing says which of them the news is about.
+        # The event may be about any of the misses: they have no ids.
         self._missed.clear()
         presented = self._by_id.pop(identifier, None)
         if presented is not None:
@@ -54,7 +54,7 @@ class TTLCache(Generic[K, V]):
     async def _load(self, presented: K) -> V | None:
         forgotten = self._forgotten
         value = await self._look_up(presented)
-        # Read before the news, perhaps: right for this request, which came before it, too, but not to be kept.
+        # Perhaps read before the event: good enough for this request, which was as early, but not to be kept.
         if forgotten != self._forgotten:
             return value
         if value is None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from psycopg.rows import dict_row
 
-from libs.contracts.identity import Identity, Scope
+from libs.contracts.identity import Identity
 from libs.persistence import Database
 from services.registry.adapters.agent_rows import LIVE_AGENTS, VERSION_COLUMNS, agent_of, version_of
 from services.registry.domain.agent import StoredAgent, StoredVersion
@@ -23,14 +23,13 @@ class PostgresAgentReader:
         return await self._one(f"{LIVE_AGENTS} AND a.agent_key = %s", agent_key)
 
     async def visible_to(self, caller: Identity, *, limit: int | None, offset: int) -> list[StoredAgent]:
-        sees_all = caller.allows(Scope.COMPANY_READ) or caller.allows(Scope.COMPANY_WRITE)
         rows = await self._rows(
             f"""{LIVE_AGENTS} AND a.company_id = %(company)s
                 AND (%(all)s OR a.is_public OR a.is_shared OR a.owner_id = %(user)s)
                 ORDER BY a.created_at DESC, a.id DESC LIMIT %(limit)s OFFSET %(offset)s""",
             {
                 "company": caller.company_id,
-                "all": sees_all,
+                "all": caller.reads_company,
                 "user": caller.user_id,
                 "limit": limit,
                 "offset": offset,

@@ -7,7 +7,7 @@ import pytest
 
 from libs.contracts.identifiers import new_id
 from libs.persistence import Database, migrate
-from services.gateway.adapters.postgres_idempotency import PostgresIdempotency
+from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
 from services.gateway.bootstrap import MIGRATIONS
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest
 

@@ -14,7 +14,7 @@ import pytest
 from libs.eventing import IdentitySigner
 from libs.service_defaults import OwnerClient
 from libs.service_defaults._http_server import HttpServer
-from services.gateway.adapters.jwt_tokens import JwtTokens
+from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.bootstrap import Outside, assemble
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
 from tests.support.gateway import Clock, FakeBus

@@ -9,7 +9,7 @@ from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.entrypoints.http.messages import Request
 from services.gateway.entrypoints.http.operations import Credential, Operation
 from services.gateway.entrypoints.http.validation import query_values
-from services.gateway.use_cases.authenticate import KeyAuthenticator
+from services.gateway.use_cases.key_authenticator import KeyAuthenticator
 from services.gateway.use_cases.public_principals import PublicPrincipals
 
 _BEARER: Final = "bearer "

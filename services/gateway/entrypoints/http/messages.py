@@ -11,13 +11,12 @@ import orjson
 
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.identifiers import is_correlation_id
+from libs.service_defaults import UpstreamStream
 from libs.service_defaults.observed_requests import NO_ROUTE
 from libs.tracing import NOTHING, Span
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.idempotency import IdempotentRequest
-from services.gateway.domain.ports import UpstreamAnswer
+from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.entrypoints.http.incoming import Incoming
-from services.gateway.use_cases.command_dispatcher import Write
 
 Headers = list[tuple[bytes, bytes]]
 _LONGEST_KEY: Final = 200
@@ -120,7 +119,7 @@ class Passage:
     ``judges_caller``: the upstream checks what the caller presents, and a 401 of it is the caller's.
     """
 
-    opening: AbstractAsyncContextManager[UpstreamAnswer]
+    opening: AbstractAsyncContextManager[UpstreamStream]
     judges_caller: bool = False
 
 

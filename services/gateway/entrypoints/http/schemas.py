@@ -11,7 +11,7 @@ from libs.contracts.identity import Scope
 from libs.contracts.origins import ORIGIN_PATTERN, canonical_origin
 from libs.contracts.timestamps import Timestamp, parse_time
 from services.gateway.domain.connections import PUBLIC_SCOPES
-from services.gateway.domain.tokens import LONGEST_SECONDS
+from services.gateway.domain.credentials import LONGEST_SECONDS
 
 
 def _moment(text: str) -> str:

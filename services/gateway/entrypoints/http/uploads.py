@@ -5,9 +5,10 @@ from contextlib import asynccontextmanager
 
 from libs.contracts.errors import ServiceError
 from libs.contracts.identity import Identity
+from libs.service_defaults import UpstreamStream
 from libs.service_defaults.uploads import boundary_of
 from libs.service_defaults.upstream_answers import refusal
-from services.gateway.domain.ports import UpstreamAnswer, Upstreams
+from services.gateway.domain.ports import Upstreams
 from services.gateway.entrypoints.http.bodies import ClientGone
 from services.gateway.entrypoints.http.messages import Passage, Reply, Request
 from services.gateway.entrypoints.http.transfers import Transfers
@@ -74,7 +75,7 @@ class TransferProxy:
     @asynccontextmanager
     async def _fetch(
         self, upstream: str, place: str, identity: Identity, headers: dict[str, str]
-    ) -> AsyncIterator[UpstreamAnswer]:
+    ) -> AsyncIterator[UpstreamStream]:
         with self._transfers.one_of(identity):
             async with self._upstreams.exchange("GET", upstream, place, identity, headers=headers) as answer:
                 yield answer

@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from libs.contracts.api.sessions import Message, MessagePage, Session, SessionPage, Turn
-from libs.contracts.identity import Identity, Scope
+from libs.contracts.identity import Identity
 from libs.persistence import Connection, Database
 
 _VISIBLE: Final = "company_id = %(company)s AND (%(everyone)s OR owner_id = %(user)s)"
@@ -77,8 +77,7 @@ class PostgresSessionReads:
 
 
 def _caller(caller: Identity) -> dict[str, Any]:
-    everyone = caller.allows(Scope.COMPANY_READ) or caller.allows(Scope.COMPANY_WRITE)
-    return {"company": caller.company_id, "user": caller.user_id, "everyone": everyone}
+    return {"company": caller.company_id, "user": caller.user_id, "everyone": caller.reads_company}
 
 
 async def _count(connection: Connection, query: str, parameters: dict[str, Any]) -> int:

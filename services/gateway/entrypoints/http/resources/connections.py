@@ -7,19 +7,35 @@ from typing import Final
 from libs.contracts.identity import Scope
 from libs.contracts.timestamps import format_time
 from services.gateway.domain import connections as domain
+from services.gateway.domain.ports import ConnectionStore, Upstreams
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.messages import Reply, Request
 from services.gateway.entrypoints.http.operations import Answer, Body, Operation
 from services.gateway.entrypoints.http.schemas import Connection, ConnectionPage, CreateConnectionBody
 from services.gateway.entrypoints.http.validation import expiry, page_of
-from services.gateway.use_cases.manage_connections import ConnectionManager, ConnectionRequest
+from services.gateway.use_cases.change_connections import (
+    ConnectionRequest,
+    CreateConnection,
+    DeleteConnection,
+    GetConnection,
+)
 
 _TAG: Final = "Access"
 
 
 class Connections:
-    def __init__(self, manager: ConnectionManager, *, now: Callable[[], datetime]) -> None:
-        self._manager = manager
+    def __init__(
+        self,
+        store: ConnectionStore,
+        upstreams: Upstreams,
+        *,
+        now: Callable[[], datetime],
+        forget: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._create_connection = CreateConnection(store, upstreams, now)
+        self._get_connection = GetConnection(store)
+        self._delete_connection = DeleteConnection(store, forget)
         self._now = now
 
     async def create(self, request: Request) -> Reply:
@@ -33,18 +49,13 @@ class Connections:
             quota=body.quota,
             expires_at=expiry(body.expires_at, self._now()),
         )
-        connection = await self._manager.create(
-            request.principal,
-            wanted,
-            correlation_id=request.correlation_id,
-            request=request.idempotent_request(),
-        )
+        connection = await self._create_connection(request.write(), request.principal, wanted)
         location = f"/api/v1/connections/{connection.id}/"
         return Reply(201, _shown(connection).model_dump_json().encode(), [(b"location", location.encode())])
 
     async def list(self, request: Request) -> Reply:
         limit, offset = page_of(request.query)
-        found, total = await self._manager.page(request.principal.identity, limit=limit, offset=offset)
+        found, total = await self._store.connections(request.principal.identity, limit=limit, offset=offset)
         page = ConnectionPage(
             connections=[_shown(connection) for connection in found],
             total=total,
@@ -53,13 +64,11 @@ class Connections:
         return Reply(200, page.model_dump_json().encode())
 
     async def get(self, request: Request) -> Reply:
-        connection = await self._manager.get(request.principal.identity, request.parameters["id"])
+        connection = await self._get_connection(request.principal.identity, request.parameters["id"])
         return Reply(200, _shown(connection).model_dump_json().encode())
 
     async def delete(self, request: Request) -> Reply:
-        await self._manager.delete(
-            request.principal.identity, request.parameters["id"], correlation_id=request.correlation_id
-        )
+        await self._delete_connection(request.write(), request.parameters["id"])
         return Reply(204)
 
     def operations(self) -> tuple[Operation, ...]:

@@ -7,6 +7,7 @@ from typing import Final
 from libs.contracts.identity import Scope
 from libs.contracts.timestamps import format_time
 from services.gateway.domain.accounts import ApiKey
+from services.gateway.domain.ports import KeyStore
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.messages import Reply, Request
 from services.gateway.entrypoints.http.operations import Answer, Body, Operation
@@ -19,15 +20,18 @@ from services.gateway.entrypoints.http.schemas import (
     RotateKeyBody,
 )
 from services.gateway.entrypoints.http.validation import expiry, page_of
-from services.gateway.use_cases.manage_keys import IssuedKey, KeyManager, KeyRequest
+from services.gateway.use_cases.change_keys import CreateKey, IssuedKey, IssueKey, KeyRequest, RevokeKey, RotateKey
 
 _TAG: Final = "Access"
 _ONCE: Final = "The secret is shown this once; only a hash of it is kept."
 
 
 class Keys:
-    def __init__(self, manager: KeyManager, *, now: Callable[[], datetime]) -> None:
-        self._manager = manager
+    def __init__(self, store: KeyStore, *, now: Callable[[], datetime], forget: Callable[[str], None]) -> None:
+        self._store = store
+        self._create_key = CreateKey(IssueKey(store, now))
+        self._rotate_key = RotateKey(store, now)
+        self._revoke_key = RevokeKey(store, now, forget)
         self._now = now
 
     async def me(self, request: Request) -> Reply:
@@ -47,7 +51,7 @@ class Keys:
 
     async def list(self, request: Request) -> Reply:
         limit, offset = page_of(request.query)
-        keys, total = await self._manager.page(request.principal.identity, limit=limit, offset=offset)
+        keys, total = await self._store.keys(request.principal.identity, limit=limit, offset=offset)
         page = KeyPage(
             api_keys=[Key.model_validate(_fields(key)) for key in keys],
             total=total,
@@ -64,31 +68,17 @@ class Keys:
             expires_at=expiry(body.expires_at, self._now()),
             rate_limit=body.rate_limit,
         )
-        issued = await self._manager.create(
-            request.principal,
-            wanted,
-            correlation_id=request.correlation_id,
-            request=request.idempotent_request(),
-        )
-        return _issued(issued)
+        return _issued(await self._create_key(request.write(), request.principal, wanted))
 
     async def revoke(self, request: Request) -> Reply:
-        await self._manager.revoke(
-            request.principal.identity, request.parameters["id"], correlation_id=request.correlation_id
-        )
+        await self._revoke_key(request.write(), request.parameters["id"])
         return Reply(204)
 
     async def rotate(self, request: Request) -> Reply:
         body: RotateKeyBody = request.body
-        issued = await self._manager.rotate(
-            request.principal.identity,
-            request.parameters["id"],
-            expires_at=expiry(body.expires_at, self._now()),
-            grace_seconds=body.grace_seconds,
-            correlation_id=request.correlation_id,
-            request=request.idempotent_request(),
-        )
-        return _issued(issued)
+        expires_at = expiry(body.expires_at, self._now())
+        key_id, grace = request.parameters["id"], body.grace_seconds
+        return _issued(await self._rotate_key(request.write(), key_id, expires_at=expires_at, grace_seconds=grace))
 
     def operations(self) -> tuple[Operation, ...]:
         return (

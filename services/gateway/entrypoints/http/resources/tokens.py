@@ -6,7 +6,7 @@ from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.messages import Reply, Request
 from services.gateway.entrypoints.http.operations import Answer, Body, Operation
 from services.gateway.entrypoints.http.schemas import TokenBody, TokenReply
-from services.gateway.use_cases.issue_tokens import TokenIssuer
+from services.gateway.use_cases.issue_token import IssueToken
 
 _DESCRIPTION: Final = (
     "A bearer token for the artifact endpoints, valid for an hour at most. It ends when its key does: at once when"
@@ -15,13 +15,13 @@ _DESCRIPTION: Final = (
 
 
 class Tokens:
-    def __init__(self, issuer: TokenIssuer) -> None:
-        self._issuer = issuer
+    def __init__(self, issue: IssueToken) -> None:
+        self._issue = issue
 
     async def create(self, request: Request) -> Reply:
         body: TokenBody = request.body
         scopes = None if body.scopes is None else frozenset(body.scopes)
-        issued = self._issuer.issue(request.principal, scopes, body.expires_in)
+        issued = self._issue(request.principal, scopes, body.expires_in)
         reply = TokenReply.model_validate(
             {
                 "access_token": issued.text,

@@ -1,4 +1,4 @@
-"""Who is behind an API key, or behind a bearer token made from one."""
+"""Finds the principal of an API key, or of a bearer token made from one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,24 +6,22 @@ from datetime import datetime
 
 from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identity import Identity
-from services.gateway.domain.accounts import KeyOwner, Principal
-from services.gateway.domain.ports import KeyDirectory, TokenCodec
-from services.gateway.domain.secrets import digest_of, has_form
+from services.gateway.domain.accounts import ApiKey, KeyOwner, Principal
+from services.gateway.domain.credentials import digest_of, has_form
+from services.gateway.domain.ports import KeyStore, TokenCodec
 from services.gateway.use_cases.ttl_cache import TTLCache
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
+    key: ApiKey
     principal: Principal
-    revoked: bool
 
 
 class KeyAuthenticator:
-    """Finds the principal of a secret, and of a token that stands for a key."""
-
     def __init__(
         self,
-        keys: KeyDirectory,
+        keys: KeyStore,
         tokens: TokenCodec,
         *,
         fresh: Callable[[], bool],
@@ -38,11 +36,10 @@ class KeyAuthenticator:
 
     async def by_secret(self, secret: str) -> Principal:
         """Raises ``AuthenticationFailed`` for an unknown, revoked or expired key."""
-        found = await self._by_digest.find(digest_of(secret)) if has_form(secret) else None
-        return self._valid(found)
+        return self._valid(await self._by_digest.find(digest_of(secret)) if has_form(secret) else None)
 
     async def by_token(self, token: str) -> Principal:
-        """Raises ``AuthenticationFailed`` for a token that is not valid any more, or whose key is not."""
+        """Raises ``AuthenticationFailed`` for a token that is invalid or expired, or whose key is."""
         grant = self._tokens.decode(token)
         if grant.expires_at <= self._now():
             raise AuthenticationFailed("The bearer token has expired.")
@@ -53,19 +50,20 @@ class KeyAuthenticator:
         return replace(principal, identity=narrowed, expires_at=grant.expires_at)
 
     def forget(self, key_id: str) -> None:
-        """Drop what is known of a key, also what a look-up under way is about to find."""
+        """Drops a key from the caches, also what a look-up under way is about to find."""
         self._by_digest.forget(key_id)
         self._by_id.forget(key_id)
 
     def _valid(self, found: _Known | None) -> Principal:
         if found is None:
             raise AuthenticationFailed("The API key is not valid.")
-        if found.revoked:
-            raise AuthenticationFailed("The API key has been revoked.")
-        principal = found.principal
-        if principal.expires_at is not None and principal.expires_at <= self._now():
-            raise AuthenticationFailed("The API key has expired.")
-        return principal
+        match found.key.state(self._now()):
+            case "revoked":
+                raise AuthenticationFailed("The API key has been revoked.")
+            case "expired":
+                raise AuthenticationFailed("The API key has expired.")
+            case "valid":
+                return found.principal
 
     async def _of_digest(self, digest: bytes) -> _Known | None:
         return _known(await self._keys.find_by_digest(digest))
@@ -75,20 +73,19 @@ class KeyAuthenticator:
 
 
 def _id(known: _Known) -> str:
-    return known.principal.identity.key_id
+    return known.key.id
 
 
-def _known(holder: KeyOwner | None) -> _Known | None:
-    if holder is None:
+def _known(owner: KeyOwner | None) -> _Known | None:
+    if owner is None:
         return None
-    key = holder.key
+    key = owner.key
     identity = Identity(
         company_id=key.company_id,
-        company_name=holder.company_name,
+        company_name=owner.company_name,
         user_id=key.user_id,
-        user_name=holder.user_name,
+        user_name=owner.user_name,
         key_id=key.id,
         scopes=key.scopes,
     )
-    principal = Principal(identity=identity, expires_at=key.expires_at, rate_limit=key.rate_limit)
-    return _Known(principal, key.revoked_at is not None)
+    return _Known(key, Principal(identity=identity, expires_at=key.expires_at, rate_limit=key.rate_limit))

@@ -1,14 +1,16 @@
-"""Connections in PostgreSQL, each change with its event in the outbox."""
+"""Connections in PostgreSQL."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from libs.contracts.events.gateway import ConnectionCreated, ConnectionDeleted
+from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, Outbox
 from libs.persistence import Database
-from services.gateway.adapters.postgres_idempotency import claim
+from services.gateway.adapters.postgres.idempotency import claim
+from services.gateway.adapters.postgres.pages import visible_page
 from services.gateway.domain.connections import Connection, ConnectionOwner
-from services.gateway.domain.idempotency import IdempotentRequest
+from services.gateway.domain.idempotency import Write
 
 _NAMES: Final = (
     "id", "company_id", "user_id", "name", "key", "agent_id", "agent_key", "allowed_origins", "scopes", "quota",
@@ -21,12 +23,6 @@ FROM connections k JOIN companies c ON c.id = k.company_id JOIN users u ON u.id 
 WHERE k.key = %s
 """
 _ONE: Final = f"SELECT {_COLUMNS} FROM connections WHERE company_id = %s AND id = %s"
-_OF: Final = "company_id = %(company)s AND (%(user)s::uuid IS NULL OR user_id = %(user)s)"
-_PAGE: Final = f"""
-SELECT {_COLUMNS} FROM connections WHERE {_OF}
-ORDER BY created_at DESC, id DESC LIMIT %(limit)s OFFSET %(offset)s
-"""
-_COUNT: Final = f"SELECT count(*) FROM connections WHERE {_OF}"
 _INSERT: Final = f"""
 INSERT INTO connections ({_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
@@ -50,28 +46,25 @@ class PostgresConnections:
             row = await (await session.execute(_ONE, (company_id, connection_id))).fetchone()
         return None if row is None else _connection(row)
 
-    async def connections(
-        self, company_id: str, user_id: str | None, *, limit: int, offset: int
-    ) -> tuple[Sequence[Connection], int]:
-        values: dict[str, Any] = {"company": company_id, "user": user_id, "limit": limit, "offset": offset}
-        async with self._database.connection() as session:
-            rows = await (await session.execute(_PAGE, values)).fetchall()
-            counted = await (await session.execute(_COUNT, values)).fetchone()
-        return [_connection(row) for row in rows], counted[0] if counted else 0
+    async def connections(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[Connection], int]:
+        rows, total = await visible_page(self._database, "connections", _COLUMNS, reader, limit, offset)
+        return [_connection(row) for row in rows], total
 
-    async def add(self, connection: Connection, *, correlation_id: str, request: IdempotentRequest | None) -> None:
+    async def add(self, connection: Connection, write: Write) -> None:
         values = {name: getattr(connection, name) for name in _NAMES}
         values |= {"allowed_origins": list(connection.allowed_origins), "scopes": sorted(connection.scopes)}
-        async with self._outbox.transaction(MessageContext(connection.company_id, correlation_id)) as transaction:
-            await claim(transaction.connection, request, connection.id, correlation_id)
+        context = MessageContext(connection.company_id, write.correlation_id)
+        async with self._outbox.transaction(context) as transaction:
+            await claim(transaction.connection, write, connection.id)
             await transaction.connection.execute(_INSERT, tuple(values[name] for name in _NAMES))
             created = ConnectionCreated(
                 connection_id=connection.id, agent_id=connection.agent_id, user_id=connection.user_id
             )
             transaction.emit(created, subject=connection.id)
 
-    async def delete(self, connection: Connection, *, correlation_id: str) -> None:
-        async with self._outbox.transaction(MessageContext(connection.company_id, correlation_id)) as transaction:
+    async def delete(self, connection: Connection, write: Write) -> None:
+        context = MessageContext(connection.company_id, write.correlation_id)
+        async with self._outbox.transaction(context) as transaction:
             cursor = await transaction.connection.execute("DELETE FROM connections WHERE id = %s", (connection.id,))
             if cursor.rowcount:
                 transaction.emit(ConnectionDeleted(connection_id=connection.id), subject=connection.id)

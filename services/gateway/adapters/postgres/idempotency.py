@@ -3,7 +3,7 @@
 from typing import Final
 
 from libs.persistence import Connection, Database
-from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused
+from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, Write
 
 _RECORD: Final = """
 WITH added AS (
@@ -21,7 +21,7 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
   AND path = %(path)s AND key = %(key)s
 """
 
-# Guarded by the refused id: of many repeats at once one renews, the others find its command.
+# Guarded by the refused id: of concurrent repeats one renews, the others find its command.
 _RENEW: Final = """
 UPDATE idempotency_keys SET command_id = %(command_id)s
 WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method = %(method)s
@@ -36,7 +36,7 @@ class PostgresIdempotency:
 
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
         async with self._database.connection() as connection:
-            return await record_in(connection, request, command_id=command_id, correlation_id=correlation_id)
+            return await _record(connection, request, command_id=command_id, correlation_id=correlation_id)
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
@@ -46,11 +46,11 @@ class PostgresIdempotency:
             row = await (await connection.execute(_RENEW, values)).fetchone()
             if row is not None:
                 return IdempotencyRecord(command_id=str(row[0]), correlation_id=row[1])
-            # Another repeat was first, or the row is gone: either way, as if it were recorded now.
-            return await record_in(connection, request, command_id=command_id, correlation_id=correlation_id)
+            # Another repeat was first, or the row was purged: record as for a first request.
+            return await _record(connection, request, command_id=command_id, correlation_id=correlation_id)
 
     async def forget_old(self, days: int) -> int:
-        """Drop keys older than that; returns how many."""
+        """Deletes the keys older than that and returns their number."""
         async with self._database.connection() as connection:
             cursor = await connection.execute(
                 "DELETE FROM idempotency_keys WHERE created_at < now() - make_interval(days => %s)", (days,)
@@ -58,7 +58,7 @@ class PostgresIdempotency:
             return cursor.rowcount
 
 
-async def record_in(
+async def _record(
     connection: Connection, request: IdempotentRequest, *, command_id: str, correlation_id: str
 ) -> IdempotencyRecord:
     values = {
@@ -69,7 +69,7 @@ async def record_in(
     }
     row = None
     while row is None:
-        # A row that another request commits meanwhile conflicts, yet this statement's snapshot misses it: look again.
+        # A row that another request commits meanwhile conflicts, but is missing from this statement's snapshot: retry.
         row = await (await connection.execute(_RECORD, values)).fetchone()
     recorded_id, recorded_correlation, body_hash, repeated = row
     if bytes(body_hash) != request.body_hash:
@@ -77,20 +77,14 @@ async def record_in(
     return IdempotencyRecord(command_id=str(recorded_id), correlation_id=recorded_correlation, repeated=repeated)
 
 
-async def claim(connection: Connection, request: IdempotentRequest | None, entity_id: str, correlation_id: str) -> None:
-    """Record that this request makes that entity. Raises ``KeyReused`` when it was recorded before."""
-    if request is None:
+async def claim(connection: Connection, write: Write, entity_id: str) -> None:
+    """Records that this write creates that entity. Raises ``KeyReused`` when it was recorded before."""
+    if write.request is None:
         return
-    record = await record_in(connection, request, command_id=entity_id, correlation_id=correlation_id)
+    record = await _record(connection, write.request, command_id=entity_id, correlation_id=write.correlation_id)
     if record.repeated:
-        raise KeyReused(record.command_id, request.body_hash)
+        raise KeyReused(record.command_id, write.request.body_hash)
 
 
 def _place(request: IdempotentRequest) -> dict[str, str]:
-    return {
-        "company_id": request.company_id,
-        "principal_id": request.principal_id,
-        "method": request.method,
-        "path": request.path,
-        "key": request.key,
-    }
+    return {name: getattr(request, name) for name in ("company_id", "principal_id", "method", "path", "key")}

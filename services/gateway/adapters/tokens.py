@@ -8,16 +8,16 @@ from typing import Any, Final
 import jwt
 
 from libs.contracts.errors import AuthenticationFailed
-from services.gateway.domain.tokens import TokenGrant
+from services.gateway.domain.credentials import TokenGrant
 
 _ALGORITHM: Final = "HS256"
 _PURPOSE: Final = b"aes bearer tokens"
 
 
 class JwtTokens:
-    """Signs with a key of its own, derived from the installation's: no token can pass for a service's.
+    """Signs with a key derived from the installation's for this purpose: no token can pass for a service's.
 
-    Tokens by one of ``accepted`` are taken, too: keys that come next, or that were there before.
+    Tokens signed with one of ``accepted``, the next or previous keys of a rotation, are valid as well.
     """
 
     def __init__(self, signing_key: str, *accepted: str) -> None:
@@ -53,6 +53,6 @@ def _decode(text: str, key: bytes) -> dict[str, Any]:
         text,
         key,
         algorithms=[_ALGORITHM],
-        # Expiry is the caller's to check, who has the clock and the words for it.
+        # The caller checks the expiry: it has the clock.
         options={"require": ["exp", "kid", "scopes"], "verify_exp": False},
     )

@@ -1,0 +1,159 @@
+"""Creates, rotates and revokes API keys; those of other users only with the scope ``company:write``."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from libs.contracts.errors import Conflict, NotFound, PermissionDenied
+from libs.contracts.identifiers import is_id, new_id
+from libs.contracts.identity import Identity
+from services.gateway.domain.accounts import ApiKey, Principal
+from services.gateway.domain.credentials import new_secret
+from services.gateway.domain.idempotency import KeyReused, OtherBody, Write
+from services.gateway.domain.ports import KeyStore
+
+DEFAULT_LIFETIME: Final = timedelta(days=90)
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A key together with its secret, which is not stored."""
+
+    key: ApiKey
+    secret: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRequest:
+    name: str
+    scopes: frozenset[str]
+    expires_at: datetime | None
+    rate_limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class IssueKey:
+    """Creates a key exactly as granted. The caller has checked that it may be."""
+
+    store: KeyStore
+    now: Callable[[], datetime]
+
+    async def __call__(self, write: Write, company_id: str, user_id: str, granted: KeyRequest) -> IssuedKey:
+        secret = new_secret()
+        key = ApiKey(
+            id=new_id(),
+            company_id=company_id,
+            user_id=user_id,
+            name=granted.name,
+            prefix=secret.prefix,
+            scopes=granted.scopes,
+            rate_limit=granted.rate_limit,
+            created_at=self.now(),
+            expires_at=granted.expires_at,
+        )
+        try:
+            await self.store.add_key(key, secret.digest, write)
+        except KeyReused as reuse:
+            raise _already_made(reuse, write) from None
+        return IssuedKey(key, secret.text)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateKey:
+    """Raises ``PermissionDenied`` for scopes or a rate limit beyond the maker's own."""
+
+    issue: IssueKey
+
+    async def __call__(self, write: Write, maker: Principal, wanted: KeyRequest) -> IssuedKey:
+        identity = maker.identity
+        _check_within(identity, wanted.scopes)
+        granted = replace(
+            wanted,
+            rate_limit=_limit_within(maker.rate_limit, wanted.rate_limit),
+            expires_at=wanted.expires_at or self.issue.now() + DEFAULT_LIFETIME,
+        )
+        return await self.issue(write, identity.company_id, identity.user_id, granted)
+
+
+@dataclass(frozen=True, slots=True)
+class RotateKey:
+    """Replaces a key by one with the same rights; the old one stays valid for ``grace_seconds``.
+
+    Without ``expires_at`` the new key gets the lifetime of the old one.
+    Raises ``Conflict`` when the old key is revoked, expired or rotated already.
+    """
+
+    store: KeyStore
+    now: Callable[[], datetime]
+
+    async def __call__(
+        self, write: Write, key_id: str, *, expires_at: datetime | None, grace_seconds: int
+    ) -> IssuedKey:
+        old = await _changeable(self.store, write.identity, key_id)
+        # Otherwise keys:write would be enough to get a secret with scopes of somebody else's key.
+        _check_within(write.identity, old.scopes)
+        now, secret = self.now(), new_secret()
+        successor = replace(
+            old,
+            id=new_id(),
+            prefix=secret.prefix,
+            created_at=now,
+            expires_at=expires_at or _same_lifetime(old, now),
+        )
+        ends = now + timedelta(seconds=grace_seconds)
+        try:
+            if old.state(now) != "expired" and await self.store.replace_key(
+                old, successor, secret.digest, write, old_expires_at=ends
+            ):
+                return IssuedKey(successor, secret.text)
+        except KeyReused as reuse:
+            raise _already_made(reuse, write) from None
+        raise Conflict("The API key is expired, revoked or rotated already.")
+
+
+@dataclass(frozen=True, slots=True)
+class RevokeKey:
+    store: KeyStore
+    now: Callable[[], datetime]
+    forget: Callable[[str], None]
+
+    async def __call__(self, write: Write, key_id: str) -> None:
+        key = await _changeable(self.store, write.identity, key_id)
+        await self.store.revoke_key(key, write, at=self.now())
+        # This replica does not wait for its own event.
+        self.forget(key.id)
+
+
+async def _changeable(store: KeyStore, writer: Identity, key_id: str) -> ApiKey:
+    key = await store.key(writer.company_id, key_id) if is_id(key_id) else None
+    if key is None or not writer.may_write_of(key.user_id):
+        raise NotFound("There is no API key with this id.")
+    return key
+
+
+def _same_lifetime(old: ApiKey, now: datetime) -> datetime | None:
+    return None if old.expires_at is None else now + (old.expires_at - old.created_at)
+
+
+def _check_within(identity: Identity, scopes: frozenset[str]) -> None:
+    beyond = sorted(scopes - identity.scopes)
+    if beyond:
+        raise PermissionDenied(f"A key cannot be given scopes that its maker lacks: {', '.join(beyond)}.")
+
+
+def _limit_within(own: int | None, wanted: int | None) -> int | None:
+    if wanted is None:
+        return own
+    if own is not None and wanted > own:
+        raise PermissionDenied(f"A key cannot be given a rate limit above its maker's own, {own} a minute.")
+    return wanted
+
+
+def _already_made(reuse: KeyReused, write: Write) -> Conflict | OtherBody:
+    if write.request is not None and write.request.body_hash != reuse.body_hash:
+        return OtherBody()
+    return Conflict(
+        f"This request has made the API key {reuse.entity_id} already. Its secret was shown once and is not kept;"
+        " if it is lost, revoke that key and make another."
+    )
