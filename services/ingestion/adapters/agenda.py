@@ -30,13 +30,17 @@ _DUE_ITEMS: Final = """
 """
 # Files are deleted with their items; these are items that were planned by an older release, or lost in a restore.
 _DELETED_FILES: Final = """
-    UPDATE ingestion_items d SET state = 'removing', phase = '', attempts = 0, sent_at = NULL, retry_at = NULL
-    FROM files f WHERE f.id = d.file_id AND f.deleted_at IS NOT NULL AND d.state <> 'removing'
+    UPDATE ingestion_items d SET state = 'removing', phase = '', attempts = 0, sent_at = NULL, retry_at = NULL FROM (
+        SELECT d.index_id, d.file_id FROM ingestion_items d JOIN files f ON f.id = d.file_id
+        WHERE f.deleted_at IS NOT NULL AND d.state <> 'removing' FOR UPDATE OF d SKIP LOCKED) deleted
+    WHERE (d.index_id, d.file_id) = (deleted.index_id, deleted.file_id)
 """
 # Whoever had these is gone without a word. Claiming raises the attempts, so a file that kills workers has an end.
 _LOST_ITEMS: Final = """
-    UPDATE ingestion_items SET state = 'pending', phase = '', token = NULL, lease_until = NULL, sent_at = NULL
-    WHERE state = 'running' AND lease_until < now()
+    UPDATE ingestion_items d SET state = 'pending', phase = '', token = NULL, lease_until = NULL, sent_at = NULL FROM (
+        SELECT index_id, file_id FROM ingestion_items
+        WHERE state = 'running' AND lease_until < now() FOR UPDATE SKIP LOCKED) lost
+    WHERE (d.index_id, d.file_id) = (lost.index_id, lost.file_id)
 """
 # Waiting behind others is no loss: while work moves on, only so many are announced again at a time.
 _UNHEARD_ITEMS: Final = """
@@ -48,9 +52,11 @@ _UNHEARD_ITEMS: Final = """
     WHERE (d.index_id, d.file_id) = (unheard.index_id, unheard.file_id)
 """
 _UNHEARD_RUNS: Final = """
-    UPDATE ingestion_runs SET sent_at = NULL, token = NULL, lease_until = NULL
-    WHERE state IN ('planning', 'finishing') AND sent_at < now() - %(seconds)s * interval '1 second'
-      AND (lease_until IS NULL OR lease_until < now())
+    UPDATE ingestion_runs r SET sent_at = NULL, token = NULL, lease_until = NULL FROM (
+        SELECT id FROM ingestion_runs
+        WHERE state IN ('planning', 'finishing') AND sent_at < now() - %(seconds)s * interval '1 second'
+          AND (lease_until IS NULL OR lease_until < now()) FOR UPDATE SKIP LOCKED) unheard
+    WHERE r.id = unheard.id
 """
 _DONE_RUNS: Final = """
     SELECT r.id FROM ingestion_runs r WHERE r.state = 'running' AND NOT EXISTS (
@@ -65,6 +71,18 @@ _WAITING: Final = """
         SELECT FROM ingestion_items d JOIN knowledge_base_indexes i ON i.id = d.index_id
         WHERE d.state IN ('pending', 'running', 'removing') AND i.state <> 'dropping'
           AND (d.lease_until IS NULL OR d.lease_until < now()) AND (d.retry_at IS NULL OR d.retry_at < now()))
+"""
+_UNSENT_RUNS: Final = """
+    UPDATE ingestion_runs r SET sent_at = NULL FROM (
+        SELECT id FROM ingestion_runs WHERE id = ANY (%s) ORDER BY id FOR UPDATE) unsent
+    WHERE r.id = unsent.id
+"""
+_UNSENT_ITEMS: Final = """
+    UPDATE ingestion_items d SET sent_at = NULL FROM (
+        SELECT d.index_id, d.file_id FROM ingestion_items d
+        JOIN unnest(%s::text[], %s::text[]) AS w (index_id, file_id) USING (index_id, file_id)
+        ORDER BY d.index_id, d.file_id FOR UPDATE OF d) unsent
+    WHERE (d.index_id, d.file_id) = (unsent.index_id, unsent.file_id)
 """
 _UNPARSED: Final = """
     SELECT t.blob_id, t.content_type, f.name FROM texts t CROSS JOIN LATERAL (
@@ -91,13 +109,8 @@ class PostgresAgenda:
         items = [due.key for due in work if isinstance(due.key, ItemKey)]
         runs = [due.key.run_id for due in work if isinstance(due.key, RunKey)]
         async with self._database.transaction() as connection:
-            await connection.execute("UPDATE ingestion_runs SET sent_at = NULL WHERE id = ANY (%s)", (runs,))
-            await connection.execute(
-                """UPDATE ingestion_items d SET sent_at = NULL
-                   FROM unnest(%s::text[], %s::text[]) AS w (index_id, file_id)
-                   WHERE (d.index_id, d.file_id) = (w.index_id, w.file_id)""",
-                ([key.index_id for key in items], [key.file_id for key in items]),
-            )
+            await connection.execute(_UNSENT_RUNS, (runs,))
+            await connection.execute(_UNSENT_ITEMS, ([key.index_id for key in items], [key.file_id for key in items]))
 
     async def reconcile(self, seconds: float) -> int:
         age = {"seconds": seconds}

@@ -85,7 +85,9 @@ class PostgresArtifactJobs:
     async def renew(self, tokens: Collection[str], seconds: float) -> None:
         async with self._database.connection() as connection:
             await connection.execute(
-                "UPDATE artifact_documents SET lease_until = now() + %s * interval '1 second' WHERE token = ANY (%s)",
+                """UPDATE artifact_documents SET lease_until = now() + %s * interval '1 second'
+                   WHERE artifact_id IN (
+                       SELECT artifact_id FROM artifact_documents WHERE token = ANY (%s) FOR UPDATE SKIP LOCKED)""",
                 (seconds, list(tokens)),
             )
 
@@ -116,7 +118,9 @@ class PostgresArtifactJobs:
             changed = await connection.execute(
                 """UPDATE artifact_documents
                    SET state = 'pending', lost_at = now(), attempts = 0, lease_until = NULL, changed_at = now()
-                   WHERE state = 'indexed' AND index_id = %s AND engine = %s""",
+                   WHERE state = 'indexed' AND artifact_id IN (
+                       SELECT artifact_id FROM artifact_documents
+                       WHERE state = 'indexed' AND index_id = %s AND engine = %s ORDER BY artifact_id FOR UPDATE)""",
                 (place.index_id, place.engine),
             )
             return changed.rowcount
@@ -144,7 +148,9 @@ class PostgresArtifactJobs:
     async def left(self, artifact_ids: Sequence[str]) -> None:
         async with self._database.connection() as connection:
             await connection.execute(
-                "UPDATE artifact_documents SET engine = NULL, index_id = NULL WHERE artifact_id = ANY (%s)",
+                """UPDATE artifact_documents SET engine = NULL, index_id = NULL WHERE artifact_id IN (
+                       SELECT artifact_id FROM artifact_documents
+                       WHERE artifact_id = ANY (%s) ORDER BY artifact_id FOR UPDATE)""",
                 (list(artifact_ids),),
             )
 

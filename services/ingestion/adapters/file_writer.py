@@ -53,8 +53,10 @@ class PostgresFileWriter:
         blobs = [blob_id for (blob_id,) in await deleted.fetchall()]
         await self._leave_indexes(ids)
         await self._connection.execute(
-            """UPDATE blobs b SET unused_since = now()
-               WHERE b.id = ANY (%s) AND NOT EXISTS (SELECT FROM files f WHERE f.blob_id = b.id)""",
+            # In the order in which uploads take them.
+            """WITH held AS MATERIALIZED (SELECT id FROM blobs WHERE id = ANY (%s) ORDER BY sha256 FOR UPDATE)
+               UPDATE blobs b SET unused_since = now()
+               FROM held WHERE b.id = held.id AND NOT EXISTS (SELECT FROM files f WHERE f.blob_id = b.id)""",
             (blobs,),
         )
 
@@ -75,8 +77,11 @@ class PostgresFileWriter:
     async def _leave_indexes(self, file_ids: list[str]) -> None:
         """Whoever is just writing them finds that they are unwanted, and takes them out again."""
         await self._connection.execute(
-            """UPDATE ingestion_items
+            """WITH held AS MATERIALIZED (
+                   SELECT index_id, file_id FROM ingestion_items WHERE file_id = ANY (%s)
+                   ORDER BY index_id, file_id FOR UPDATE)
+               UPDATE ingestion_items d
                SET state = 'removing', phase = '', attempts = 0, sent_at = NULL, retry_at = NULL, changed_at = now()
-               WHERE file_id = ANY (%s) AND state <> 'removing'""",
+               FROM held WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.state <> 'removing'""",
             (file_ids,),
         )

@@ -9,10 +9,14 @@ from libs.eventing import MessageContext, Outbox, Transaction
 from libs.persistence import Database
 
 _BURY: Final = """
+    WITH ended AS MATERIALIZED (
+        SELECT k.id FROM knowledge_bases k
+        WHERE k.deleting_at IS NOT NULL AND k.deleted_at IS NULL
+          AND NOT EXISTS (SELECT FROM knowledge_base_indexes i WHERE i.knowledge_base_id = k.id)
+        FOR UPDATE OF k SKIP LOCKED)
     UPDATE knowledge_bases k SET deleted_at = now(), name = '', description = '', llm_config = '{}'
-    FROM ingestion_runs r
-    WHERE r.id = k.run_id AND k.deleting_at IS NOT NULL AND k.deleted_at IS NULL
-      AND NOT EXISTS (SELECT FROM knowledge_base_indexes i WHERE i.knowledge_base_id = k.id)
+    FROM ended, ingestion_runs r
+    WHERE k.id = ended.id AND r.id = k.run_id AND k.deleted_at IS NULL
     RETURNING k.id, r.company_id, r.correlation_id, r.causation_id, r.traceparent
 """
 
@@ -38,6 +42,10 @@ class PostgresGraves:
 
     async def dropped(self, index_id: str) -> None:
         async with self._outbox.transaction() as transaction:
+            # Deleted with their index, in no order of their own.
+            await transaction.connection.execute(
+                "SELECT FROM ingestion_items WHERE index_id = %s ORDER BY file_id FOR UPDATE", (index_id,)
+            )
             await transaction.connection.execute(
                 "DELETE FROM knowledge_base_indexes WHERE id = %s AND state = 'dropping'", (index_id,)
             )

@@ -19,8 +19,9 @@ class PostgresLeftovers:
     async def give_up(self) -> int:
         async with self._database.transaction() as connection:
             uploads = await connection.execute(
-                """UPDATE blobs SET state = 'abandoned', unused_since = now()
-                   WHERE state = 'uploading' AND created_at < now() - %s * interval '1 hour'""",
+                """UPDATE blobs SET state = 'abandoned', unused_since = now() WHERE id IN (
+                       SELECT id FROM blobs WHERE state = 'uploading' AND created_at < now() - %s * interval '1 hour'
+                       FOR UPDATE SKIP LOCKED)""",
                 (self._upload_hours,),
             )
             found = await connection.execute(
@@ -54,11 +55,18 @@ class PostgresLeftovers:
 
     async def forget(self, blob_ids: Sequence[str]) -> None:
         async with self._database.connection() as connection:
-            await connection.execute("DELETE FROM blobs WHERE id = ANY (%s) AND state = 'abandoned'", (list(blob_ids),))
+            await connection.execute(
+                """DELETE FROM blobs WHERE id IN (
+                       SELECT id FROM blobs WHERE id = ANY (%s) AND state = 'abandoned' ORDER BY id FOR UPDATE)""",
+                (list(blob_ids),),
+            )
 
     async def forget_uploads(self, days: int) -> int:
         async with self._database.connection() as connection:
             gone = await connection.execute(
-                "DELETE FROM uploads WHERE created_at < now() - %s * interval '1 day'", (days,)
+                """DELETE FROM uploads WHERE (company_id, user_id, key) IN (
+                       SELECT company_id, user_id, key FROM uploads WHERE created_at < now() - %s * interval '1 day'
+                       FOR UPDATE SKIP LOCKED)""",
+                (days,),
             )
             return gone.rowcount

@@ -44,14 +44,19 @@ _ITEMS: Final = """
 """
 # OFFSET keeps PostgreSQL, which knows little of young tables, from comparing all with all.
 _TAKEN_OUT: Final = """
+    WITH unwanted AS MATERIALIZED (
+        SELECT d.file_id FROM ingestion_items d
+        WHERE d.index_id = %(index)s AND d.state <> 'removing' AND NOT EXISTS (
+            SELECT FROM files f WHERE f.id = d.file_id AND f.deleted_at IS NULL AND (
+                f.id = ANY (%(files)s) OR EXISTS (
+                    SELECT FROM collection_files cf
+                    WHERE cf.file_id = f.id AND cf.collection_id = ANY (%(collections)s)))
+            OFFSET 0)
+        ORDER BY d.file_id FOR UPDATE OF d)
     UPDATE ingestion_items d
     SET state = 'removing', phase = '', run_id = %(run)s, attempts = 0, sent_at = NULL, retry_at = NULL, error = NULL,
         changed_at = now()
-    WHERE d.index_id = %(index)s AND d.state <> 'removing' AND NOT EXISTS (
-        SELECT FROM files f WHERE f.id = d.file_id AND f.deleted_at IS NULL AND (
-            f.id = ANY (%(files)s) OR EXISTS (
-                SELECT FROM collection_files cf WHERE cf.file_id = f.id AND cf.collection_id = ANY (%(collections)s)))
-        OFFSET 0)
+    FROM unwanted WHERE (d.index_id, d.file_id) = (%(index)s, unwanted.file_id) AND d.state <> 'removing'
 """
 _UNFINISHED: Final = """
     SELECT EXISTS (SELECT FROM ingestion_items WHERE index_id = %s AND state IN ('pending', 'running', 'removing'))

@@ -18,7 +18,13 @@ from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, Ru
 
 MOST_ATTEMPTS: Final = 5
 _LONGEST_FAILING: Final = "15 minutes"
-_KEYS: Final = "unnest(%(indexes)s::text[], %(files)s::text[]) AS w (index_id, file_id)"
+_KEYS: Final = "unnest(%(indexes)s::text[], %(files)s::text[], %(chunks)s::integer[]) AS w (index_id, file_id, chunks)"
+# Every change of several items locks them in the order of their keys, so that no two changes wait for each other.
+_HELD: Final = f"""
+    WITH held AS MATERIALIZED (
+        SELECT d.index_id, d.file_id, w.chunks FROM ingestion_items d JOIN {_KEYS} USING (index_id, file_id)
+        WHERE d.token = %(token)s ORDER BY d.index_id, d.file_id FOR UPDATE OF d)
+"""
 # One after the other: a plan made before PostgreSQL knows the table would look at all that waits for each few.
 _CLAIM: Final = f"""
     WITH free AS (
@@ -42,12 +48,12 @@ _CLAIM: Final = f"""
     JOIN files f ON f.id = c.file_id ORDER BY c.file_id, c.index_id
 """
 # The row's own state says whether it is wanted: whoever deletes the file or drops the index changes it.
-_INGESTED: Final = """
-    UPDATE ingestion_items d
-    SET state = 'ingested', phase = '', chunks = w.chunks, error = NULL, token = NULL, lease_until = NULL,
+_INGESTED: Final = f"""
+    {_HELD} UPDATE ingestion_items d
+    SET state = 'ingested', phase = '', chunks = held.chunks, error = NULL, token = NULL, lease_until = NULL,
         failing_since = NULL, changed_at = now()
-    FROM unnest(%(indexes)s::text[], %(files)s::text[], %(chunks)s::integer[]) AS w (index_id, file_id, chunks)
-    WHERE (d.index_id, d.file_id) = (w.index_id, w.file_id) AND d.token = %(token)s AND d.state = 'running'
+    FROM held
+    WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s AND d.state = 'running'
     RETURNING d.index_id, d.file_id
 """
 _UNWANTED: Final = f"""
@@ -55,7 +61,12 @@ _UNWANTED: Final = f"""
     LEFT JOIN knowledge_base_indexes i ON i.id = w.index_id
     WHERE d.file_id IS NULL OR d.state = 'removing' OR i.state = 'dropping'
 """
-_RELEASE: Final = "UPDATE ingestion_items SET token = NULL, lease_until = NULL WHERE token = %s AND state = 'removing'"
+_RELEASE: Final = """
+    UPDATE ingestion_items d SET token = NULL, lease_until = NULL FROM (
+        SELECT index_id, file_id FROM ingestion_items WHERE token = %s AND state = 'removing'
+        ORDER BY index_id, file_id FOR UPDATE) released
+    WHERE (d.index_id, d.file_id) = (released.index_id, released.file_id)
+"""
 
 
 class PostgresWorkItems:
@@ -73,19 +84,20 @@ class PostgresWorkItems:
     async def keep(self, tokens: Sequence[Token]) -> None:
         async with self._database.connection() as connection:
             for table in ("ingestion_items", "ingestion_runs"):
+                # What is being changed at this moment is left to the next renewal: nobody waits for it here.
                 await connection.execute(
-                    f"UPDATE {table} SET lease_until = now() + %s * interval '1 second' WHERE token = ANY (%s)",
+                    f"""UPDATE {table} SET lease_until = now() + %s * interval '1 second' WHERE ctid = ANY (ARRAY (
+                            SELECT ctid FROM {table} WHERE token = ANY (%s) FOR UPDATE SKIP LOCKED))""",
                     (self._lease, list(tokens)),
                 )
 
     async def advance(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
         async with self._database.connection() as connection:
             await connection.execute(
-                """UPDATE ingestion_items d SET phase = %(phase)s, chunks = w.chunks, changed_at = now()
-                   FROM unnest(%(indexes)s::text[], %(files)s::text[], %(chunks)s::integer[])
-                       AS w (index_id, file_id, chunks)
-                   WHERE (d.index_id, d.file_id) = (w.index_id, w.file_id) AND d.token = %(token)s""",
-                {**_columns(list(chunks)), "chunks": list(chunks.values()), "token": token, "phase": phase},
+                f"""{_HELD} UPDATE ingestion_items d SET phase = %(phase)s, chunks = held.chunks, changed_at = now()
+                    FROM held
+                    WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s""",
+                {**_columns(list(chunks), list(chunks.values())), "token": token, "phase": phase},
             )
 
     async def writable(self, index_ids: Sequence[str]) -> set[str]:
@@ -99,9 +111,7 @@ class PostgresWorkItems:
     async def ingested(self, token: Token, chunks: Mapping[ItemKey, int]) -> set[ItemKey]:
         keys = list(chunks)
         async with self._database.connection() as connection:
-            cursor = await connection.execute(
-                _INGESTED, {**_columns(keys), "chunks": list(chunks.values()), "token": token}
-            )
+            cursor = await connection.execute(_INGESTED, {**_columns(keys, list(chunks.values())), "token": token})
             done = {ItemKey(*row) for row in await cursor.fetchall()}
             metrics.ITEMS.labels("ingested").inc(len(done))
             metrics.PASSAGES.inc(sum(chunks[key] for key in done))
@@ -114,15 +124,15 @@ class PostgresWorkItems:
     async def removed(self, token: Token, keys: Sequence[ItemKey]) -> None:
         async with self._database.transaction() as connection:
             gone = await connection.execute(
-                f"""DELETE FROM ingestion_items d USING {_KEYS}
-                    WHERE (d.index_id, d.file_id) = (w.index_id, w.file_id)
+                f"""{_HELD} DELETE FROM ingestion_items d USING held
+                    WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id)
                       AND d.token = %(token)s AND d.state = 'removing'""",
                 {**_columns(keys), "token": token},
             )
             # Those that are wanted again meanwhile may begin now.
             await connection.execute(
-                f"""UPDATE ingestion_items d SET token = NULL, lease_until = NULL, sent_at = NULL FROM {_KEYS}
-                    WHERE (d.index_id, d.file_id) = (w.index_id, w.file_id) AND d.token = %(token)s""",
+                f"""{_HELD} UPDATE ingestion_items d SET token = NULL, lease_until = NULL, sent_at = NULL FROM held
+                    WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s""",
                 {**_columns(keys), "token": token},
             )
         metrics.ITEMS.labels("removed").inc(gone.rowcount)
@@ -155,12 +165,13 @@ class PostgresWorkItems:
     async def hand_back(self, token: Token, keys: Sequence[ItemKey], *, seconds: float, counts: bool) -> None:
         async with self._database.connection() as connection:
             await connection.execute(
-                f"""UPDATE ingestion_items d
+                f"""{_HELD} UPDATE ingestion_items d
                     SET state = CASE d.state WHEN 'removing' THEN d.state ELSE 'pending' END, phase = '', token = NULL,
                         lease_until = NULL, sent_at = NULL, retry_at = now() + %(seconds)s * interval '1 second',
                         attempts = attempts - %(back)s, changed_at = now(),
                         failing_since = CASE WHEN %(seconds)s > 0 THEN coalesce(failing_since, now()) END
-                    FROM {_KEYS} WHERE (d.index_id, d.file_id) = (w.index_id, w.file_id) AND d.token = %(token)s""",
+                    FROM held
+                    WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s""",
                 {**_columns(keys), "token": token, "seconds": seconds, "back": 0 if counts else 1},
             )
         metrics.ITEMS.labels("put_off").inc(len(keys))
@@ -171,8 +182,12 @@ def message_context_of(run: RunRef) -> MessageContext:
     return MessageContext(run.company_id, run.correlation_id, run.causation_id, run.traceparent)
 
 
-def _columns(keys: Sequence[ItemKey]) -> dict[str, Any]:
-    return {"indexes": [key.index_id for key in keys], "files": [key.file_id for key in keys]}
+def _columns(keys: Sequence[ItemKey], chunks: Sequence[int] = ()) -> dict[str, Any]:
+    return {
+        "indexes": [key.index_id for key in keys],
+        "files": [key.file_id for key in keys],
+        "chunks": list(chunks),
+    }
 
 
 def _claimed(row: TupleRow, token: Token) -> ClaimedItem:

@@ -23,6 +23,10 @@ class EngineUnavailable(Exception):
     """The engine did not answer; the same call may succeed later."""
 
 
+class EngineConflict(Exception):
+    """The call met other writers at every one of its attempts. Counts as a failed attempt, not as an outage."""
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """A chunk as it is indexed. ``start`` and ``end`` are offsets into the document's text, in characters.

@@ -6,7 +6,7 @@ from typing import Final
 import structlog
 
 from libs.contracts.errors import ServiceUnavailable
-from services.ingestion.domain.engines import EngineUnavailable
+from services.ingestion.domain.engines import EngineConflict, EngineUnavailable
 from services.ingestion.use_cases.index_artifacts import ArtifactIndexing
 
 _LOOK_SECONDS: Final = 0.5
@@ -23,6 +23,6 @@ async def work_off(indexing: ArtifactIndexing) -> None:
 async def _removed(indexing: ArtifactIndexing) -> int:
     try:
         return await indexing.remove_deleted()
-    except (ServiceUnavailable, EngineUnavailable) as problem:
+    except (ServiceUnavailable, EngineConflict, EngineUnavailable) as problem:
         _log.warning("artifacts.removal_put_off", problem=repr(problem))
         return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import psycopg
@@ -13,12 +13,20 @@ from services.ingestion.adapters.engines.pgvector.catalogue import ensure_catalo
 from services.ingestion.adapters.engines.pgvector.finishing import Finishing
 from services.ingestion.adapters.engines.pgvector.searching import Searching
 from services.ingestion.adapters.engines.pgvector.tables import IndexTable
-from services.ingestion.adapters.engines.pgvector.writing import Writing
+from services.ingestion.adapters.engines.pgvector.writing import Writing, delete_files
 from services.ingestion.adapters.engines.terms import Terms
-from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexMissing, Passage, Query
+from services.ingestion.domain.engines import (
+    EngineConflict,
+    EngineUnavailable,
+    Hit,
+    IndexMissing,
+    Passage,
+    Query,
+)
 
 # Below it, comparing with every passage takes some milliseconds, misses nothing and costs writers nothing.
 INDEXED_FROM = 5_000
+_ATTEMPTS = 5
 
 
 class PgvectorEngine:
@@ -78,8 +86,7 @@ class PgvectorEngine:
         if not passages:
             return
         prepared = await asyncio.to_thread(self._writing.prepare, passages)
-        async with self._connected(index_id) as connection:
-            await self._writing.write(connection, index_id, prepared)
+        await self._changed(index_id, lambda connection: self._writing.write(connection, index_id, prepared))
 
     async def finish(self, index_id: str) -> None:
         async with self._connected(index_id) as connection:
@@ -87,10 +94,7 @@ class PgvectorEngine:
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
         with suppress(IndexMissing):
-            async with self._connected(index_id) as connection:
-                index = await required(connection, index_id)
-                statement = psycopg.sql.SQL("DELETE FROM {} WHERE file_id = ANY(%s)").format(index.table.name)
-                await connection.execute(statement, (list(file_ids),))
+            await self._changed(index_id, lambda connection: delete_files(connection, index_id, file_ids))
 
     async def count(self, index_id: str) -> int:
         async with self._connected(index_id) as connection:
@@ -125,6 +129,17 @@ class PgvectorEngine:
     async def close(self) -> None:
         """The database is closed by who opened it."""
 
+    async def _changed(self, index_id: str, change: Callable[[Connection], Awaitable[None]]) -> None:
+        """Runs a change of rows, again at once when it met another writer. Raises ``EngineConflict`` in the end."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                async with self._connected(index_id) as connection:
+                    await change(connection)
+                return
+            except EngineConflict:
+                if attempt == _ATTEMPTS:
+                    raise
+
     @asynccontextmanager
     async def _connected(self, index_id: str = "") -> AsyncIterator[Connection]:
         try:
@@ -134,6 +149,8 @@ class PgvectorEngine:
             if index_id:
                 raise IndexMissing(index_id) from problem
             raise
+        except (psycopg.errors.UniqueViolation, psycopg.errors.DeadlockDetected) as problem:
+            raise EngineConflict("other writers of the search engine took the same rows, time and again") from problem
         except Exception as problem:
             if is_outage(problem):
                 raise EngineUnavailable("the search engine's database does not answer") from problem

@@ -21,7 +21,7 @@ async def reweigh(connection: Connection, index: Index, average_length: float) -
         """
         SELECT file_id, id, length, average_length, weights FROM {}
         WHERE (file_id, id) > (%s, %s) AND average_length NOT BETWEEN %s AND %s
-        ORDER BY file_id, id LIMIT %s
+        ORDER BY file_id, id LIMIT %s FOR UPDATE
         """
     ).format(index.table.name)
     update = SQL(
@@ -33,15 +33,16 @@ async def reweigh(connection: Connection, index: Index, average_length: float) -
     ).format(index.table.name)
     least, most = average_length * (1 - _TOLERATED), average_length * (1 + _TOLERATED)
     while True:
-        cursor = connection.cursor(binary=True)
-        await cursor.execute(select, (file_id, chunk_id, least, most, _AT_ONCE), prepare=False)
-        rows = await cursor.fetchall()
-        if not rows:
-            return
-        weights = [
-            sparse_literal(reweighted(sparse_from(stored), length, old, average_length))
-            for _, _, length, old, stored in rows
-        ]
-        files, chunks = [row[0] for row in rows], [row[1] for row in rows]
-        await connection.execute(update, (average_length, files, chunks, weights), prepare=False)
-        file_id, chunk_id = files[-1], chunks[-1]
+        async with connection.transaction():
+            cursor = connection.cursor(binary=True)
+            await cursor.execute(select, (file_id, chunk_id, least, most, _AT_ONCE), prepare=False)
+            rows = await cursor.fetchall()
+            if not rows:
+                return
+            weights = [
+                sparse_literal(reweighted(sparse_from(stored), length, old, average_length))
+                for _, _, length, old, stored in rows
+            ]
+            files, chunks = [row[0] for row in rows], [row[1] for row in rows]
+            await connection.execute(update, (average_length, files, chunks, weights), prepare=False)
+            file_id, chunk_id = files[-1], chunks[-1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import psycopg
 from psycopg.sql import SQL
 
 from libs.persistence import Connection
@@ -16,8 +15,6 @@ from services.ingestion.adapters.engines.pgvector.growth import make_room
 from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.domain.documents import TermCounts
 from services.ingestion.domain.engines import Passage
-
-_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +32,23 @@ class Writing:
         self._terms = terms
 
     def prepare(self, passages: Sequence[Passage]) -> list[Prepared]:
-        """What costs processor time; a passage given twice is taken once."""
+        """Counts the terms of passages; one given twice is taken once. Sorted by key.
+
+        Every writer takes the keys of an index in this order, so that two writers of the same passages never wait
+        for each other.
+        """
         prepared: dict[tuple[str, str], Prepared] = {}
         for passage in passages:
             each = Prepared(passage, passage.terms or self._terms.counts(passage.text))
             prepared.setdefault(each.key, each)
-        return list(prepared.values())
+        return [prepared[key] for key in sorted(prepared)]
 
     async def write(self, connection: Connection, index_id: str, prepared: Sequence[Prepared]) -> None:
-        for attempt in range(1, _ATTEMPTS + 1):
-            index = await required(connection, index_id)
-            await make_room(connection, index, len(prepared))
-            try:
-                async with connection.transaction():
-                    await _write(connection, index, prepared)
-                return
-            except psycopg.errors.UniqueViolation:
-                # Someone else wrote one of these passages meanwhile; it is left out when looked for again.
-                if attempt == _ATTEMPTS:
-                    raise
+        """Leaves out passages that are there. Meeting another writer of the same ones is a conflict of keys."""
+        index = await required(connection, index_id)
+        await make_room(connection, index, len(prepared))
+        async with connection.transaction():
+            await _write(connection, index, prepared)
 
 
 async def _write(connection: Connection, index: Index, prepared: Sequence[Prepared]) -> None:
@@ -79,3 +74,15 @@ async def _write(connection: Connection, index: Index, prepared: Sequence[Prepar
         "UPDATE search.indexes SET passages = passages + %s, terms = terms + %s WHERE id = %s",
         (len(new), terms, index.id),
     )
+
+
+async def delete_files(connection: Connection, index_id: str, file_ids: Sequence[str]) -> None:
+    """Raises ``IndexMissing``."""
+    index = await required(connection, index_id)
+    async with connection.transaction():
+        # Locked in the order of the keys, like every change of several rows.
+        for statement in (
+            "SELECT count(*) FROM (SELECT FROM {} WHERE file_id = ANY(%s) ORDER BY file_id, id FOR UPDATE) AS held",
+            "DELETE FROM {} WHERE file_id = ANY(%s)",
+        ):
+            await connection.execute(SQL(statement).format(index.table.name), (list(file_ids),), prepare=False)
