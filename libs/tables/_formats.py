@@ -8,10 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from libs.tables._csv import CsvFormat, TableUnreadable
 from libs.tables._headings import column_name, headings, is_empty, is_heading
+
+if TYPE_CHECKING:
+    from python_calamine import CalamineSheet
 
 CSV: Final = "text/csv"
 JSON: Final = "application/json"
@@ -59,18 +62,22 @@ def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
     if content_type == JSON:
         objects = _objects(path)
         return None if objects is None else iter([_table_of(objects)])
-    return (Table.of(name, rows, typed=True) for name, rows in workbook_sheets(path))
+    return (Table.of(sheet.name, sheet.iter_rows(), typed=True) for sheet in workbook_sheets(path))
 
 
-def workbook_sheets(path: Path) -> Iterator[tuple[str, Iterator[Sequence[Any]]]]:
-    """Names and rows of an XLSX or XLS file's sheets, each loaded when it is reached. Raises ``TableUnreadable``."""
+def workbook_sheets(path: Path) -> Iterator[CalamineSheet]:
+    """The sheets of an XLSX or XLS file but those of charts, each loaded when it is reached.
+
+    Raises ``TableUnreadable``, for an encrypted file ``WorkbookEncrypted``.
+    """
     import python_calamine
 
     _check_unpacked(path)
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(path))
-        for name in book.sheet_names:
-            yield name, book.get_sheet_by_name(name).iter_rows()
+        for each in book.sheets_metadata:
+            if each.typ != python_calamine.SheetTypeEnum.ChartSheet:
+                yield book.get_sheet_by_name(each.name)
     except python_calamine.PasswordError:
         raise WorkbookEncrypted from None
     except (python_calamine.CalamineError, OSError, ValueError) as problem:

@@ -1,4 +1,4 @@
-"""Makes documents of PDF, Office, HTML and image files."""
+"""Makes documents of PDF, Word, HTML and image files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from html import unescape
 from pathlib import Path
 
 from services.ingestion.adapters.parsing.kreuzberg_call import extracted, from_bytes, from_file
-from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.recognition import recognised_image, recognised_pages
-from services.ingestion.adapters.parsing.tables import TableText
 from services.ingestion.adapters.parsing.word_entities import guard_entities, restore_entities
 from services.ingestion.domain.documents import ParsedDocument, Segment
 
@@ -44,17 +42,6 @@ def word(path: Path, mime_type: str) -> ParsedDocument:
 
 def office(path: Path, mime_type: str) -> ParsedDocument:
     return ParsedDocument(_clean(extracted(lambda config: from_file(path, mime_type, config)).content))
-
-
-def workbook(path: Path, mime_type: str, limits: Limits) -> ParsedDocument:
-    result = extracted(lambda config: from_file(path, mime_type, config))
-    names = list((result.metadata or {}).get("sheet_names") or ())
-    table = TableText(limits)
-    for sheet in result.tables:
-        if len(result.tables) > 1 and sheet.page_number <= len(names):
-            table.title(str(names[sheet.page_number - 1]))
-        table.sheet(sheet.cells, sheet.page_number if len(names) > 1 else None)
-    return table.document()
 
 
 def pdf(path: Path) -> ParsedDocument:

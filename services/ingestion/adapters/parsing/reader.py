@@ -10,7 +10,7 @@ from services.ingestion.adapters.parsing.containers import check_package
 from services.ingestion.adapters.parsing.encodings import decode
 from services.ingestion.adapters.parsing.json_text import from_json
 from services.ingestion.adapters.parsing.limits import Limits
-from services.ingestion.adapters.parsing.tables import from_csv, too_much_text
+from services.ingestion.adapters.parsing.tables import from_csv, from_workbook, too_much_text
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 
@@ -71,9 +71,9 @@ def _read(path: Path, extension: str, limits: Limits) -> ParsedDocument:
             return extraction.office(path, mime_type)
         case ".xlsx":
             check_package(path, limits)
-            return extraction.workbook(path, mime_type, limits)
+            return from_workbook(path, limits)
         case ".xls":
-            return extraction.workbook(path, mime_type, limits)
+            return from_workbook(path, limits)
         case ".txt" | ".md" | ".html" | ".csv" | ".json":
             return _text(decode(path.read_bytes(), declares=extension == ".html"), extension, limits)
         case _:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import csv
+import datetime
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
 
+from libs.tables import TableUnreadable, WorkbookEncrypted, csv_rows, delimiter, workbook_sheets
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 
-csv.field_size_limit(2**31 - 1)
+_EPOCH: Final = datetime.datetime(1899, 12, 31)
 
 
 class TableText:
@@ -70,27 +75,49 @@ def too_much_text(limits: Limits) -> Unparsable:
 
 def from_csv(text: str, limits: Limits) -> ParsedDocument:
     table = TableText(limits)
-    table.sheet(_csv_rows(text))
+    with _unparsable():
+        table.sheet(csv_rows(io.StringIO(text, newline=""), delimiter(text[:16_384])))
     return table.document()
 
 
-def _csv_rows(text: str) -> Iterator[list[str]]:
+def from_workbook(path: Path, limits: Limits) -> ParsedDocument:
+    """An XLSX or XLS file; sheets are pages when there are several. Raises Unparsable."""
+    table = TableText(limits)
+    with _unparsable():
+        sheets = list(enumerate(workbook_sheets(path), 1))
+    filled = [(page, sheet) for page, sheet in sheets if sheet.height]
+    for page, sheet in filled:
+        if len(filled) > 1:
+            table.title(sheet.name)
+        rows = ([_text(cell) for cell in row] for row in sheet.iter_rows())
+        table.sheet(rows, page if len(sheets) > 1 else None)
+    return table.document()
+
+
+@contextmanager
+def _unparsable() -> Iterator[None]:
     try:
-        yield from csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text[:16_384]))
-    except csv.Error as error:
-        raise Unparsable("damaged", f"The file is not valid CSV: {error}.") from None
+        yield
+    except WorkbookEncrypted:
+        raise Unparsable("encrypted", "The file is protected by a password.") from None
+    except TableUnreadable as problem:
+        raise Unparsable("damaged", str(problem)) from None
 
 
-def _delimiter(sample: str) -> str:
-    """The separator that occurs in most lines, and equally often in them."""
-    lines = [line for line in sample.splitlines()[:20] if line.strip()]
-
-    def steadiness(mark: str) -> tuple[int, int]:
-        counts = [line.count(mark) for line in lines]
-        usual = max(counts, key=counts.count, default=0)
-        return (counts.count(usual) if usual else 0, usual)
-
-    return max(",;\t|", key=steadiness)
+def _text(cell: Any) -> str:
+    """The cell of a workbook; what is a date or a time in it counts from the end of 1899."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float):
+        text = repr(cell).removesuffix(".0")
+        return format(Decimal(text), "f") if "e" in text else text
+    if isinstance(cell, datetime.time):
+        cell = datetime.datetime.combine(_EPOCH, cell)
+    elif isinstance(cell, datetime.timedelta):
+        cell = _EPOCH + cell
+    if isinstance(cell, datetime.date):
+        return f"{cell:%Y-%m-%d %H:%M:%S}"
+    return str(cell)
 
 
 def _is_heading(cells: Sequence[str]) -> bool:

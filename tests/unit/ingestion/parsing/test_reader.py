@@ -1,6 +1,9 @@
+import datetime
+import io
 from pathlib import Path
 
 import pytest
+import xlsxwriter
 
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.reader import read_file
@@ -56,6 +59,36 @@ def test_sheets_are_pages(read) -> None:
     document = read("a.xlsx", xlsx({"One": [("a", "b"), ("x", 1)], "Two": [("c", "d"), ("y", 2)]}))
     assert segment_texts(document) == [(1, 2, "a: x, b: 1"), (2, 2, "c: y, d: 2")]
     assert document.text.splitlines()[0] == "One"
+
+
+def test_cells_of_workbooks_are_text(read) -> None:
+    made = io.BytesIO()
+    with xlsxwriter.Workbook(made, {"in_memory": True}) as book:
+        book.add_worksheet("Empty")
+        page = book.add_worksheet("Cells")
+        page.write_row(2, 1, ["number", "truth", "time"])
+        for row, (number, time, form) in enumerate(
+            [
+                (2.5, datetime.date(2026, 5, 4), "yyyy-mm-dd"),
+                (1e20, datetime.datetime(2026, 5, 4, 10, 30), "yyyy-mm-dd hh:mm"),
+                (1e-7, datetime.time(10, 30), "hh:mm"),
+                (-3, datetime.timedelta(hours=36), "[h]:mm"),
+            ],
+            3,
+        ):
+            page.write_row(row, 1, [number, number > 0])
+            page.write_datetime(row, 3, time, book.add_format({"num_format": form}))
+        chart = book.add_chart({"type": "bar"})
+        chart.add_series({"values": "=Cells!$B$4:$B$7"})
+        book.add_chartsheet("Chart").set_chart(chart)
+        book.add_worksheet("Last").write(1, 0, "end")
+    assert segment_texts(read("a.xlsx", made.getvalue())) == [
+        (2, 4, "number: 2.5, truth: true, time: 2026-05-04 00:00:00"),
+        (2, 5, "number: 100000000000000000000, truth: true, time: 2026-05-04 10:30:00"),
+        (2, 6, "number: 0.0000001, truth: true, time: 1899-12-31 10:30:00"),
+        (2, 7, "number: -3, truth: false, time: 1900-01-01 12:00:00"),
+        (3, 2, "end"),
+    ]
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
