@@ -21,8 +21,8 @@ from services.runtime.use_cases.engine.claim_future import Holds, held
 from services.runtime.use_cases.engine.conversation_cache import ConversationCache, SessionGone, TurnContext
 from services.runtime.use_cases.engine.delta_stream import DeltaStream
 from services.runtime.use_cases.engine.group_commit import GroupCommit
+from services.runtime.use_cases.engine.retry_until_available import retry_until_available
 from services.runtime.use_cases.engine.turn_journal import DatabaseJournal
-from services.runtime.use_cases.outlast import outlast
 
 _log = structlog.get_logger("runtime.turns")
 
@@ -72,8 +72,8 @@ class RunTurn:
             recorded: list[RecordedStep] = []
             # A first attempt cannot have any, and this saves it a query.
             if turn.attempt > 1:
-                recorded = await outlast(lambda: self._store.steps(turn.id), turn_id=turn.id)
-            context = await outlast(lambda: self._cache.context(turn, question), turn_id=turn.id)
+                recorded = await retry_until_available(lambda: self._store.steps(turn.id), turn_id=turn.id)
+            context = await retry_until_available(lambda: self._cache.context(turn, question), turn_id=turn.id)
             task = AgentTask(
                 turn_id=turn.id,
                 session_id=turn.session_id,

@@ -6,8 +6,8 @@ import orjson
 
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
+from libs.retry import CircuitBreaker, RetryPolicy
 from services.runtime.adapters.internal_api.knowledge import HttpKnowledge
-from services.runtime.adapters.patience import Patience
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from tests.support.agent_fakes import CALLER
@@ -75,7 +75,8 @@ async def test_a_deleted_or_unreachable_knowledge_base_is_a_warning() -> None:
     ingestion = FakeIngestion({"a": [passage("one", 0.9)], "down": None})
     searched = tuple(KnowledgeBaseRef(name) for name in ("gone", "a", "down"))
 
-    found = await HttpKnowledge(ingestion, Patience(0.0)).retrieve("which?", searched, CALLER)
+    knowledge = HttpKnowledge(ingestion, CircuitBreaker(RetryPolicy(give_up_after=0.0)))
+    found = await knowledge.retrieve("which?", searched, CALLER)
 
     assert [found.passage for found in found.passages] == ["one"]
     assert found.warnings == (

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import structlog
 
@@ -13,6 +14,7 @@ from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, TurnOutcome
 from services.runtime.use_cases.engine.claim_future import ClaimFuture
 from services.runtime.use_cases.engine.conversation_cache import ConversationCache
 from services.runtime.use_cases.engine.group_commit import GroupCommit
+from services.runtime.use_cases.engine.retry_until_available import STORE_RETRIES
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.run_turn import RunTurn
 from tests.support.runtime_nodes import DeltaLog, until
@@ -51,7 +53,7 @@ def engine(agent: OneLiner, turns: MemoryTurns, conversations: MemoryConversatio
     async def no_sleep(_seconds: float) -> None:
         await asyncio.sleep(0)
 
-    return TurnEngine(execute, turns, NoMetrics(), capacity=2, sleep=no_sleep)
+    return TurnEngine(execute, turns, NoMetrics(), capacity=2, retries=replace(STORE_RETRIES, sleep=no_sleep))
 
 
 QUESTION = UserMessage((TextPart("hello"),))

@@ -12,27 +12,28 @@ from urllib.parse import quote
 import orjson
 
 from libs.contracts.api.artifacts import Artifact, ArtifactPage, ArtifactPassages, ArtifactPreview, ArtifactText
+from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
+from libs.retry import CircuitBreaker, RetryPolicy
 from libs.service_defaults import OwnerClient, UpstreamResponse, UpstreamStream
 from libs.service_defaults.upstream_answers import checked
-from services.runtime.adapters.patience import Patience
 from services.runtime.domain.artifacts import ArtifactFacts, Table, TextPortion
 from services.runtime.domain.conversation import Citation
 
 _DEADLINE_SECONDS: Final = 10.0
 _BYTES_SECONDS: Final = 60.0
 _MOST: Final = 200
-_PATIENCE_SECONDS: Final = 10.0
+_RETRIES: Final = RetryPolicy(longest=1.0, give_up_after=10.0)
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
 _OWNER: Final = "artifacts"
 
 
 class HttpArtifacts:
-    """A SessionArtifacts. Every call is safe to repeat, and is repeated for a while when nobody answers."""
+    """A SessionArtifacts. Every call is safe to repeat, and is retried for a while when the service does not answer."""
 
-    def __init__(self, calls: OwnerClient, patience: Patience | None = None) -> None:
+    def __init__(self, calls: OwnerClient, breaker: CircuitBreaker | None = None) -> None:
         self._calls = calls
-        self._patience = patience or Patience(_PATIENCE_SECONDS)
+        self._breaker = breaker or CircuitBreaker(_RETRIES)
 
     async def get(self, session_id: str, artifact_id: str, caller: Identity) -> ArtifactFacts:
         return _facts(await self._ask("GET", _place(session_id, artifact_id), caller))
@@ -89,7 +90,7 @@ class HttpArtifacts:
                 return await _whole(answer)
 
         async with asyncio.timeout(_BYTES_SECONDS):
-            return checked(await self._patience.call(fetch))
+            return checked(await self._breaker.run(fetch, on=ServiceUnavailable))
 
     async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
         async def fetch() -> UpstreamResponse:
@@ -100,7 +101,7 @@ class HttpArtifacts:
                 return UpstreamResponse(answer.status, b"", "")
 
         async with asyncio.timeout(_BYTES_SECONDS):
-            checked(await self._patience.call(fetch))
+            checked(await self._breaker.run(fetch, on=ServiceUnavailable))
 
     async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> ArtifactFacts:
         async def pieces() -> AsyncIterator[bytes]:
@@ -113,7 +114,7 @@ class HttpArtifacts:
 
         place = f"/internal/sessions/{quote(session_id, safe='')}/generated-artifacts"
         async with asyncio.timeout(_BYTES_SECONDS):
-            return _facts(checked(await self._patience.call(make)))
+            return _facts(checked(await self._breaker.run(make, on=ServiceUnavailable)))
 
     def _download(
         self, session_id: str, artifact_id: str, caller: Identity
@@ -136,7 +137,7 @@ class HttpArtifacts:
                 method, _OWNER, place, caller, params=params, body=sent, deadline=_DEADLINE_SECONDS
             )
 
-        return checked(await self._patience.call(ask))
+        return checked(await self._breaker.run(ask, on=ServiceUnavailable))
 
 
 def _place(session_id: str, *more: str) -> str:

@@ -13,24 +13,24 @@ import structlog
 from libs.contracts.api.knowledge import SearchReply
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
+from libs.retry import CircuitBreaker, RetryPolicy
 from libs.service_defaults import OwnerClient, UpstreamResponse
-from services.runtime.adapters.patience import Patience
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.knowledge import KnowledgeBaseRef, Retrieved
 
 _log = structlog.get_logger(__name__)
 _LONGEST_QUERY = 10_000
 _DEADLINE_SECONDS = 8.0
-_PATIENCE_SECONDS = 5.0
+_RETRIES = RetryPolicy(longest=1.0, give_up_after=5.0)
 _FIELDS = tuple(field.name for field in fields(Citation))
 
 
 class HttpKnowledge:
     """A KnowledgeRetriever. All knowledge bases of an agent are searched at the same time."""
 
-    def __init__(self, calls: OwnerClient, patience: Patience | None = None) -> None:
+    def __init__(self, calls: OwnerClient, breaker: CircuitBreaker | None = None) -> None:
         self._calls = calls
-        self._patience = patience or Patience(_PATIENCE_SECONDS)
+        self._breaker = breaker or CircuitBreaker(_RETRIES)
 
     async def retrieve(self, query: str, knowledge_bases: Sequence[KnowledgeBaseRef], caller: Identity) -> Retrieved:
         query = query.strip()[:_LONGEST_QUERY]
@@ -54,7 +54,7 @@ class HttpKnowledge:
             )
 
         try:
-            answer = await self._patience.call(ask)
+            answer = await self._breaker.run(ask, on=ServiceUnavailable)
         except ServiceUnavailable as problem:
             return _failed(searched, str(problem))
         if answer.status == 404:

@@ -10,6 +10,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
+from libs.retry import RetryPolicy
 from services.runtime.adapters.models.openai_wire import (
     ErrorInBody,
     NotAnAnswer,
@@ -21,8 +22,8 @@ from services.runtime.adapters.models.openai_wire import (
 from services.runtime.adapters.models.redact import redact
 from services.runtime.adapters.models.retry import (
     RETRIED_STATUSES,
+    ProviderRetries,
     Retryable,
-    RetryPolicy,
     retry_after_seconds,
 )
 from services.runtime.domain.conversation import ModelAnswer
@@ -54,7 +55,7 @@ class OpenAICompatible:
     def __init__(self, endpoint: Endpoint, session: aiohttp.ClientSession, retry: RetryPolicy | None = None) -> None:
         self._endpoint = endpoint
         self._session = session
-        self._retry = retry or RetryPolicy()
+        self._retries = ProviderRetries(endpoint.provider, retry)
         self._url = URL(endpoint.base_url.rstrip("/") + "/chat/completions")
         self._headers = {"Content-Type": "application/json"}
         if endpoint.api_key:
@@ -66,7 +67,7 @@ class OpenAICompatible:
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
         name = request.model.partition(":")[2]
         body = encode_request(request, name, stream=on_text is not None)
-        return await self._retry.run(lambda: _Attempt(self, on_text).run(body))
+        return await self._retries.run(lambda: _Attempt(self, on_text).run(body))
 
     def post(self, body: bytes, *, stream: bool) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         # Redirects are not followed: they would carry the conversation to a host nobody configured.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import aiohttp
 
-from services.runtime.adapters.metrics import MODEL_RETRIES
+from libs.retry import RetryPolicy
 from services.runtime.adapters.models.extractive import ExtractiveModel
 from services.runtime.adapters.models.images import ImageFetching
 from services.runtime.adapters.models.known import COMPATIBLE, OTHERS
 from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
-from services.runtime.adapters.models.retry import RetryPolicy
 from services.runtime.domain.conversation import ModelAnswer, UserMessage
 from services.runtime.domain.model_errors import ModelNotConfigured, ModelUnknown, VisionNotSupported
 from services.runtime.domain.models import ChatModel, ModelInfo, ModelRequest, OnText, ProviderInfo
@@ -87,26 +86,19 @@ def model_providers(
     `builtin_delay` is how long the built-in model takes, `timeout` bounds a call of any other; in seconds.
     `session` stays the caller's to close.
     """
-    retry = retry or RetryPolicy()
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay))]
     for known in COMPATIBLE:
         settings = known.settings(environ)
-        policy = _counted(retry, known.name)
-        model = settings and OpenAICompatible(Endpoint(known.name, *settings, timeout=timeout), session, policy)
+        model = settings and OpenAICompatible(Endpoint(known.name, *settings, timeout=timeout), session, retry)
         remedy = f"set {known.key_variable}" if known.address else f"set {known.address_variable}"
         providers.append(Provider(ProviderInfo(known.name, settings is not None, known.models), model, remedy))
     for other in OTHERS:
         configured = other.configured(environ)
         images = ImageFetching() if other.wants_bytes else None
-        policy = _counted(retry, other.name)
-        direct = PydanticAIDirect(other.name, policy, timeout=timeout, images=images) if configured else None
+        direct = PydanticAIDirect(other.name, retry, timeout=timeout, images=images) if configured else None
         remedy = f"set {' or '.join(other.variables)}"
         providers.append(Provider(ProviderInfo(other.name, configured, other.models), direct, remedy))
     return ModelProviders(*providers)
-
-
-def _counted(retry: RetryPolicy, provider: str) -> RetryPolicy:
-    return replace(retry, on_retry=MODEL_RETRIES.labels(provider).inc)
 
 
 def new_session(connections: int = 200) -> aiohttp.ClientSession:

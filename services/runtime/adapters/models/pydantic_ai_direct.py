@@ -10,9 +10,10 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from libs.retry import RetryPolicy
 from services.runtime.adapters.models.images import ImageFetching
 from services.runtime.adapters.models.redact import redact
-from services.runtime.adapters.models.retry import RETRIED_STATUSES, Retryable, RetryPolicy
+from services.runtime.adapters.models.retry import RETRIED_STATUSES, ProviderRetries, Retryable
 from services.runtime.domain.conversation import ModelAnswer
 from services.runtime.domain.model_errors import ModelFailed
 from services.runtime.domain.models import ModelRequest, OnText
@@ -42,7 +43,7 @@ class PydanticAIDirect:
         images: ImageFetching | None = None,
     ) -> None:
         self._provider = provider
-        self._retry = retry or RetryPolicy()
+        self._retries = ProviderRetries(provider, retry)
         self._timeout = timeout
         self._infer = infer
         self._images = images
@@ -52,7 +53,7 @@ class PydanticAIDirect:
         await asyncio.to_thread(importlib.import_module, _TRANSLATION)
         if self._images is not None:
             request = await self._images.inlined(request)
-        return await self._retry.run(lambda: self._attempt(request, on_text))
+        return await self._retries.run(lambda: self._attempt(request, on_text))
 
     async def _attempt(self, request: ModelRequest, on_text: OnText | None) -> ModelAnswer:
         from pydantic_ai.exceptions import AgentRunError, ModelAPIError, UserError

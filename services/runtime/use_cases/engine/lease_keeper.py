@@ -7,8 +7,8 @@ from typing import Final
 
 import structlog
 
+from libs.retry import Sleep
 from services.runtime.domain.ports import Leases, StoreUnavailable
-from services.runtime.use_cases.outlast import Sleep
 
 _log = structlog.get_logger("runtime.lease")
 _RETRY_SECONDS: Final = 0.5

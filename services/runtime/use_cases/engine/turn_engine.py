@@ -12,12 +12,13 @@ import structlog
 
 from libs import tracing
 from libs.contracts.errors import InternalError
+from libs.retry import RetryPolicy
 from services.runtime.domain.conversation import UserMessage
 from services.runtime.domain.ports import TurnOutcomes
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome
 from services.runtime.use_cases.engine.claim_future import ClaimFuture
 from services.runtime.use_cases.engine.group_commit import GroupCommit
-from services.runtime.use_cases.outlast import Sleep, outlast
+from services.runtime.use_cases.engine.retry_until_available import STORE_RETRIES, retry_until_available
 from services.runtime.use_cases.run_turn import RunTurn, failure
 
 _log = structlog.get_logger("runtime.turns")
@@ -59,14 +60,14 @@ class TurnEngine:
         metrics: TurnMetrics,
         *,
         capacity: int,
-        sleep: Sleep = asyncio.sleep,
+        retries: RetryPolicy = STORE_RETRIES,
     ) -> None:
         self._execute = execute
         self._endings = GroupCommit[TurnOutcome, CommitResult](self._commit_batch)
         self._store = endings
         self._metrics = metrics
         self._capacity = capacity
-        self._sleep = sleep
+        self._retries = retries
         self.on_release: Callable[[], None] = _nothing
         self._running: dict[str, _Running] = {}
         self._draining = False
@@ -198,7 +199,9 @@ class TurnEngine:
             return await self._submitted(failure(ending.turn, InternalError("the reply could not be stored")))
 
     async def _submitted(self, ending: TurnOutcome) -> CommitResult:
-        return await outlast(lambda: self._endings.submit(ending), turn_id=ending.turn.id, sleep=self._sleep)
+        return await retry_until_available(
+            lambda: self._endings.submit(ending), turn_id=ending.turn.id, policy=self._retries
+        )
 
     async def _commit_batch(self, endings: Sequence[TurnOutcome]) -> list[CommitResult]:
         return await self._store.end(endings, claim_following=not self._draining)

@@ -13,7 +13,7 @@ from services.runtime.domain.turns import ClaimedTurn, StepRecord
 from services.runtime.use_cases.engine.claim_future import Holds
 from services.runtime.use_cases.engine.delta_stream import DeltaStream
 from services.runtime.use_cases.engine.group_commit import GroupCommit
-from services.runtime.use_cases.outlast import outlast
+from services.runtime.use_cases.engine.retry_until_available import retry_until_available
 
 
 class DatabaseJournal:
@@ -68,8 +68,9 @@ class DatabaseJournal:
 
     async def _record(self, record: StepRecord) -> None:
         # Before its claim is committed the turn is not there to record anything of.
-        held = await self._holds() and await outlast(lambda: self._commit.submit(record), turn_id=self._turn.id)
-        if not held:
+        if not await self._holds():
+            raise TurnLost(self._turn.id)
+        if not await retry_until_available(lambda: self._commit.submit(record), turn_id=self._turn.id):
             raise TurnLost(self._turn.id)
 
     def _result_event(self, step: int, call: ToolCall, result: ToolResult) -> Event:

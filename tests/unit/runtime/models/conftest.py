@@ -1,11 +1,13 @@
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import aiohttp
 import pytest
 
+from libs.retry import RetryPolicy
 from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
 from services.runtime.adapters.models.providers import new_session
-from services.runtime.adapters.models.retry import RetryPolicy
+from services.runtime.adapters.models.retry import MODEL_RETRIES
 from tests.support.model_stub import ModelStub
 
 SECRET = "sk-live-0123456789abcdef"
@@ -36,7 +38,7 @@ def retry(waits: list[float]) -> RetryPolicy:
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    return RetryPolicy(sleep=sleep, jitter=lambda: 1.0)
+    return replace(MODEL_RETRIES, sleep=sleep, jitter=lambda: 1.0)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import sys
 import aiohttp
 import pytest
 
+from libs.retry import RetryPolicy
 from services.runtime.adapters.models.providers import ModelProviders, model_providers
-from services.runtime.adapters.models.retry import RetryPolicy
 from services.runtime.domain.conversation import ImagePart, UserMessage
 from services.runtime.domain.model_errors import ModelNotConfigured, ModelUnknown, VisionNotSupported
 from services.runtime.domain.models import ModelInfo, ModelRequest

@@ -6,8 +6,8 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart
 from pydantic_ai.messages import TextPart as TheirText
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from libs.retry import RetryPolicy
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
-from services.runtime.adapters.models.retry import RetryPolicy
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.domain.conversation import (
     AssistantMessage,
