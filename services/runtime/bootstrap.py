@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import Outbox
+from libs.eventing import CommandRouter, Outbox
 from libs.persistence import Database
 from libs.service_defaults import Service
 from services.runtime.adapters.bus_deltas import BusDeltas
@@ -20,30 +20,29 @@ from services.runtime.adapters.models.providers import model_providers, new_sess
 from services.runtime.adapters.observed_agent import ObservedAgent
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
 from services.runtime.adapters.postgres.conversations import PostgresConversations
-from services.runtime.adapters.postgres.lease_reclaimer import PostgresLeaseReclaimer
-from services.runtime.adapters.postgres.leases import PostgresLeases
+from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.adapters.postgres.steps import PostgresSteps
-from services.runtime.adapters.postgres.transactions import HotTransactions, PlainTransactions
+from services.runtime.adapters.postgres.transactions import Transactions
 from services.runtime.adapters.postgres.turn_outcomes import PostgresTurnOutcomes
 from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.adapters.tools.observed import observed
 from services.runtime.domain.admission import AdmissionPolicy, Backlog
-from services.runtime.domain.agent_ports import AgentLoop
+from services.runtime.domain.agents import AgentLoop
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.models import ModelCatalogue
-from services.runtime.domain.ports import DeltaSink, StoreUnavailable, TurnSteps
-from services.runtime.entrypoints.commands import RuntimeCommands
+from services.runtime.domain.ports import DeltaSink, StoreUnavailable
+from services.runtime.entrypoints.commands import register_commands
 from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.sessions import sessions_router
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
-from services.runtime.use_cases.cancel_turn import CancelTurnHandler
-from services.runtime.use_cases.create_session import CreateSessionHandler
-from services.runtime.use_cases.delete_session import DeleteSessionHandler, FinishDeletion
+from services.runtime.use_cases.cancel_turn import CancelTurn
+from services.runtime.use_cases.create_session import CreateSession
+from services.runtime.use_cases.delete_session import DeleteSession, FinishSessionDeletion
 from services.runtime.use_cases.engine.conversation_cache import ConversationCache
 from services.runtime.use_cases.engine.group_commit import GroupCommit
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
@@ -54,31 +53,34 @@ from services.runtime.use_cases.run_turn import RunTurn
 _log = structlog.get_logger("runtime")
 MIGRATIONS = Path(__file__).parent / "migrations"
 _RENEWALS_PER_LEASE = 3
-# The commit that the watch is told of beforehand takes milliseconds; the second look is for a slow one.
-_LOOK_AFTER = (0.02, 0.25)
+# The commit that the reconciler is told of beforehand takes milliseconds; the second pass is for a slow one.
+_RECONCILE_AFTER = (0.02, 0.25)
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The parts of the turn engine, wired to one database."""
+    """The turn engine of one worker, wired to one database."""
 
     id: str
     engine: TurnEngine
-    take_in: AcceptTurn
-    watch: TurnReconciler
-    keep_lease: LeaseKeeper
-    leases: PostgresLeases
-    create: CreateSessionHandler
-    cancel: CancelTurnHandler
-    delete: DeleteSessionHandler
+    reconciler: TurnReconciler
+    lease: PostgresWorkerLease
+    lease_keeper: LeaseKeeper
+    accept: AcceptTurn
+    create: CreateSession
+    cancel: CancelTurn
+    delete: DeleteSession
 
     async def stop(self, grace: float) -> None:
-        """Finish within ``grace`` seconds what runs, hand back the rest, give up the lease."""
+        """Finishes running turns within ``grace`` seconds, hands back the rest, releases the lease."""
         await self.engine.drain(grace)
         try:
-            await self.keep_lease.give_up()
+            await self.lease_keeper.release()
         except StoreUnavailable as problem:
             _log.warning("lease.not_released", problem=str(problem))
+
+    def register(self, router: CommandRouter, reads: PostgresSessionReads) -> None:
+        register_commands(router, self.accept, self.create, self.cancel, self.delete, reads)
 
 
 def build_worker(
@@ -90,49 +92,43 @@ def build_worker(
     deltas: DeltaSink,
     *,
     artifacts: SessionArtifacts | None = None,
-    worker_id: str | None = None,
 ) -> Worker:
-    worker_id = worker_id or new_id()
-    transactions = HotTransactions(outbox)
+    worker_id = new_id()
+    transactions = Transactions(outbox)
     deadline = settings.turn_deadline_seconds
     conversations = PostgresConversations(database)
-    steps: TurnSteps = PostgresSteps(transactions)
-    execute = RunTurn(
-        agent,
-        ConversationCache(conversations, capacity=settings.history_cache_characters),
-        conversations,
-        GroupCommit(steps.record_steps),
-        deltas,
-    )
+    cache = ConversationCache(conversations, capacity=settings.history_cache_characters)
+    steps = GroupCommit(PostgresSteps(transactions).record_steps)
     metrics = PrometheusMetrics()
     engine = TurnEngine(
-        execute,
+        RunTurn(agent, cache, conversations, steps, deltas),
+        cache,
         PostgresTurnOutcomes(transactions, worker_id=worker_id, turn_deadline=deadline),
         metrics,
         capacity=settings.max_running_turns,
     )
-    takeover = PostgresLeaseReclaimer(
+    reclaimer = PostgresLeaseReclaimer(
         database, transactions, worker_id=worker_id, lease=settings.lease_seconds, turn_deadline=deadline
     )
-    removal = FinishDeletion(PlainTransactions(outbox).begin, PostgresSessionWriter)
+    finish_deletion = FinishSessionDeletion(transactions.plain, PostgresSessionWriter)
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
-    watch = TurnReconciler(engine, takeover, removal, metrics, rules)
-    engine.on_release = watch.wake
+    reconciler = TurnReconciler(engine, reclaimer, finish_deletion, metrics, rules)
+    engine.on_release = reconciler.wake
+    reconcile_soon = partial(reconciler.wake_after, *_RECONCILE_AFTER)
     backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
     policy = AdmissionPolicy(backlog, engine.free_slots, models.require_vision)
-    intake = PostgresAdmissions(transactions, worker_id=worker_id, turn_deadline=deadline)
-    leases = PostgresLeases(database, worker_id=worker_id, lease=settings.lease_seconds)
-    look = partial(watch.wake_after, *_LOOK_AFTER)
+    admissions = PostgresAdmissions(transactions, worker_id=worker_id, turn_deadline=deadline)
+    lease = PostgresWorkerLease(database, worker_id=worker_id, lease=settings.lease_seconds)
     return Worker(
         id=worker_id,
         engine=engine,
-        take_in=AcceptTurn(intake, policy, engine, artifacts),
-        watch=watch,
-        keep_lease=LeaseKeeper(leases, interval=settings.lease_seconds / _RENEWALS_PER_LEASE),
-        leases=leases,
-        create=CreateSessionHandler(PostgresSessionWriter),
-        cancel=CancelTurnHandler(PostgresSessionWriter, look),
-        delete=DeleteSessionHandler(PostgresSessionWriter, look),
+        reconciler=reconciler,
+        lease=lease,
+        lease_keeper=LeaseKeeper(lease, interval=settings.lease_seconds / _RENEWALS_PER_LEASE),
+        accept=AcceptTurn(admissions, policy, engine, artifacts),
+        create=CreateSession(PostgresSessionWriter),
+        cancel=CancelTurn(PostgresSessionWriter, reconcile_soon),
+        delete=DeleteSession(PostgresSessionWriter, reconcile_soon),
     )
 
 
@@ -145,16 +141,15 @@ def build(settings: RuntimeSettings) -> Service:
     artifacts = HttpArtifacts(service.calls) if service.calls.installed("artifacts") else None
     toolbox = observed(builtin_tools(settings.http_get_hosts.split(","), knowledge, artifacts))
     model = ObservedModel(models, models.providers())
-    shown = None if artifacts is None else ContextBuilder(artifacts)
-    agent = ObservedAgent(AgentRunner(model, toolbox, knowledge, artifacts=shown))
+    agent = ObservedAgent(AgentRunner(model, toolbox, knowledge, context=ContextBuilder(artifacts)))
     deltas = BusDeltas(service.producer, source=service.source)
     worker = build_worker(settings, service.database, service.outbox, agent, models, deltas, artifacts=artifacts)
     reads = PostgresSessionReads(service.database)
-    RuntimeCommands(worker, reads).register(service.commands)
+    worker.register(service.commands, reads)
     service.http.include_router(sessions_router(reads))
     service.http.include_router(catalogues_router(models, toolbox))
-    service.background("runtime.lease", worker.keep_lease.run)
-    service.background("runtime.watch", worker.watch.run)
+    service.background("runtime.lease", worker.lease_keeper.run)
+    service.background("runtime.reconciler", worker.reconciler.run)
     service.background("runtime.deltas", deltas.run)
     # The last third is for handing back what has not ended.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from libs.contracts.identity import Identity
-from services.runtime.domain.agent_ports import (
+from services.runtime.domain.agents import (
     AgentSpec,
     AgentTask,
     RecordedAnswer,

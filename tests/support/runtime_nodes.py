@@ -26,11 +26,9 @@ from services.runtime.adapters.postgres.session_reads import PostgresSessionRead
 from services.runtime.bootstrap import build_worker
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ModelAnswer, UserMessage
-from services.runtime.domain.model_errors import VisionNotSupported
-from services.runtime.domain.models import ModelInfo, ModelRequest, OnText, ProviderInfo
+from services.runtime.domain.models import ModelInfo, ModelRequest, OnText, ProviderInfo, VisionNotSupported
 from services.runtime.domain.tools import Toolbox
 from services.runtime.domain.turns import ClaimedTurn
-from services.runtime.entrypoints.commands import RuntimeCommands
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
@@ -152,18 +150,19 @@ class Node:
             database_url=SecretStr(url),
             **{"lease_seconds": LEASE_SECONDS, "watch_interval_seconds": 0.1, **settings},
         )
-        agent = AgentRunner(model, toolbox, artifacts=None if artifacts is None else ContextBuilder(artifacts))
+        agent = AgentRunner(model, toolbox, context=ContextBuilder(artifacts))
         self.worker = build_worker(
             self.settings, self.database, self.outbox, agent, model, self.deltas, artifacts=artifacts
         )
-        RuntimeCommands(self.worker, self.reads).register(self.router)
+        self.worker.register(self.router, self.reads)
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def start(self, *, watching: bool = True) -> None:
+    async def start(self, *, reconciling: bool = True) -> None:
         await self.database.open()
         await self.producer.start()
-        await self.worker.leases.renew()
-        runs = [self.publisher.run, self.worker.keep_lease.run, *([self.worker.watch.run] if watching else [])]
+        await self.worker.lease.renew()
+        runs = [self.publisher.run, self.worker.lease_keeper.run]
+        runs += [self.worker.reconciler.run] if reconciling else []
         self._tasks = [asyncio.create_task(run()) for run in runs]
 
     async def crash(self) -> None:

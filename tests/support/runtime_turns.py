@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext
-from services.runtime.domain.agent_ports import AgentSpec, RecordedStep
+from services.runtime.domain.agents import AgentSpec, RecordedStep
 from services.runtime.domain.conversation import Message, TextPart, UserMessage
 from services.runtime.domain.ports import SessionAgent, StoreUnavailable
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, StepRecord, Submission, TurnOutcome
@@ -39,7 +39,7 @@ def submission(session_id: str = "session", caller: Identity = CALLER, **changes
         "blocks": None,
     }
     message_context = MessageContext(caller.company_id, "label", turn_id)
-    return Submission(turn_id, session_id, caller, message_context, **{**fields, **changes})  # type: ignore[arg-type]
+    return Submission(turn_id, session_id, new_id(), caller, message_context, **{**fields, **changes})  # type: ignore[arg-type]
 
 
 class MemoryConversations:
@@ -73,19 +73,19 @@ class MemoryTurns:
     """TurnOutcomes and TurnSteps that keep what they are given; ``unavailable`` calls fail first."""
 
     def __init__(self, *, unavailable: int = 0) -> None:
-        self.endings: list[TurnOutcome] = []
+        self.outcomes: list[TurnOutcome] = []
         self.steps: list[StepRecord] = []
         self.unavailable = unavailable
-        self.following: list[ClaimedTurn] = []
+        self.next_turns: list[ClaimedTurn] = []
         self.refuse_replies = False
 
-    async def end(self, endings: Sequence[TurnOutcome], *, claim_following: bool) -> list[CommitResult]:
+    async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_next: bool) -> list[CommitResult]:
         self._answer()
-        if self.refuse_replies and any(ending.text for ending in endings):
+        if self.refuse_replies and any(outcome.text for outcome in outcomes):
             raise ValueError("this cannot be stored")
-        self.endings.extend(endings)
-        following = self.following.pop(0) if claim_following and self.following else None
-        return [CommitResult(True, following), *[CommitResult(True) for _ in endings[1:]]]
+        self.outcomes.extend(outcomes)
+        next_turn = self.next_turns.pop(0) if claim_next and self.next_turns else None
+        return [CommitResult(True, next_turn), *[CommitResult(True) for _ in outcomes[1:]]]
 
     async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
         self._answer()
@@ -96,3 +96,13 @@ class MemoryTurns:
         if self.unavailable:
             self.unavailable -= 1
             raise StoreUnavailable("away")
+
+
+class NoMetrics:
+    """TurnMetrics that count nothing."""
+
+    def ended(self, outcome: TurnOutcome, *, applied: bool, seconds: float) -> None: ...
+
+    def observed(self, *, running: int, queued: int) -> None: ...
+
+    def taken_over(self, turns: int) -> None: ...

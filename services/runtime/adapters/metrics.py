@@ -49,11 +49,11 @@ for _outcome in (*OutcomeKind, "lost"):
 
 
 class PrometheusMetrics:
-    def ended(self, ending: TurnOutcome, *, won: bool, seconds: float) -> None:
-        _ENDED.labels(ending.kind.value if won else "lost").inc()
+    def ended(self, outcome: TurnOutcome, *, applied: bool, seconds: float) -> None:
+        _ENDED.labels(outcome.kind.value if applied else "lost").inc()
         _SECONDS.observe(seconds)
 
-    def looked(self, *, running: int, queued: int) -> None:
+    def observed(self, *, running: int, queued: int) -> None:
         _RUNNING.set(running)
         _QUEUED.set(queued)
 

@@ -7,7 +7,7 @@ from time import perf_counter
 from libs import tracing
 from libs.contracts.errors import ServiceError
 from services.runtime.adapters import metrics
-from services.runtime.domain.agent_ports import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnLost
+from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnLost
 
 
 class ObservedAgent:

@@ -1,4 +1,4 @@
-"""Which submissions become turns: ownership, the session's state, bounds of the backlog, place in the order."""
+"""Admission control: decides which submissions become turns, by ownership, session state and backlog."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from libs.contracts.errors import Conflict, NotFound, RateLimited, ServiceError
-from services.runtime.domain.agent_ports import AgentSpec
+from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.turns import Submission
 
 CheckVision = Callable[[str], None]
@@ -24,7 +24,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """A session as it stands under its lock. ``agent`` only when a submission's content depends on it."""
+    """A session under its lock. ``agent`` only when a submission's content depends on it."""
 
     id: str
     company_id: str
@@ -36,10 +36,9 @@ class SessionState:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionView:
-    """What the database says under the locks of the sessions concerned.
+    """The database under the locks of the sessions concerned.
 
-    ``known``: commands that have a turn or an outcome. ``live``: turns that wait, run or are being stopped, by
-    session and by company.
+    ``known``: commands that have a turn or an outcome. Live turns wait, run or are being stopped.
     """
 
     sessions: Mapping[str, SessionState]
@@ -49,8 +48,8 @@ class AdmissionView:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
-    """The submission becomes the turn at ``position``; ``claimed``: run here at once."""
+class Admitted:
+    """The submission becomes the turn at ``position``; when ``claimed``, this worker runs it at once."""
 
     submission: Submission
     position: int
@@ -58,27 +57,28 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Refused:
     submission: Submission
     error: ServiceError
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class Duplicate:
+    """The command has a turn or an outcome already."""
+
     submission: Submission
 
 
-Decision = Admission | Refusal | Repeat
-Decide = Callable[[Sequence[Submission], AdmissionView], list[Decision]]
+Decision = Admitted | Refused | Duplicate
 
 
 class AdmissionPolicy:
-    """Decides a batch in the order of its submissions; each sees what those before it were given."""
+    """Decides a batch in the order of its submissions; each sees the effect of those before it."""
 
     def __init__(self, backlog: Backlog, free_slots: Callable[[], int], check_vision: CheckVision) -> None:
         self._backlog = backlog
         self._free_slots = free_slots
-        self._check_sight = check_vision
+        self._check_vision = check_vision
 
     def decide(self, submissions: Sequence[Submission], view: AdmissionView) -> list[Decision]:
         batch = _Batch(view, self._free_slots())
@@ -86,12 +86,12 @@ class AdmissionPolicy:
 
     def _decide_one(self, submission: Submission, batch: _Batch) -> Decision:
         if submission.turn_id in batch.known:
-            return Repeat(submission)
+            return Duplicate(submission)
         batch.known.add(submission.turn_id)
         try:
             session = self._admissible(submission, batch)
         except ServiceError as error:
-            return Refusal(submission, error)
+            return Refused(submission, error)
         return batch.admit(submission, session)
 
     def _admissible(self, submission: Submission, batch: _Batch) -> SessionState:
@@ -101,25 +101,21 @@ class AdmissionPolicy:
             raise NotFound("there is no such session")
         if not session.active:
             raise Conflict("the session is being deleted")
-        if submission.fault is not None:
-            raise submission.fault
-        if batch.in_session.get(session.id, 0) >= self._backlog.per_session:
-            raise RateLimited(
-                f"the session has {self._backlog.per_session} messages in work already",
-                retry_after=self._backlog.retry_after,
-            )
-        if batch.in_company.get(session.company_id, 0) >= self._backlog.per_company:
-            raise RateLimited(
-                f"the company has {self._backlog.per_company} messages in work already",
-                retry_after=self._backlog.retry_after,
-            )
+        if submission.validation_error is not None:
+            raise submission.validation_error
+        self._check_backlog("session", batch.in_session.get(session.id, 0), self._backlog.per_session)
+        self._check_backlog("company", batch.in_company.get(session.company_id, 0), self._backlog.per_company)
         if submission.question.has_image and session.agent is not None:
-            self._check_sight(session.agent.model)
+            self._check_vision(session.agent.model)
         return session
+
+    def _check_backlog(self, of: str, live: int, limit: int) -> None:
+        if live >= limit:
+            raise RateLimited(f"the {of} has {limit} messages in work already", retry_after=self._backlog.retry_after)
 
 
 class _Batch:
-    """The view, moved on by what the batch has been given so far."""
+    """The view, advanced by what the batch has been given so far."""
 
     def __init__(self, view: AdmissionView, free_slots: int) -> None:
         self.sessions = view.sessions
@@ -129,7 +125,7 @@ class _Batch:
         self._positions: dict[str, int] = {}
         self._free_slots = free_slots
 
-    def admit(self, submission: Submission, session: SessionState) -> Admission:
+    def admit(self, submission: Submission, session: SessionState) -> Admitted:
         ahead = self.in_session.get(session.id, 0)
         position = self._positions.get(session.id, session.next_position)
         claimed = ahead == 0 and self._free_slots > 0
@@ -137,4 +133,4 @@ class _Batch:
         self.in_session[session.id] = ahead + 1
         self.in_company[session.company_id] = self.in_company.get(session.company_id, 0) + 1
         self._positions[session.id] = position + 1
-        return Admission(submission, position, claimed)
+        return Admitted(submission, position, claimed)

@@ -48,14 +48,14 @@ Part = TextPart | ImagePart | ArtifactPart
 class ToolCall:
     """A tool call that a model asked for.
 
-    `id` is unique within the turn and is the call's idempotency key. `fault` is set when the model's
-    arguments were no JSON object; such a call is never made, its fault is told to the model.
+    `id` is unique within the turn and is the call's idempotency key. `validation_error` is set when the model's
+    arguments were no JSON object; such a call is never made, the model is told why.
     """
 
     id: str
     name: str
     arguments: JsonObject
-    fault: str | None = None
+    validation_error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

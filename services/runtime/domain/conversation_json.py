@@ -1,4 +1,4 @@
-"""The JSON form of a conversation: what recorded steps, stored messages and replies hold.
+"""The JSON form of conversations in recorded steps, stored messages and replies.
 
 Parts have the form of the API's content blocks. Reading ignores unknown fields, so that rows written by a
 newer version stay readable.
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from services.runtime.domain.agents import AgentReply
 from services.runtime.domain.conversation import (
     ArtifactPart,
     ArtifactRef,
@@ -60,13 +61,32 @@ def part_from_json(data: Mapping[str, Any]) -> Part:
 
 def tool_call_to_json(call: ToolCall) -> JsonObject:
     data: JsonObject = {"id": call.id, "name": call.name, "arguments": call.arguments}
-    if call.fault is not None:
-        data["fault"] = call.fault
+    if call.validation_error is not None:
+        data["fault"] = call.validation_error
     return data
 
 
 def tool_call_from_json(data: Mapping[str, Any]) -> ToolCall:
     return ToolCall(data["id"], data["name"], data["arguments"], data.get("fault"))
+
+
+def reply_to_json(reply: AgentReply) -> JsonObject:
+    """The `response` object of execute: content, tool_calls, citations, artifacts."""
+    return {
+        "content": reply.text,
+        "tool_calls": [
+            {
+                "id": made.call.id,
+                "name": made.call.name,
+                "arguments": made.call.arguments,
+                "status": made.result.status,
+                "output": made.result.output,
+            }
+            for made in reply.tool_calls
+        ],
+        "citations": [citation_to_json(citation) for citation in reply.citations],
+        "artifacts": [artifact_to_json(artifact) for artifact in reply.artifacts],
+    }
 
 
 def citation_to_json(citation: Citation) -> JsonObject:

@@ -1,27 +1,27 @@
-"""What the use cases need of the outside; adapters implement it."""
+"""Storage, delta and metrics ports of the use cases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from libs.contracts.api.sessions import MessagePage, Session, SessionPage, Turn
+from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
-from services.runtime.domain.admission import Decide
-from services.runtime.domain.agent_ports import AgentSpec, RecordedStep
+from services.runtime.domain.admission import AdmissionView, Decision
+from services.runtime.domain.agents import AgentSpec, RecordedStep
 from services.runtime.domain.conversation import Message
 from services.runtime.domain.turns import (
     ClaimedTurn,
     CommitResult,
-    IntakeResult,
     OrphanedTurn,
     StepRecord,
     Submission,
     TurnOutcome,
     TurnSnapshot,
 )
-
-RunAhead = Callable[[Sequence[IntakeResult]], None]
 
 
 class StoreUnavailable(Exception):
@@ -31,52 +31,55 @@ class StoreUnavailable(Exception):
     """
 
 
-class TurnAdmissions(Protocol):
-    async def take_in(
-        self, submissions: Sequence[Submission], decide: Decide, run_ahead: RunAhead
-    ) -> list[IntakeResult]:
-        """Take a batch in as one transaction under the sessions' locks, events included.
+class AdmissionBatch(Protocol):
+    @property
+    def view(self) -> AdmissionView: ...
 
-        ``run_ahead`` is called with what the results will be when only the commit is left to do.
-        """
+    async def write(self, decisions: Sequence[Decision]) -> list[ClaimedTurn]:
+        """Writes the decisions with their events; the turns claimed for this worker, in order."""
+        ...
+
+
+class TurnAdmissions(Protocol):
+    def open(self, submissions: Sequence[Submission]) -> AbstractAsyncContextManager[AdmissionBatch]:
+        """One transaction under the locks of the submissions' sessions, committed when the block is left."""
         ...
 
 
 class TurnOutcomes(Protocol):
-    async def end(self, endings: Sequence[TurnOutcome], *, claim_following: bool) -> list[CommitResult]:
-        """End turns where their fencing number still holds, and claim what waits behind them."""
+    async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_next: bool) -> list[CommitResult]:
+        """Ends turns whose fencing token still holds, and claims the next turns of their sessions."""
         ...
 
 
 class TurnSteps(Protocol):
     async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
-        """False for a step whose turn is no longer held under its fencing number; a repeat is True."""
+        """False for a step whose turn is no longer held under its fencing token; a repeat is True."""
         ...
 
 
 class LeaseReclaimer(Protocol):
+    async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
+        """``unknown`` turns are this worker's though it does not run them (the answer of a commit was lost): they
+        count as orphans. ``overdue_grace``: seconds past the deadline."""
+        ...
+
     async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
-        """Claim the lowest queued turn of idle sessions; those that another worker is at are passed over."""
+        """Claims the lowest queued turn of idle sessions, skipping sessions that another worker has locked."""
         ...
 
-    async def take_over(self, strays: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
-        """Take turns from workers that are gone, each with its restart event. Turns whose worker came back
-        meanwhile are left alone."""
-        ...
-
-    async def overview(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
-        """``unknown``: turns that are this worker's though it does not run them (a commit whose answer was
-        lost): strays like those of dead workers. ``overdue_grace``: seconds past the deadline."""
+    async def reclaim(self, orphans: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
+        """Takes turns from dead workers, each with its restart event; those whose worker came back are skipped."""
         ...
 
 
-class Leases(Protocol):
+class WorkerLease(Protocol):
     async def renew(self) -> None:
-        """Hold this worker's turns for another lease time, from now on the database's clock."""
+        """Holds this worker's turns for another lease time, from now on the database's clock."""
         ...
 
     async def release(self) -> None:
-        """This worker is gone; what it held may be taken at once."""
+        """Lets other workers take this worker's turns at once."""
         ...
 
 
@@ -93,19 +96,47 @@ class ConversationStore(Protocol):
 
     async def messages(self, session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
         """Messages of the turns at positions above ``after`` up to ``through``, in order, with their turn's
-        position. Turns that failed are left out: one that the provider refuses must not spoil the next."""
+        position. Failed turns are left out: a message that the provider refuses must not spoil the next turn."""
         ...
 
     async def steps(self, turn_id: str) -> list[RecordedStep]: ...
 
 
 class SessionRemoval(Protocol):
-    async def finish(self, session_id: str) -> bool:
-        """Remove a session in deletion, its history and turns, once nothing of it runs; whether it is gone."""
+    async def __call__(self, session_id: str) -> bool:
+        """Removes a session in deletion once none of its turns runs; whether it is gone."""
+        ...
+
+
+class SessionReads(Protocol):
+    """Reads for callers. What the caller may not see is None, and left out of lists."""
+
+    async def sessions(self, caller: Identity, *, limit: int, offset: int) -> SessionPage:
+        """The caller's sessions, or the company's with a scope for those; newest first."""
+        ...
+
+    async def session(self, session_id: str, caller: Identity) -> Session | None: ...
+
+    async def messages(self, session_id: str, caller: Identity, *, limit: int, offset: int) -> MessagePage | None:
+        """Oldest first, a reply right after its question."""
+        ...
+
+    async def turn(self, session_id: str, turn_id: str, caller: Identity) -> Turn | None: ...
+
+    async def knows_command(self, command_id: str, company_id: str) -> bool:
+        """Whether the company's command has a turn, or was refused one."""
         ...
 
 
 class DeltaSink(Protocol):
     def send(self, turn: ClaimedTurn, event: Event) -> None:
-        """Send without waiting and without a promise, in order."""
+        """Sends in order, without waiting and without a guarantee of delivery."""
         ...
+
+
+class TurnMetrics(Protocol):
+    def ended(self, outcome: TurnOutcome, *, applied: bool, seconds: float) -> None: ...
+
+    def observed(self, *, running: int, queued: int) -> None: ...
+
+    def taken_over(self, turns: int) -> None: ...

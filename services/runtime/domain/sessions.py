@@ -1,4 +1,4 @@
-"""Sessions: who may touch them, and what is done to them in one transaction."""
+"""Sessions: who may change them, and the changes made to them in one transaction."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, Transaction
 from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.turns import LockedTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +32,8 @@ class LockedSession:
     active: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LockedTurn:
-    """A turn under its session's lock. ``sequence``: that of its newest event."""
-
-    id: str
-    session_id: str
-    status: str
-    message_context: MessageContext
-    sequence: int
-
-
 class SessionWriter(Protocol):
-    """Changes to one session within a transaction that the caller commits."""
+    """Changes one session within a transaction that the caller commits."""
 
     async def add(self, session: NewSession) -> bool:
         """False when the id is taken, by a session that was deleted too."""
@@ -56,22 +46,22 @@ class SessionWriter(Protocol):
         ...
 
     async def live_turns(self, session_id: str) -> list[LockedTurn]:
-        """The turns that wait or run, in order."""
+        """The queued and running turns, in order."""
         ...
 
     async def cancel(self, turns: list[LockedTurn], events: int) -> None:
-        """Ends turns that wait or run as cancelled; ``events``: how many events each of them gets for it.
+        """Ends queued and running turns as cancelled; each gets ``events`` events for it.
 
-        A running one stays in its worker's hold until the execution has stopped.
+        A running one keeps its worker until the execution has stopped.
         """
         ...
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
-        """Refuse turns from now on; ``deletion`` is the message context of the session's last event."""
+        """Refuses turns from now on; ``deletion`` is the message context of the session's last event."""
         ...
 
     async def is_held(self, session_id: str) -> bool:
-        """Whether some execution of this session has not stopped yet."""
+        """Whether an execution of this session has not stopped yet."""
         ...
 
     async def deletion(self, session_id: str) -> MessageContext | None:
@@ -79,7 +69,7 @@ class SessionWriter(Protocol):
         ...
 
     async def remove(self, session_id: str) -> None:
-        """Drop the session with turns, steps and messages; a tombstone keeps its id from being used again."""
+        """Deletes the session with turns, steps and messages; a tombstone keeps its id from being used again."""
         ...
 
 
@@ -87,14 +77,14 @@ OpenWriter = Callable[[Transaction], SessionWriter]
 
 
 def existing(name: str, identifier: str) -> str:
-    """The id, if it has the form of one. Raises NotFound: a malformed one is simply unknown."""
+    """The id, if it is well-formed. Raises NotFound: a malformed one is simply unknown."""
     if not is_id(identifier):
         raise NotFound(f"there is no such {name}")
     return identifier
 
 
 def writable(session: LockedSession | None, caller: Identity) -> LockedSession:
-    """The session, if it is there and the caller may change it. Raises NotFound."""
+    """The session, if it exists and the caller may change it. Raises NotFound."""
     if session is None or session.company_id != caller.company_id or not caller.may_write_of(session.owner_id):
         raise NotFound("there is no such session")
     return session

@@ -1,38 +1,69 @@
-"""Turns on their way: submitted, claimed by a worker, ended."""
+"""Turns on their way, submitted, claimed by a worker and committed, and the events that tell of them.
+
+A turn is the subject of its events and its command is their cause; the turn's id is the command's id.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
+from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ServiceError
+from libs.contracts.events.runtime import TurnCancelled, TurnFailed, TurnQueued, TurnRestarted, TurnStarted
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Event
-from libs.eventing import MessageContext
+from libs.contracts.messages import CommandRejected, Event
+from libs.contracts.topics import RUNTIME_EVENTS
+from libs.eventing import EventDraft, MessageContext
 from services.runtime.domain.conversation import JsonObject, UserMessage
+
+FIRST_SEQUENCE: Final = 1
+"""Of turn.queued, turn.started or the command's rejection, whichever is a turn's first event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A message that someone wants answered; its command's id becomes the turn's id.
+    """A message to be answered by a turn of its session.
 
-    ``blocks`` is None for content that was given as plain text. ``fault`` is what is wrong with the content as
-    others see it, who may say something else when the command comes again: it only counts the first time.
+    ``blocks`` is None for content that was given as plain text. ``validation_error`` is a problem with the content
+    that another service reported; it counts for the first delivery only, as a later answer may differ.
     """
 
     turn_id: str
     session_id: str
+    user_message_id: str
     caller: Identity
     message_context: MessageContext
     stream: bool
     question: UserMessage
     blocks: list[JsonObject] | None
-    fault: ServiceError | None = None
+    validation_error: ServiceError | None = None
+
+    def queued(self, position: int) -> EventDraft:
+        return self._draft(
+            TurnQueued(
+                session_id=self.session_id,
+                turn_id=self.turn_id,
+                position=position,
+                user_message_id=self.user_message_id,
+            )
+        )
+
+    def rejected(self, error: ServiceError) -> EventDraft:
+        return self._draft(
+            CommandRejected(error=error.info()), type=ExecuteTurn.rejected_type(), topic=RUNTIME_EVENTS.name
+        )
+
+    def _draft(self, event: Event, *, type: str | None = None, topic: str | None = None) -> EventDraft:
+        return EventDraft(
+            event, subject=self.turn_id, context=self.message_context, sequence=FIRST_SEQUENCE, type=type, topic=topic
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
-    """A turn that this worker holds. Whatever is written for it is guarded by ``fence``.
+    """A turn that this worker holds. Every write for it is guarded by ``fence``, its fencing token.
 
     ``seconds_left`` until the deadline, at the moment of the claim.
     """
@@ -48,43 +79,63 @@ class ClaimedTurn:
     stream: bool
     seconds_left: float
 
+    def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> EventDraft:
+        return EventDraft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)
+
+    def started(self, sequence: int) -> EventDraft:
+        event = TurnStarted(
+            session_id=self.session_id, turn_id=self.id, attempt=self.attempt, user_message_id=self.user_message_id
+        )
+        return self.draft(event, sequence)
+
+    def restarted(self, resumed_from_step: int, sequence: int) -> EventDraft:
+        event = TurnRestarted(
+            session_id=self.session_id, turn_id=self.id, attempt=self.attempt, resumed_from_step=resumed_from_step
+        )
+        return self.draft(event, sequence)
+
 
 @dataclass(frozen=True, slots=True)
-class TakenIn:
-    """The submission is a turn now; ``claimed`` when this worker is to run it at once."""
+class LockedTurn:
+    """A turn under its session's lock. ``sequence``: that of its newest event."""
 
-    claimed: ClaimedTurn | None
+    id: str
+    session_id: str
+    status: str
+    message_context: MessageContext
+    sequence: int
+
+    def cancelled(self, reason: str) -> EventDraft:
+        event = TurnCancelled(session_id=self.session_id, turn_id=self.id, reason=reason)
+        return EventDraft(event, subject=self.id, context=self.message_context, sequence=self.sequence + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class AlreadyKnown:
-    """A redelivery: the command has a turn or an outcome already, and nothing was changed."""
+class StepRecord:
+    """A model answer (``call_id`` empty) or a tool result to be recorded, with its events."""
 
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The command's rejection has been recorded."""
-
-    error: ServiceError
-
-
-IntakeResult = TakenIn | AlreadyKnown | Refused
+    turn: ClaimedTurn
+    number: int
+    call_id: str
+    kind: str
+    payload: JsonObject
+    events: tuple[Event, ...] = ()
 
 
 class OutcomeKind(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     RELEASED = "released"
-    """A cancelled turn's execution has stopped."""
+    """The execution of a cancelled turn has stopped."""
     HANDED_BACK = "handed_back"
-    """This worker goes; any other may take the turn over at once."""
+    """This worker stops; any other may take the turn over at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """How this worker's hold on a turn ends. ``event`` and ``payload`` (its bytes) for a terminal state.
+    """Terminal or release transition of a claimed turn.
 
-    ``leading``: events of the same subject that go before it.
+    A terminal one has an ``event`` and perhaps its encoded ``payload``; ``preceding`` events of the turn go before it.
     """
 
     turn: ClaimedTurn
@@ -97,36 +148,30 @@ class TurnOutcome:
     final_step: int = 0
     final_answer: JsonObject | None = None
     error: JsonObject | None = None
-    leading: tuple[Event, ...] = ()
+    preceding: tuple[Event, ...] = ()
+
+
+def failed(turn: ClaimedTurn, error: ServiceError) -> TurnOutcome:
+    info = error.info(turn.message_context.correlation_id)
+    event = TurnFailed(session_id=turn.session_id, turn_id=turn.id, error=info)
+    return TurnOutcome(turn, OutcomeKind.FAILED, event=event, error=event.error.model_dump(mode="json"))
 
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """``won`` is false when someone else ended or took the turn first. ``following``: the session's next turn,
-    claimed for this worker."""
+    """``applied`` is false when another worker or a cancellation was first. ``next_turn`` of the session is claimed
+    for this worker."""
 
-    won: bool
-    following: ClaimedTurn | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StepRecord:
-    """A model answer (``call_id`` empty) or a tool result to be recorded, with the events that tell of it."""
-
-    turn: ClaimedTurn
-    number: int
-    call_id: str
-    kind: str
-    payload: JsonObject
-    events: tuple[Event, ...] = ()
+    applied: bool
+    next_turn: ClaimedTurn | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanedTurn:
-    """A turn that needs a worker or an end, found by looking over the live ones.
+    """A live turn without a live worker, or long past its deadline.
 
-    ``lost_attempts`` would be its count of attempts lost to dead workers if it were taken over now.
-    ``worker_id`` is None when it was handed back.
+    ``lost_attempts`` counts those lost to dead workers, this one included. ``worker_id`` is None when the turn was
+    handed back.
     """
 
     turn: ClaimedTurn
@@ -138,15 +183,14 @@ class OrphanedTurn:
 
 @dataclass(frozen=True, slots=True)
 class TurnSnapshot:
-    """What a worker sees when it looks over the live turns.
+    """The live turns as the database has them.
 
-    ``held``: fence and status of the turns that the database says are this worker's. ``strays``: turns of dead
-    workers, handed back, unknown to the worker that has them, or long past their deadline. ``claimable``: idle
-    sessions with queued turns, longest waiting first. ``deleting``: sessions whose deletion is not finished.
+    ``held``: fence and status of the turns that are this worker's. ``claimable``: idle sessions with queued turns,
+    longest waiting first. ``deleting``: sessions whose deletion is not finished. ``queued`` counts all waiting turns.
     """
 
     held: dict[str, tuple[int, str]]
-    strays: tuple[OrphanedTurn, ...]
+    orphans: tuple[OrphanedTurn, ...]
     claimable: tuple[str, ...]
     deleting: tuple[str, ...]
     queued: int

@@ -1,40 +1,41 @@
-"""Cancels a turn that waits or runs: one guarded update decides against its completion."""
+"""Cancels a queued or running turn: one guarded update decides against its completion."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 
-from libs.contracts.commands.runtime import CancelTurn
+from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import CancelTurnAccepted
 from libs.eventing import CommandContext, Transaction
-from services.runtime.domain import turn_events
 from services.runtime.domain.sessions import OpenWriter, existing, writable
 
-EVENTS = 2
+_EVENTS: Final = 2
 
 
-class CancelTurnHandler:
-    """``on_cancelled``: called just before the commit, so that a running execution is looked for right after."""
+@dataclass(frozen=True, slots=True)
+class CancelTurn:
+    """``on_cancelled`` is called just before the commit, so that a running execution is looked for right after."""
 
-    def __init__(self, writer: OpenWriter, on_cancelled: Callable[[], None]) -> None:
-        self._writer = writer
-        self._on_cancelled = on_cancelled
+    open_writer: OpenWriter
+    on_cancelled: Callable[[], None]
 
-    async def __call__(self, transaction: Transaction, command: CancelTurn, context: CommandContext) -> None:
-        writer = self._writer(transaction)
+    async def __call__(self, transaction: Transaction, command: commands.CancelTurn, context: CommandContext) -> None:
+        writer = self.open_writer(transaction)
         writable(await writer.lock(existing("session", command.session_id)), context.identity)
         turn = await writer.turn(existing("turn", command.turn_id))
         if turn is None or turn.session_id != command.session_id:
             raise NotFound("there is no such turn")
         if turn.status not in ("queued", "running"):
             raise Conflict(f"the turn is {turn.status} already")
-        await writer.cancel([turn], EVENTS)
-        transaction.drafts.append(turn_events.cancelled(turn, "cancelled on request", turn.sequence + 1))
+        await writer.cancel([turn], _EVENTS)
+        transaction.drafts.append(turn.cancelled("cancelled on request"))
         transaction.emit(
             CancelTurnAccepted(session_id=turn.session_id, turn_id=turn.id),
             subject=turn.id,
-            sequence=turn.sequence + EVENTS,
+            sequence=turn.sequence + _EVENTS,
         )
         if turn.status == "running":
-            self._on_cancelled()
+            self.on_cancelled()

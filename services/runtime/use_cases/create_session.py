@@ -1,21 +1,25 @@
-"""Opens a session."""
+"""Creates a session with a fixed agent configuration."""
 
 from __future__ import annotations
 
-from libs.contracts.commands.runtime import CreateSession
+from dataclasses import dataclass
+
+from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, ValidationFailed
 from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.identifiers import is_id
 from libs.eventing import CommandContext, Transaction
-from services.runtime.domain.agent_ports import AgentSpec
+from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.sessions import NewSession, OpenWriter
 
 
-class CreateSessionHandler:
-    def __init__(self, writer: OpenWriter) -> None:
-        self._writer = writer
+@dataclass(frozen=True, slots=True)
+class CreateSession:
+    open_writer: OpenWriter
 
-    async def __call__(self, transaction: Transaction, command: CreateSession, context: CommandContext) -> None:
+    async def __call__(
+        self, transaction: Transaction, command: commands.CreateSession, context: CommandContext
+    ) -> None:
         if not is_id(command.session_id):
             raise ValidationFailed("the session id is malformed")
         try:
@@ -30,7 +34,7 @@ class CreateSessionHandler:
             config=command.agent_config,
             config_hash=command.config_hash,
         )
-        if not await self._writer(transaction).add(session):
+        if not await self.open_writer(transaction).add(session):
             raise Conflict("there is, or was, a session with this id")
         transaction.emit(
             SessionCreated(

@@ -1,63 +1,61 @@
-"""Ends a session: turns are refused and cancelled at once, the rest goes when nothing of it runs any more."""
+"""Deletes a session: its turns are refused and cancelled at once, its rows go when none of them runs any more."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 
-from libs.contracts.commands.runtime import DeleteSession
+from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import SessionDeleted
 from libs.eventing import CommandContext, MessageContext, Transaction
-from services.runtime.domain import turn_events
 from services.runtime.domain.sessions import OpenWriter, SessionWriter, existing, writable
 
 Begin = Callable[[], AbstractAsyncContextManager[Transaction]]
 
 
-class DeleteSessionHandler:
-    """``on_running``: called just before the commit when something of the session still runs."""
+@dataclass(frozen=True, slots=True)
+class DeleteSession:
+    """``on_running`` is called just before the commit when a turn of the session still runs."""
 
-    def __init__(self, writer: OpenWriter, on_running: Callable[[], None]) -> None:
-        self._writer = writer
-        self._on_running = on_running
+    open_writer: OpenWriter
+    on_running: Callable[[], None]
 
-    async def __call__(self, transaction: Transaction, command: DeleteSession, context: CommandContext) -> None:
-        writer = self._writer(transaction)
+    async def __call__(
+        self, transaction: Transaction, command: commands.DeleteSession, context: CommandContext
+    ) -> None:
+        writer = self.open_writer(transaction)
         session = writable(await writer.lock(existing("session", command.session_id)), context.identity)
         if not session.active:
             raise NotFound("there is no such session")
         live = await writer.live_turns(session.id)
         await writer.cancel(live, 1)
-        transaction.drafts += [
-            turn_events.cancelled(turn, "the session was deleted", turn.sequence + 1) for turn in live
-        ]
+        transaction.drafts += [turn.cancelled("the session was deleted") for turn in live]
         await writer.mark_deleting(session.id, context.message)
-        if not await _remove_if_quiet(transaction, writer, session.id, context.message):
-            self._on_running()
+        if not await _remove_if_idle(transaction, writer, session.id, context.message):
+            self.on_running()
 
 
-class FinishDeletion:
-    """Removes a session in deletion whose executions have stopped; whoever notices first does it."""
+@dataclass(frozen=True, slots=True)
+class FinishSessionDeletion:
+    """Removes a session in deletion whose executions have stopped; any worker may do it. Whether it is gone."""
 
-    def __init__(self, begin: Begin, writer: OpenWriter) -> None:
-        self._begin = begin
-        self._writer = writer
+    begin: Begin
+    open_writer: OpenWriter
 
-    async def finish(self, session_id: str) -> bool:
-        async with self._begin() as transaction:
-            writer = self._writer(transaction)
-            message_context = await writer.deletion(session_id)
-            return message_context is not None and await _remove_if_quiet(
-                transaction, writer, session_id, message_context
-            )
+    async def __call__(self, session_id: str) -> bool:
+        async with self.begin() as transaction:
+            writer = self.open_writer(transaction)
+            context = await writer.deletion(session_id)
+            return context is not None and await _remove_if_idle(transaction, writer, session_id, context)
 
 
-async def _remove_if_quiet(
-    transaction: Transaction, writer: SessionWriter, session_id: str, message_context: MessageContext
+async def _remove_if_idle(
+    transaction: Transaction, writer: SessionWriter, session_id: str, context: MessageContext
 ) -> bool:
     if await writer.is_held(session_id):
         return False
     await writer.remove(session_id)
-    transaction.emit(SessionDeleted(session_id=session_id), subject=session_id, context=message_context)
+    transaction.emit(SessionDeleted(session_id=session_id), subject=session_id, context=context)
     return True

@@ -44,10 +44,10 @@ async def start_node(
     await asyncio.to_thread(migrate, database_url, MIGRATIONS)
     nodes: list[Node] = []
 
-    async def start(*, watching: bool = True, **settings: object) -> Node:
+    async def start(*, reconciling: bool = True, **settings: object) -> Node:
         node = Node(database_url, bus, model, Toolbox(*tools), artifacts, **settings)
         nodes.append(node)
-        await node.start(watching=watching)
+        await node.start(reconciling=reconciling)
         return node
 
     yield start

@@ -1,4 +1,4 @@
-"""What is refused at intake, and that a bad command does not harm its neighbours."""
+"""Refusals at admission; a bad command does not harm its neighbours."""
 
 import asyncio
 

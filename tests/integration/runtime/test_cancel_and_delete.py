@@ -121,7 +121,7 @@ async def test_a_deleted_session_is_not_created_again(node: Node) -> None:
 
 async def test_deleting_waits_for_the_running_execution(node: Node, start_node, model: ObedientModel) -> None:
     """While the other process cannot be told, the session stays in deletion and refuses turns."""
-    worker = await start_node(watching=False, lease_seconds=30.0)
+    worker = await start_node(reconciling=False, lease_seconds=30.0)
     session = await node.create_session()
     model.shut("stuck")
     running, waiting = await worker.execute(session, "stuck"), await worker.execute(session, "waiting")
@@ -135,9 +135,9 @@ async def test_deleting_waits_for_the_running_execution(node: Node, start_node, 
     assert payload["error"]["type"] == "conflict_error"
     _, payload = await node.outcome(await node.delete(session))
     assert payload["error"]["type"] == "not_found_error"
-    await node.worker.watch.look()
+    await node.worker.reconciler.reconcile()
     assert await node.names(command) == []
-    await worker.worker.watch.look()
+    await worker.worker.reconciler.reconcile()
     assert (await node.outcome(command))[0] == "session.deleted"
     await until(lambda: not worker.worker.engine.held)
     assert await node.reads.session(session, person()) is None

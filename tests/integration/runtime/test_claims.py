@@ -25,7 +25,7 @@ async def test_a_live_worker_keeps_its_turns(start_node, model: ObedientModel) -
     turn_id = await node.execute(session, "work")
     granted = await lease_of(node)
     await until(lambda: _renewed_since(node, granted))
-    await other.worker.watch.look()
+    await other.worker.reconciler.reconcile()
     assert (await node.turn(turn_id))["attempt"] == 1
     assert turn_id in node.worker.engine.held
 
@@ -43,14 +43,14 @@ async def test_a_claim_whose_commit_was_not_heard_of_is_taken_up(node: Node, mod
 
 async def test_claiming_is_a_race_with_one_winner(start_node, model: ObedientModel) -> None:
     """Queued turns of idle sessions, and four workers that look at the same moment."""
-    nodes = [await start_node(watching=False) for _ in range(4)]
+    nodes = [await start_node(reconciling=False) for _ in range(4)]
     sessions = [await nodes[0].create_session() for _ in range(12)]
     for node in nodes:
-        node.worker.engine._draining = True  # nobody has capacity at intake
+        node.worker.engine._draining = True  # nobody has capacity at admission
     turns = [await nodes[0].execute(session, "work") for session in sessions for _ in range(2)]
     for node in nodes:
         node.worker.engine._draining = False
-    await asyncio.gather(*[node.worker.watch.look() for node in nodes])
+    await asyncio.gather(*[node.worker.reconciler.reconcile() for node in nodes])
     await nodes[0].ended(*turns)
     assert len(model.asked) == 24
     for turn_id in turns:
@@ -59,34 +59,34 @@ async def test_claiming_is_a_race_with_one_winner(start_node, model: ObedientMod
 
 async def test_two_workers_cannot_both_take_a_dead_workers_turn(start_node, model: ObedientModel) -> None:
     dead = await start_node()
-    first, second = [await start_node(watching=False) for _ in range(2)]
+    first, second = [await start_node(reconciling=False) for _ in range(2)]
     session = await dead.create_session()
     model.shut("work")
     turn_id = await dead.execute(session, "work")
     await dead.crash()
-    strays: tuple[OrphanedTurn, ...] = await until(lambda: _strays(first))
-    taken = await asyncio.gather(*[node.worker.watch._takeover.take_over(strays, 3) for node in (first, second)])
+    orphans: tuple[OrphanedTurn, ...] = await until(lambda: _orphans(first))
+    taken = await asyncio.gather(*[node.worker.reconciler._reclaimer.reclaim(orphans, 3) for node in (first, second)])
     assert sorted(len(turns) for turns in taken) == [0, 1]
     assert (await first.turn(turn_id))["fence"] == 2
 
 
-async def _strays(node: Node) -> tuple[OrphanedTurn, ...]:
-    return (await node.worker.watch._takeover.overview([], 5.0)).strays
+async def _orphans(node: Node) -> tuple[OrphanedTurn, ...]:
+    return (await node.worker.reconciler._reclaimer.snapshot([], 5.0)).orphans
 
 
 async def test_a_worker_that_renewed_its_lease_meanwhile_keeps_its_turn(start_node, model: ObedientModel) -> None:
-    slow = await start_node(watching=False)
-    other = await start_node(watching=False)
+    slow = await start_node(reconciling=False)
+    other = await start_node(reconciling=False)
     session = await slow.create_session()
     model.shut("work")
     turn_id = await slow.execute(session, "work")
     slow.database.held = asyncio.Event()
     await slow.outlive_lease()
-    strays = await until(lambda: _strays(other))
+    orphans = await until(lambda: _orphans(other))
     slow.database.held.set()
     slow.database.held = None
-    await slow.worker.leases.renew()
-    assert await other.worker.watch._takeover.take_over(strays, 3) == []
+    await slow.worker.lease.renew()
+    assert await other.worker.reconciler._reclaimer.reclaim(orphans, 3) == []
     model.open("work")
     [turn] = await slow.ended(turn_id)
     assert turn["attempt"] == 1
@@ -98,8 +98,8 @@ async def test_after_the_databases_own_start_nobody_is_taken_for_dead(start_node
     session = await node.create_session()
     model.shut("work")
     await node.execute(session, "work")
-    cautious = await start_node(watching=False, lease_seconds=10_000_000.0)
+    cautious = await start_node(reconciling=False, lease_seconds=10_000_000.0)
     await node.crash()
-    other = await start_node(watching=False)
-    assert await until(lambda: _strays(other))
-    assert await _strays(cautious) == ()
+    other = await start_node(reconciling=False)
+    assert await until(lambda: _orphans(other))
+    assert await _orphans(cautious) == ()

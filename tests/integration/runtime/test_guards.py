@@ -2,16 +2,15 @@
 
 from libs.contracts.errors import TimedOut
 from services.runtime.adapters.postgres.steps import PostgresSteps
-from services.runtime.adapters.postgres.transactions import HotTransactions
+from services.runtime.adapters.postgres.transactions import Transactions
 from services.runtime.adapters.postgres.turn_outcomes import PostgresTurnOutcomes
-from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome
-from services.runtime.use_cases.run_turn import failure
+from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
 from tests.support.runtime_nodes import Node, ObedientModel, until
 from tests.support.runtime_turns import claimed_turn
 
 
 def parts(node: Node) -> tuple[PostgresSteps, PostgresTurnOutcomes]:
-    transactions = HotTransactions(node.outbox)
+    transactions = Transactions(node.outbox)
     return PostgresSteps(transactions), PostgresTurnOutcomes(transactions, worker_id=node.worker.id, turn_deadline=60.0)
 
 
@@ -41,7 +40,7 @@ async def test_a_step_with_an_old_fencing_number_is_not_recorded(node: Node, mod
 
 
 async def test_a_step_of_a_cancelled_turn_is_not_recorded(start_node, model: ObedientModel) -> None:
-    node = await start_node(watching=False)
+    node = await start_node(reconciling=False)
     turn = await running_turn(node, model)
     steps, _ = parts(node)
     await node.cancel(turn.session_id, turn.id)
@@ -68,28 +67,28 @@ async def test_steps_of_several_turns_share_a_transaction_and_only_the_stale_one
 
 
 async def test_a_turn_is_ended_once(start_node, model: ObedientModel) -> None:
-    node = await start_node(watching=False)
+    node = await start_node(reconciling=False)
     turn = await running_turn(node, model)
-    _, endings = parts(node)
-    ending = failure(turn, TimedOut("late"))
-    first, second = [await endings.end([ending], claim_following=False) for _ in range(2)]
-    assert (first[0].won, second[0].won) == (True, False)
+    _, outcomes = parts(node)
+    outcome = failed(turn, TimedOut("late"))
+    first, second = [await outcomes.commit([outcome], claim_next=False) for _ in range(2)]
+    assert (first[0].applied, second[0].applied) == (True, False)
     assert await node.names(turn.id) == ["turn.started", "turn.failed"]
 
 
 async def test_a_stale_release_does_not_free_the_turn(node: Node, model: ObedientModel) -> None:
     turn = await running_turn(node, model)
-    _, endings = parts(node)
+    _, outcomes = parts(node)
     await node.rows("UPDATE turns SET fence = 2 WHERE id = %s RETURNING id", turn.id)
-    [ended] = await endings.end([TurnOutcome(turn, OutcomeKind.RELEASED)], claim_following=False)
-    assert not ended.won
+    [result] = await outcomes.commit([TurnOutcome(turn, OutcomeKind.RELEASED)], claim_next=False)
+    assert not result.applied
     assert (await node.turn(turn.id))["worker_id"] == node.worker.id
 
 
 async def test_a_turn_whose_command_was_given_up_ends_without_a_second_outcome(
     start_node, model: ObedientModel
 ) -> None:
-    node = await start_node(watching=False)
+    node = await start_node(reconciling=False)
     turn = await running_turn(node, model)
     await node.rows(
         "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,"
@@ -104,12 +103,14 @@ async def test_a_turn_whose_command_was_given_up_ends_without_a_second_outcome(
 
 
 async def test_a_session_with_a_running_turn_is_not_claimed(start_node, model: ObedientModel) -> None:
-    node = await start_node(watching=False)
+    node = await start_node(reconciling=False)
     turn = await running_turn(node, model)
     queued = await node.execute(turn.session_id, "waiting")
-    assert await node.worker.watch._takeover.claim([turn.session_id], 5) == []
+    assert await node.worker.reconciler._reclaimer.claim([turn.session_id], 5) == []
     await node.cancel(turn.session_id, turn.id)
-    assert await node.worker.watch._takeover.claim([turn.session_id], 5) == [], "its execution has not stopped yet"
+    assert await node.worker.reconciler._reclaimer.claim([turn.session_id], 5) == [], (
+        "its execution has not stopped yet"
+    )
     assert (await node.turn(queued))["status"] == "queued"
 
 

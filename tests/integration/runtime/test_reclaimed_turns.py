@@ -114,7 +114,7 @@ async def test_a_frozen_worker_that_wakes_up_changes_nothing(
 
 async def test_a_stale_reply_is_fenced_off(start_node, model: ObedientModel) -> None:
     """Both workers finish the same turn; only the one with the newer fencing number is heard."""
-    stale, other = await start_node(watching=False), await start_node()
+    stale, other = await start_node(reconciling=False), await start_node()
     session = await stale.create_session()
     model.shut("work")
     turn_id = await stale.execute(session, "work")

@@ -9,9 +9,8 @@ from psycopg import AsyncConnection
 from psycopg.errors import RaiseException
 
 from libs.contracts.identifiers import new_id
-from services.runtime.domain.admission import Decide
-from services.runtime.domain.ports import RunAhead, TurnAdmissions
-from services.runtime.domain.turns import IntakeResult, Submission
+from services.runtime.domain.ports import AdmissionBatch, TurnAdmissions
+from services.runtime.domain.turns import Submission
 from tests.integration.runtime.conftest import StartNode
 from tests.support.runtime_nodes import Node, ObedientModel, until
 
@@ -36,13 +35,13 @@ async def test_a_turn_runs_while_its_claim_is_committed_and_ends_once(node: Node
     session = await node.create_session()
     turn_id = new_id()
     async with commits_held(node):
-        taking_in = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
+        accepting = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
         await until(lambda: model.asked)
-        # Several looks of the watch: a turn that nobody else can see yet is neither lost nor to be stopped.
+        # Several passes of the reconciler: a turn that nobody else can see yet is neither lost nor to be stopped.
         await asyncio.sleep(0.5)
         assert await node.turn(turn_id) == {}
-        assert not taking_in.done()
-    await taking_in
+        assert not accepting.done()
+    await accepting
     [turn] = await node.ended(turn_id)
     assert (turn["status"], turn["attempt"], model.asked) == ("completed", 1, ["hello"])
     assert await node.names(turn_id) == ["turn.started", "turn.completed"]
@@ -52,15 +51,15 @@ async def test_a_turn_runs_while_its_claim_is_committed_and_ends_once(node: Node
 async def test_a_worker_that_goes_while_a_claim_is_committed_leaves_the_turn_to_another(
     start_node: StartNode, model: ObedientModel
 ) -> None:
-    going = await start_node(watching=False)
+    going = await start_node(reconciling=False)
     session, turn_id = await going.create_session(), new_id()
     async with commits_held(going):
-        taking_in = asyncio.create_task(going.execute(session, "hello", command_id=turn_id))
+        accepting = asyncio.create_task(going.execute(session, "hello", command_id=turn_id))
         await until(lambda: model.asked)
         async with asyncio.timeout(60):
             await going.worker.stop(0.01)
         assert going.worker.engine.present == frozenset()
-    await taking_in
+    await accepting
     staying = await start_node()
     [turn] = await staying.ended(turn_id)
     assert (turn["status"], turn["attempt"]) == ("completed", 2)
@@ -75,11 +74,11 @@ async def test_what_is_ended_while_its_claim_is_committed_ends_once(
     session, turn_id = await node.create_session(), new_id()
     model.shut("hello")
     async with commits_held(node):
-        taking_in = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
+        accepting = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
         await until(lambda: model.asked)
         ending = asyncio.create_task(node.delete(session) if deleted else node.cancel(session, turn_id))
         await until(lambda: _waits_for_a_lock(node))
-    await asyncio.gather(taking_in, ending)
+    await asyncio.gather(accepting, ending)
     await until(lambda: node.worker.engine.free_slots() == node.settings.max_running_turns)
     assert await node.names(turn_id) == ["turn.started", "turn.cancelled"]
     assert model.asked == ["hello"]
@@ -114,43 +113,35 @@ async def test_a_turn_whose_claim_was_not_committed_never_was(node: Node, model:
 
 
 async def test_a_late_answer_of_the_commit_does_not_make_a_turn_look_lost(start_node, model: ObedientModel) -> None:
-    node = await start_node(watching=False)
+    node = await start_node(reconciling=False)
     session = await node.create_session()
     model.shut("hello")
-    intake = node.worker.take_in._intake
-    commit, answered = intake._commit, asyncio.Event()
-
-    async def answer_late(submissions: Sequence[Submission]) -> Sequence[IntakeResult]:
-        [store, *others] = commit.args
-        results = await commit.func(LateStore(store, answered), *others, submissions)
-        return list(results)
-
-    intake._commit = answer_late
+    answered = asyncio.Event()
+    node.worker.accept._admissions = LateAdmissions(node.worker.accept._admissions, answered)
     turn_id = new_id()
-    taking_in = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
+    accepting = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
     await until(lambda: node.turn(turn_id))
-    await node.worker.watch.look()
+    await node.worker.reconciler.reconcile()
     answered.set()
-    await taking_in
-    await node.worker.watch.look()
+    await accepting
+    await node.worker.reconciler.reconcile()
     model.open("hello")
     [turn] = await node.ended(turn_id)
     assert (turn["status"], turn["attempt"], model.asked) == ("completed", 1, ["hello"])
 
 
-class LateStore:
-    """A TurnAdmissions whose answers come when told, after their commit."""
+class LateAdmissions:
+    """TurnAdmissions whose answers come when told, after their commit."""
 
-    def __init__(self, store: TurnAdmissions, answered: asyncio.Event) -> None:
-        self._store = store
+    def __init__(self, admissions: TurnAdmissions, answered: asyncio.Event) -> None:
+        self._admissions = admissions
         self._answered = answered
 
-    async def take_in(
-        self, submissions: Sequence[Submission], decide: Decide, run_ahead: RunAhead
-    ) -> list[IntakeResult]:
-        results = await self._store.take_in(submissions, decide, run_ahead)
+    @asynccontextmanager
+    async def open(self, submissions: Sequence[Submission]) -> AsyncIterator[AdmissionBatch]:
+        async with self._admissions.open(submissions) as batch:
+            yield batch
         await self._answered.wait()
-        return results
 
 
 async def _alter(node: Node, statements: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from libs.contracts.identifiers import new_id
 from libs.eventing import MemoryBus
 from services.runtime.domain.conversation import Citation
-from services.runtime.domain.model_errors import ModelFailed
+from services.runtime.domain.models import ModelFailed
 from tests.support.agent_fakes import answering
 from tests.support.runtime_nodes import Node, ObedientModel, person, published, until
 
@@ -171,7 +171,7 @@ async def test_text_with_nul_characters_is_taken_and_answered(node: Node) -> Non
 
 
 async def test_a_turn_past_its_deadline_fails(start_node, model: ObedientModel) -> None:
-    node = await start_node(turn_deadline_seconds=0.2, watching=False)
+    node = await start_node(turn_deadline_seconds=0.2, reconciling=False)
     session = await node.create_session()
     model.shut("slow")
     turn_id = await node.execute(session, "slow")

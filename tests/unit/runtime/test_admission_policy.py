@@ -1,17 +1,17 @@
-"""Who is let in, in a batch."""
+"""Admission of a batch."""
 
 from collections.abc import Mapping
 
 from libs.contracts.errors import Conflict, NotFound, RateLimited
 from libs.contracts.identity import Identity
 from services.runtime.domain.admission import (
-    Admission,
     AdmissionPolicy,
     AdmissionView,
+    Admitted,
     Backlog,
     Decision,
-    Refusal,
-    Repeat,
+    Duplicate,
+    Refused,
     SessionState,
 )
 from tests.support.runtime_turns import submission
@@ -35,13 +35,13 @@ def policy(free: int = 10, *, per_session: int = 2, per_company: int = 3) -> Adm
 
 
 def kinds(decisions: list[Decision]) -> list[object]:
-    return [type(d.error) if isinstance(d, Refusal) else type(d) for d in decisions]
+    return [type(d.error) if isinstance(d, Refused) else type(d) for d in decisions]
 
 
 def test_positions_count_on_within_a_batch_and_only_the_first_is_claimed() -> None:
     batch = [submission("a"), submission("b"), submission("a")]
     decisions = policy().decide(batch, view(session("a", next_position=7), session("b")))
-    assert [(d.position, d.claimed) for d in decisions if isinstance(d, Admission)] == [
+    assert [(d.position, d.claimed) for d in decisions if isinstance(d, Admitted)] == [
         (7, True),
         (0, True),
         (8, False),
@@ -53,22 +53,22 @@ def test_a_busy_session_queues_and_so_does_a_full_worker() -> None:
         [submission("busy"), submission("a"), submission("b")],
         view(session("busy"), session("a"), session("b"), live={"busy": 1}),
     )
-    assert [d.claimed for d in decisions if isinstance(d, Admission)] == [False, True, False]
+    assert [d.claimed for d in decisions if isinstance(d, Admitted)] == [False, True, False]
 
 
 def test_bounds_count_what_the_batch_brings_itself() -> None:
     decisions = policy().decide([submission("a")] * 1 + [submission("a"), submission("a")], view(session("a")))
-    assert kinds(decisions) == [Admission, Admission, RateLimited]
+    assert kinds(decisions) == [Admitted, Admitted, RateLimited]
     sessions = [session(name) for name in "abcd"]
     decisions = policy().decide([submission(name) for name in "abcd"], view(*sessions))
-    assert kinds(decisions) == [Admission, Admission, Admission, RateLimited]
+    assert kinds(decisions) == [Admitted, Admitted, Admitted, RateLimited]
 
 
 def test_a_refused_one_takes_no_place() -> None:
     stranger = Identity(company_id="other", user_id="user", key_id="k", scopes=frozenset())
     decisions = policy().decide([submission("a", stranger), submission("a")], view(session("a")))
-    assert kinds(decisions) == [NotFound, Admission]
-    assert isinstance(decisions[1], Admission)
+    assert kinds(decisions) == [NotFound, Admitted]
+    assert isinstance(decisions[1], Admitted)
     assert (decisions[1].position, decisions[1].claimed) == (0, True)
 
 
@@ -78,5 +78,5 @@ def test_a_session_in_deletion_refuses() -> None:
 
 def test_the_same_command_twice_in_a_batch_is_one_turn() -> None:
     once = submission("a", turn_id="same")
-    assert kinds(policy().decide([once, once], view(session("a")))) == [Admission, Repeat]
-    assert kinds(policy().decide([once], view(session("a"), known=("same",)))) == [Repeat]
+    assert kinds(policy().decide([once, once], view(session("a")))) == [Admitted, Duplicate]
+    assert kinds(policy().decide([once], view(session("a"), known=("same",)))) == [Duplicate]

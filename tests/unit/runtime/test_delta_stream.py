@@ -3,7 +3,7 @@
 import asyncio
 
 from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
-from services.runtime.use_cases.engine.delta_stream import DeltaStream
+from services.runtime.use_cases.engine.turn_journal import DeltaStream
 from tests.support.runtime_nodes import DeltaLog, until
 from tests.support.runtime_turns import claimed_turn
 
@@ -49,6 +49,6 @@ async def test_what_is_given_up_sends_nothing_later() -> None:
     stream = DeltaStream(claimed_turn(), log, linger=0.001)
     stream.add("a", 1)
     stream.add("b", 1)
-    stream.abandon_timer()
+    stream.stop_timer()
     await asyncio.sleep(0.02)
     assert texts(log) == [(1, 0, "a")]

@@ -34,7 +34,7 @@ async def test_a_lease_that_was_given_up_is_not_renewed() -> None:
     keep = LeaseKeeper(leases, interval=1.0, sleep=pause)
     keeping = asyncio.create_task(keep.run())
     await until(lambda: leases.begun)
-    giving_up = asyncio.create_task(keep.give_up())
+    giving_up = asyncio.create_task(keep.release())
     await asyncio.sleep(0)
     leases.through.set()
     await giving_up

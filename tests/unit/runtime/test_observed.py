@@ -9,10 +9,9 @@ from libs.contracts.identity import Identity
 from services.runtime.adapters.models.observed import ObservedModel
 from services.runtime.adapters.observed_agent import ObservedAgent
 from services.runtime.adapters.tools.observed import observed
-from services.runtime.domain.agent_ports import AgentReply, AgentSpec, AgentTask, TurnJournal, TurnLost
+from services.runtime.domain.agents import AgentReply, AgentSpec, AgentTask, TurnJournal, TurnLost
 from services.runtime.domain.conversation import JsonObject, ModelAnswer, TextPart, Usage, UserMessage
-from services.runtime.domain.model_errors import ModelFailed
-from services.runtime.domain.models import ModelInfo, ModelRequest, OnText, ProviderInfo
+from services.runtime.domain.models import ModelFailed, ModelInfo, ModelRequest, OnText, ProviderInfo
 from services.runtime.domain.tools import Toolbox, ToolContext, ToolDefinition, ToolFailed, ToolOutput
 from tests.support.metrics import metric
 

@@ -1,4 +1,4 @@
-"""From a claimed turn to its committed ending, with a store that fails now and then."""
+"""From a claimed turn to its committed outcome, with a store that fails now and then."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,17 +8,15 @@ import structlog
 
 from libs.contracts.errors import InternalError
 from libs.contracts.events.runtime import TurnCompleted, TurnFailed
-from services.runtime.domain.agent_ports import AgentReply, AgentTask, TurnJournal
+from services.runtime.domain.agents import AgentReply, AgentTask, TurnJournal
 from services.runtime.domain.conversation import ModelAnswer, TextPart, ToolCall, Usage, UserMessage
-from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, TurnOutcome
-from services.runtime.use_cases.engine.claim_future import ClaimFuture
+from services.runtime.domain.turns import ClaimedTurn, OutcomeKind
 from services.runtime.use_cases.engine.conversation_cache import ConversationCache
-from services.runtime.use_cases.engine.group_commit import GroupCommit
-from services.runtime.use_cases.engine.retry_until_available import STORE_RETRIES
+from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.run_turn import RunTurn
 from tests.support.runtime_nodes import DeltaLog, until
-from tests.support.runtime_turns import MemoryConversations, MemoryTurns, claimed_turn
+from tests.support.runtime_turns import MemoryConversations, MemoryTurns, NoMetrics, claimed_turn
 
 Run = Callable[[AgentTask, TurnJournal], Awaitable[None]]
 
@@ -40,20 +38,15 @@ class OneLiner:
         return AgentReply("done", answer, (), (), (), answer.usage, 1)
 
 
-class NoMetrics:
-    def ended(self, ending: TurnOutcome, *, won: bool, seconds: float) -> None: ...
-
-
 def engine(agent: OneLiner, turns: MemoryTurns, conversations: MemoryConversations | None = None) -> TurnEngine:
     conversations = conversations or MemoryConversations()
-    execute = RunTurn(
-        agent, ConversationCache(conversations), conversations, GroupCommit(turns.record_steps), DeltaLog()
-    )
+    cache = ConversationCache(conversations)
+    run_turn = RunTurn(agent, cache, conversations, GroupCommit(turns.record_steps), DeltaLog())
 
     async def no_sleep(_seconds: float) -> None:
         await asyncio.sleep(0)
 
-    return TurnEngine(execute, turns, NoMetrics(), capacity=2, retries=replace(STORE_RETRIES, sleep=no_sleep))
+    return TurnEngine(run_turn, cache, turns, NoMetrics(), capacity=2, retries=replace(STORE_RETRIES, sleep=no_sleep))
 
 
 QUESTION = UserMessage((TextPart("hello"),))
@@ -63,11 +56,11 @@ async def test_the_payload_is_the_encoded_event() -> None:
     turns = MemoryTurns()
     running = engine(OneLiner(), turns)
     running.start(claimed_turn(), QUESTION)
-    await until(lambda: turns.endings)
-    [ending] = turns.endings
-    assert isinstance(ending.event, TurnCompleted)
-    assert ending.payload is not None
-    assert TurnCompleted.decode(ending.payload) == ending.event
+    await until(lambda: turns.outcomes)
+    [outcome] = turns.outcomes
+    assert isinstance(outcome.event, TurnCompleted)
+    assert outcome.payload is not None
+    assert TurnCompleted.decode(outcome.payload) == outcome.event
     await until(lambda: not running.held)
 
 
@@ -75,8 +68,8 @@ async def test_a_reply_outlasts_an_outage() -> None:
     turns = MemoryTurns(unavailable=5)
     agent = OneLiner()
     engine(agent, turns).start(claimed_turn(), QUESTION)
-    await until(lambda: turns.endings)
-    assert turns.endings[0].kind is OutcomeKind.COMPLETED
+    await until(lambda: turns.outcomes)
+    assert turns.outcomes[0].kind is OutcomeKind.COMPLETED
     assert len(agent.tasks) == 1
 
 
@@ -84,25 +77,25 @@ async def test_an_outage_while_the_conversation_is_read_fails_nothing() -> None:
     turns, conversations = MemoryTurns(), MemoryConversations()
     conversations.unavailable = 1
     engine(OneLiner(), turns, conversations).start(claimed_turn(), QUESTION)
-    await until(lambda: turns.endings)
-    assert turns.endings[0].kind is OutcomeKind.COMPLETED
+    await until(lambda: turns.outcomes)
+    assert turns.outcomes[0].kind is OutcomeKind.COMPLETED
 
 
 async def test_a_reply_that_cannot_be_stored_fails_the_turn() -> None:
     turns = MemoryTurns()
     turns.refuse_replies = True
     engine(OneLiner(), turns).start(claimed_turn(), QUESTION)
-    await until(lambda: turns.endings)
-    assert isinstance(turns.endings[0].event, TurnFailed)
-    assert turns.endings[0].event.error.type == InternalError.kind
+    await until(lambda: turns.outcomes)
+    assert isinstance(turns.outcomes[0].event, TurnFailed)
+    assert turns.outcomes[0].event.error.type == InternalError.kind
 
 
 async def test_the_claimed_next_turn_runs_without_being_looked_for() -> None:
     turns, agent = MemoryTurns(), OneLiner()
-    turns.following = [claimed_turn(id="next", position=0)]
+    turns.next_turns = [claimed_turn(id="next", position=0)]
     running = engine(agent, turns, MemoryConversations({0: [QUESTION]}))
     running.start(claimed_turn(id="first"), QUESTION)
-    await until(lambda: len(turns.endings) == 2)
+    await until(lambda: len(turns.outcomes) == 2)
     assert [task.turn_id for task in agent.tasks] == ["first", "next"]
 
 
@@ -113,7 +106,7 @@ async def test_a_turn_stopped_in_the_moment_it_starts_gives_its_hold_back() -> N
     running.start(turn, QUESTION)
     running.stop(turn.id)
     await until(lambda: not running.held)
-    assert [ending.kind for ending in turns.endings] == [OutcomeKind.RELEASED]
+    assert [outcome.kind for outcome in turns.outcomes] == [OutcomeKind.RELEASED]
 
 
 async def _for_ever(_task: AgentTask, _journal: TurnJournal) -> None:
@@ -127,9 +120,9 @@ async def test_a_newer_claim_of_the_same_turn_replaces_the_older_execution() -> 
     running.start(older, QUESTION)
     await until(lambda: agent.tasks)
     running.start(newer, QUESTION)
-    await until(lambda: turns.endings)
+    await until(lambda: turns.outcomes)
     assert running.held == {"turn": 2}
-    assert [ending.turn for ending in turns.endings] == [older]
+    assert [outcome.turn for outcome in turns.outcomes] == [older]
     running.stop("turn")
     await until(lambda: not running.held)
 
@@ -141,22 +134,22 @@ async def test_an_older_claim_that_is_heard_of_late_is_let_go() -> None:
     running.start(claimed_turn(id="turn"), QUESTION)
     await until(lambda: agent.tasks)
     await asyncio.sleep(0)
-    assert (running.held, len(agent.tasks), turns.endings) == ({"turn": 2}, 1, [])
+    assert (running.held, len(agent.tasks), turns.outcomes) == ({"turn": 2}, 1, [])
     running.stop("turn")
     await until(lambda: not running.held)
 
 
 async def test_draining_takes_no_slots_and_hands_back_what_does_not_end() -> None:
     turns, agent = MemoryTurns(), OneLiner(_for_ever)
-    turns.following = [claimed_turn(id="next")]
+    turns.next_turns = [claimed_turn(id="next")]
     running = engine(agent, turns)
     running.start(claimed_turn(), QUESTION)
     await until(lambda: agent.tasks)
     assert running.free_slots() == 1
     await running.drain(0.01)
     assert (running.free_slots(), running.held) == (0, {})
-    assert [ending.kind for ending in turns.endings] == [OutcomeKind.HANDED_BACK]
-    assert len(turns.following) == 1
+    assert [outcome.kind for outcome in turns.outcomes] == [OutcomeKind.HANDED_BACK]
+    assert len(turns.next_turns) == 1
 
 
 async def test_after_draining_nothing_begins_whose_claim_comes_late() -> None:
@@ -165,7 +158,7 @@ async def test_after_draining_nothing_begins_whose_claim_comes_late() -> None:
     await running.drain(60)
     running.start(claimed_turn(stream=False), QUESTION, ClaimFuture())
     await _settle_down()
-    assert (agent.tasks, running.held, turns.endings) == ([], {}, [])
+    assert (agent.tasks, running.held, turns.outcomes) == ([], {}, [])
 
 
 async def test_a_turns_logs_name_its_own_command() -> None:
@@ -177,7 +170,7 @@ async def test_a_turns_logs_name_its_own_command() -> None:
     turns = MemoryTurns()
     with structlog.contextvars.bound_contextvars(command_id="of another in the batch"):
         engine(OneLiner(look), turns).start(claimed_turn(id="turn"), QUESTION)
-    await until(lambda: turns.endings)
+    await until(lambda: turns.outcomes)
     assert (bound["turn_id"], bound["command_id"]) == ("turn", "turn")
 
 
@@ -190,19 +183,19 @@ async def test_a_committed_end_is_not_undone_by_a_late_stop() -> None:
     await until(lambda: turns.unavailable < 3)
     running.stop(turn.id)
     await until(lambda: not running.held)
-    assert [ending.kind for ending in turns.endings] == [OutcomeKind.COMPLETED]
+    assert [outcome.kind for outcome in turns.outcomes] == [OutcomeKind.COMPLETED]
 
 
-async def test_a_turn_that_runs_ahead_of_its_claim_ends_after_it() -> None:
+async def test_a_speculative_turn_ends_after_its_claim() -> None:
     turns, agent, claim = MemoryTurns(), OneLiner(), ClaimFuture()
     running = engine(agent, turns)
     running.start(claimed_turn(stream=False), QUESTION, claim)
     await until(lambda: agent.tasks)
     await _settle_down()
-    assert (turns.endings, running.held, running.free_slots()) == ([], {}, 1)
-    claim.settle(succeeded=True)
-    await until(lambda: turns.endings)
-    assert turns.endings[0].kind is OutcomeKind.COMPLETED
+    assert (turns.outcomes, running.held, running.free_slots()) == ([], {}, 1)
+    claim.settle(committed=True)
+    await until(lambda: turns.outcomes)
+    assert turns.outcomes[0].kind is OutcomeKind.COMPLETED
 
 
 async def test_a_turn_whose_claim_fails_leaves_nothing() -> None:
@@ -210,9 +203,9 @@ async def test_a_turn_whose_claim_fails_leaves_nothing() -> None:
     running = engine(agent, turns)
     running.start(claimed_turn(stream=False), QUESTION, claim)
     await until(lambda: agent.tasks)
-    claim.settle(succeeded=False)
+    claim.settle(committed=False)
     await until(lambda: running.free_slots() == 2)
-    assert turns.endings == []
+    assert turns.outcomes == []
 
 
 async def test_a_claim_that_is_made_again_after_a_failure_replaces_the_failed_one() -> None:
@@ -221,12 +214,12 @@ async def test_a_claim_that_is_made_again_after_a_failure_replaces_the_failed_on
     turn = claimed_turn(stream=False)
     running.start(turn, QUESTION, claim)
     await until(lambda: agent.tasks)
-    claim.settle(succeeded=False)
+    claim.settle(committed=False)
     agent.before = _nothing
     running.start(turn, QUESTION)
-    await until(lambda: turns.endings)
+    await until(lambda: turns.outcomes)
     await until(lambda: not running.held)
-    assert [ending.kind for ending in turns.endings] == [OutcomeKind.COMPLETED]
+    assert [outcome.kind for outcome in turns.outcomes] == [OutcomeKind.COMPLETED]
 
 
 async def test_steps_are_recorded_after_the_claim() -> None:
@@ -239,8 +232,8 @@ async def test_steps_are_recorded_after_the_claim() -> None:
     running.start(claimed_turn(stream=False), QUESTION, claim)
     await _settle_down()
     assert turns.steps == []
-    claim.settle(succeeded=True)
-    await until(lambda: turns.endings)
+    claim.settle(committed=True)
+    await until(lambda: turns.outcomes)
     assert len(turns.steps) == 1
 
 
@@ -250,8 +243,8 @@ async def test_a_streamed_turn_begins_after_its_claim() -> None:
     running.start(claimed_turn(stream=True), QUESTION, claim)
     await _settle_down()
     assert agent.tasks == []
-    claim.settle(succeeded=True)
-    await until(lambda: turns.endings)
+    claim.settle(committed=True)
+    await until(lambda: turns.outcomes)
 
 
 async def _settle_down() -> None:

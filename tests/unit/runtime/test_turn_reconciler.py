@@ -1,4 +1,4 @@
-"""One look over the live turns, with a database that tells what it is given."""
+"""One pass of the reconciler, with a database that tells what it is given."""
 
 from collections.abc import Sequence
 
@@ -15,11 +15,11 @@ from services.runtime.domain.turns import (
     TurnSnapshot,
 )
 from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
-from tests.support.runtime_turns import claimed_turn
+from tests.support.runtime_turns import NoMetrics, claimed_turn
 
 
 class Engine:
-    """The part of a turn engine that the watch uses; ``broken`` turns cannot be ended."""
+    """The part of a turn engine that the reconciler uses; ``broken`` turns cannot be ended."""
 
     def __init__(self, held: dict[str, int] | None = None, *, free: int = 5, broken: str = "") -> None:
         self.held = held or {}
@@ -27,7 +27,7 @@ class Engine:
         self.broken = broken
         self.started: list[str] = []
         self.stopped: list[str] = []
-        self.finished: list[TurnOutcome] = []
+        self.committed: list[TurnOutcome] = []
 
     @property
     def present(self) -> frozenset[str]:
@@ -42,80 +42,74 @@ class Engine:
     def stop(self, turn_id: str) -> None:
         self.stopped.append(turn_id)
 
-    async def finish(self, ending: TurnOutcome) -> CommitResult:
-        if ending.turn.id == self.broken:
+    async def commit(self, outcome: TurnOutcome) -> CommitResult:
+        if outcome.turn.id == self.broken:
             raise ValueError("this one cannot be ended")
-        self.finished.append(ending)
+        self.committed.append(outcome)
         return CommitResult(True)
 
 
 class Database:
     def __init__(self, **seen: object) -> None:
-        empty: dict[str, object] = {"held": {}, "strays": (), "claimable": (), "deleting": (), "queued": 0}
+        empty: dict[str, object] = {"held": {}, "orphans": (), "claimable": (), "deleting": (), "queued": 0}
         self.seen = TurnSnapshot(**{**empty, **seen})  # type: ignore[arg-type]
         self.unknown: list[Sequence[str]] = []
         self.taken: list[str] = []
         self.removed: list[str] = []
 
-    async def overview(self, unknown: Sequence[str], _overdue_grace: float) -> TurnSnapshot:
+    async def snapshot(self, unknown: Sequence[str], _overdue_grace: float) -> TurnSnapshot:
         self.unknown.append(unknown)
         return self.seen
 
     async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
         return [claimed_turn(id=f"turn of {session}") for session in session_ids[:limit]]
 
-    async def take_over(self, strays: Sequence[OrphanedTurn], _max_lost_attempts: int) -> list[ClaimedTurn]:
-        self.taken += [stray.turn.id for stray in strays]
-        return [stray.turn for stray in strays]
+    async def reclaim(self, orphans: Sequence[OrphanedTurn], _max_lost_attempts: int) -> list[ClaimedTurn]:
+        self.taken += [orphan.turn.id for orphan in orphans]
+        return [orphan.turn for orphan in orphans]
 
-    async def finish(self, session_id: str) -> bool:
+    async def __call__(self, session_id: str) -> bool:
         self.removed.append(session_id)
         return True
 
 
-class NoMetrics:
-    def looked(self, *, running: int, queued: int) -> None: ...
-
-    def taken_over(self, turns: int) -> None: ...
-
-
-def watch(engine: Engine, database: Database) -> TurnReconciler:
+def reconciler(engine: Engine, database: Database) -> TurnReconciler:
     return TurnReconciler(engine, database, database, NoMetrics(), ReconcilerRules())  # type: ignore[arg-type]
 
 
-def stray(turn_id: str, *, lost: int = 1, overdue: bool = False, cancelled: bool = False) -> OrphanedTurn:
+def orphan(turn_id: str, *, lost: int = 1, overdue: bool = False, cancelled: bool = False) -> OrphanedTurn:
     return OrphanedTurn(claimed_turn(id=turn_id), "dead", lost, overdue, cancelled)
 
 
 async def test_what_was_lost_is_stopped_and_what_is_held_goes_on() -> None:
     engine = Engine({"mine": 1, "fenced": 1, "cancelled": 1, "gone": 1})
     held = {"mine": (1, "running"), "fenced": (2, "running"), "cancelled": (1, "cancelled")}
-    await watch(engine, Database(held=held)).look()
+    await reconciler(engine, Database(held=held)).reconcile()
     assert sorted(engine.stopped) == ["cancelled", "fenced", "gone"]
 
 
 async def test_a_turn_is_unknown_only_when_seen_twice() -> None:
     database = Database(held={"strange": (1, "running")})
-    looking = watch(Engine(), database)
+    passes = reconciler(Engine(), database)
     for _ in range(2):
-        await looking.look()
+        await passes.reconcile()
     assert database.unknown == [[], ["strange"]]
 
 
-async def test_a_turn_whose_claim_is_answered_between_two_looks_is_not_unknown() -> None:
+async def test_a_turn_whose_claim_is_answered_between_two_passes_is_not_unknown() -> None:
     engine, database = Engine(), Database(held={"late": (1, "running")})
-    looking = watch(engine, database)
-    await looking.look()
+    passes = reconciler(engine, database)
+    await passes.reconcile()
     engine.held = {"late": 1}
-    await looking.look()
+    await passes.reconcile()
     assert database.unknown == [[], []]
     assert engine.stopped == []
 
 
 async def test_what_runs_here_is_not_taken_over() -> None:
     """The database was asked before the claim's answer was here, and says so after it."""
-    engine, database = Engine({"mine": 1, "older": 1}), Database(strays=(stray("mine"), newer := _newer("older")))
-    await watch(engine, database).look()
+    engine, database = Engine({"mine": 1, "older": 1}), Database(orphans=(orphan("mine"), newer := _newer("older")))
+    await reconciler(engine, database).reconcile()
     assert (database.taken, engine.started) == ([newer.turn.id], [newer.turn.id])
 
 
@@ -126,18 +120,18 @@ def _newer(turn_id: str) -> OrphanedTurn:
 @pytest.mark.parametrize(
     ("found", "kind", "error"),
     [
-        (stray("t", cancelled=True), OutcomeKind.RELEASED, None),
-        (stray("t", overdue=True), OutcomeKind.FAILED, ErrorKind.TIMEOUT),
-        (stray("t", lost=3), OutcomeKind.FAILED, ErrorKind.INTERNAL),
+        (orphan("t", cancelled=True), OutcomeKind.RELEASED, None),
+        (orphan("t", overdue=True), OutcomeKind.FAILED, ErrorKind.TIMEOUT),
+        (orphan("t", lost=3), OutcomeKind.FAILED, ErrorKind.INTERNAL),
     ],
 )
 async def test_hopeless_turns_are_ended_and_not_taken(
     found: OrphanedTurn, kind: OutcomeKind, error: ErrorKind | None
 ) -> None:
-    engine, database = Engine(), Database(strays=(found, stray("fine")))
-    await watch(engine, database).look()
-    [ending] = engine.finished
-    assert (ending.kind, (ending.error or {}).get("type")) == (kind, error)
+    engine, database = Engine(), Database(orphans=(found, orphan("fine")))
+    await reconciler(engine, database).reconcile()
+    [outcome] = engine.committed
+    assert (outcome.kind, (outcome.error or {}).get("type")) == (kind, error)
     assert database.taken == ["fine"]
     assert engine.started == ["fine"]
 
@@ -145,17 +139,17 @@ async def test_hopeless_turns_are_ended_and_not_taken(
 async def test_one_that_cannot_be_ended_keeps_nothing_else_from_being_done() -> None:
     engine = Engine(broken="bad")
     database = Database(
-        strays=(stray("bad", lost=3), stray("old", lost=3), stray("fine")), claimable=("s",), deleting=("d",)
+        orphans=(orphan("bad", lost=3), orphan("old", lost=3), orphan("fine")), claimable=("s",), deleting=("d",)
     )
-    await watch(engine, database).look()
-    assert [ending.turn.id for ending in engine.finished] == ["old"]
+    await reconciler(engine, database).reconcile()
+    assert [outcome.turn.id for outcome in engine.committed] == ["old"]
     assert engine.started == ["fine", "turn of s"]
     assert database.removed == ["d"]
 
 
 async def test_a_full_worker_takes_nothing_but_still_ends_and_removes() -> None:
     engine = Engine(free=0)
-    database = Database(strays=(stray("fine"), stray("old", lost=3)), claimable=("s",), deleting=("d",))
-    await watch(engine, database).look()
+    database = Database(orphans=(orphan("fine"), orphan("old", lost=3)), claimable=("s",), deleting=("d",))
+    await reconciler(engine, database).reconcile()
     assert (engine.started, database.taken, database.removed) == ([], [], ["d"])
-    assert [ending.turn.id for ending in engine.finished] == ["old"]
+    assert [outcome.turn.id for outcome in engine.committed] == ["old"]

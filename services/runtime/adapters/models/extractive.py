@@ -27,8 +27,7 @@ from services.runtime.domain.conversation import (
     Usage,
     UserMessage,
 )
-from services.runtime.domain.model_errors import VisionNotSupported
-from services.runtime.domain.models import ModelRequest, OnText
+from services.runtime.domain.models import ModelRequest, OnText, VisionNotSupported
 
 _NOTE = "(Quoted by the built-in extractive model, which has no knowledge of its own.)"
 _GREETING = re.compile(

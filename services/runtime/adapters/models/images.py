@@ -12,8 +12,7 @@ from typing import Final
 from services.runtime.adapters.guarded_http import FetchLimits, FetchRefused, GuardedHttp
 from services.runtime.adapters.tools.addresses import GuardedResolver
 from services.runtime.domain.conversation import ImagePart, Message, UserMessage
-from services.runtime.domain.model_errors import ModelFailed
-from services.runtime.domain.models import ModelRequest
+from services.runtime.domain.models import ModelFailed, ModelRequest
 
 # What is sent inside a request; providers take about 20 MB in all.
 _LIMITS: Final = FetchLimits(largest_bytes=8 * 1024 * 1024)

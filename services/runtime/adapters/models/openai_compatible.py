@@ -27,8 +27,7 @@ from services.runtime.adapters.models.retry import (
     retry_after_seconds,
 )
 from services.runtime.domain.conversation import ModelAnswer
-from services.runtime.domain.model_errors import ModelFailed
-from services.runtime.domain.models import ModelRequest, OnText
+from services.runtime.domain.models import ModelFailed, ModelRequest, OnText
 
 _LARGEST_ERROR_BYTES = 64 * 1024
 

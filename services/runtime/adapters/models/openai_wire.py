@@ -162,13 +162,13 @@ def _decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
     try:
         parsed = orjson.loads(arguments) if arguments.strip() else {}
     except orjson.JSONDecodeError as error:
-        return ToolCall(call_id, name, {}, fault=f"the arguments are not valid JSON: {error}")
+        return ToolCall(call_id, name, {}, validation_error=f"the arguments are not valid JSON: {error}")
     if parsed is None:
         parsed = {}
     if not isinstance(parsed, dict):
-        return ToolCall(call_id, name, {}, fault="the arguments are not a JSON object")
+        return ToolCall(call_id, name, {}, validation_error="the arguments are not a JSON object")
     if arguments.count("[") + arguments.count("{") > _DEEPEST and _deeper(parsed):
-        return ToolCall(call_id, name, {}, fault=f"the arguments are nested deeper than {_DEEPEST} levels")
+        return ToolCall(call_id, name, {}, validation_error=f"the arguments are nested deeper than {_DEEPEST} levels")
     return ToolCall(call_id, name, parsed)
 
 

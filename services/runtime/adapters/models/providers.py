@@ -14,8 +14,16 @@ from services.runtime.adapters.models.known import COMPATIBLE, OTHERS
 from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
 from services.runtime.domain.conversation import ModelAnswer, UserMessage
-from services.runtime.domain.model_errors import ModelNotConfigured, ModelUnknown, VisionNotSupported
-from services.runtime.domain.models import ChatModel, ModelInfo, ModelRequest, OnText, ProviderInfo
+from services.runtime.domain.models import (
+    ChatModel,
+    ModelInfo,
+    ModelNotConfigured,
+    ModelRequest,
+    ModelUnknown,
+    OnText,
+    ProviderInfo,
+    VisionNotSupported,
+)
 
 BUILTIN = ProviderInfo("builtin", True, (ModelInfo("builtin:extractive", vision=False),), any_name=False)
 

@@ -15,8 +15,7 @@ from services.runtime.adapters.models.images import ImageFetching
 from services.runtime.adapters.models.redact import redact
 from services.runtime.adapters.models.retry import RETRIED_STATUSES, ProviderRetries, Retryable
 from services.runtime.domain.conversation import ModelAnswer
-from services.runtime.domain.model_errors import ModelFailed
-from services.runtime.domain.models import ModelRequest, OnText
+from services.runtime.domain.models import ModelFailed, ModelRequest, OnText
 
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError

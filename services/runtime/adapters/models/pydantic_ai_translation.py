@@ -120,4 +120,4 @@ def _call(part: theirs.ToolCallPart) -> ToolCall:
     try:
         return ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict(raise_if_invalid=True))
     except (ValueError, AssertionError):
-        return ToolCall(part.tool_call_id, part.tool_name, {}, fault="the arguments are not a JSON object")
+        return ToolCall(part.tool_call_id, part.tool_name, {}, validation_error="the arguments are not a JSON object")

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from libs.retry import RetryPolicy, Transient
 from services.runtime.adapters import metrics
-from services.runtime.domain.model_errors import ModelFailed
+from services.runtime.domain.models import ModelFailed
 
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 # A Retry-After beyond the longest wait ends the retries.

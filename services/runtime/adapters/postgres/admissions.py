@@ -1,28 +1,20 @@
-"""Takes submissions in: a batch is one transaction, under the locks of its sessions."""
+"""Admits submissions: a batch is one transaction, under the locks of its sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import orjson
 
-from libs.contracts.identifiers import new_id
-from libs.eventing import EventDraft
-from services.runtime.adapters.postgres.transactions import HotTransactions, as_json
-from services.runtime.adapters.postgres.turn_rows import LIVE, identity_json
-from services.runtime.domain import turn_events
-from services.runtime.domain.admission import Admission, AdmissionView, Decide, Decision, Refusal, SessionState
-from services.runtime.domain.agent_ports import AgentSpec
-from services.runtime.domain.ports import RunAhead
-from services.runtime.domain.turns import (
-    AlreadyKnown,
-    ClaimedTurn,
-    IntakeResult,
-    Refused,
-    Submission,
-    TakenIn,
-)
+from libs.eventing import Transaction
+from libs.persistence import Connection
+from services.runtime.adapters.postgres.claims import LIVE, identity_json
+from services.runtime.adapters.postgres.transactions import Transactions, as_json
+from services.runtime.domain.admission import AdmissionView, Admitted, Decision, Refused, SessionState
+from services.runtime.domain.agents import AgentSpec
+from services.runtime.domain.turns import FIRST_SEQUENCE, ClaimedTurn, Submission
 
 # In the order of their ids: two batches that share sessions could deadlock otherwise.
 _LOCK_SESSIONS: Final = """
@@ -30,8 +22,8 @@ _LOCK_SESSIONS: Final = """
            CASE WHEN id = ANY(%s) THEN config::text END
     FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE
 """
-# A statement of its own, after the locks: only then does its snapshot show what others did before they let go.
-# A command that was refused has no turn: its recorded outcome says that it is known.
+# A statement of its own, after the locks: only then does its snapshot show what others committed before them.
+# A refused command has no turn: its recorded outcome makes it known.
 _SITUATION: Final = f"""
     SELECT 'known', id, 0 FROM turns WHERE id = ANY(%(turns)s)
     UNION ALL
@@ -68,83 +60,76 @@ _ADMIT: Final = """
 class PostgresAdmissions:
     """A message's position is twice its turn's, the reply's one more: a reply stands right after its question."""
 
-    def __init__(self, transactions: HotTransactions, *, worker_id: str, turn_deadline: float) -> None:
+    def __init__(self, transactions: Transactions, *, worker_id: str, turn_deadline: float) -> None:
         self._transactions = transactions
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
 
-    async def take_in(
-        self, submissions: Sequence[Submission], decide: Decide, run_ahead: RunAhead
-    ) -> list[IntakeResult]:
-        async with self._transactions.begin() as transaction:
-            view = await self._view(transaction.connection, submissions)
-            decisions = decide(submissions, view)
-            rows: list[dict[str, Any]] = []
-            results = [self._carry_out(decision, rows, transaction.drafts) for decision in decisions]
-            if rows:
-                await transaction.connection.execute(
-                    _ADMIT,
-                    {"turns": as_json(rows), "worker": self._worker_id, "deadline": self._turn_deadline},
-                )
-            run_ahead(results)
-        return results
+    @asynccontextmanager
+    async def open(self, submissions: Sequence[Submission]) -> AsyncIterator[PostgresAdmissionBatch]:
+        async with self._transactions.pipelined() as transaction:
+            view = await _view(transaction.connection, submissions)
+            yield PostgresAdmissionBatch(transaction, view, self._worker_id, self._turn_deadline)
 
-    @staticmethod
-    async def _view(connection: Any, submissions: Sequence[Submission]) -> AdmissionView:
-        session_ids = list({submission.session_id for submission in submissions})
-        # Configurations are large, and only for images does it matter here what the model can see.
-        with_images = list({s.session_id for s in submissions if s.question.has_image})
-        locked = await connection.execute(_LOCK_SESSIONS, (with_images, session_ids))
-        situation = await connection.execute(
-            _SITUATION,
-            {
-                "turns": [submission.turn_id for submission in submissions],
-                "sessions": session_ids,
-                "companies": list({submission.caller.company_id for submission in submissions}),
-            },
-        )
-        sessions = {row[0]: _session(row) for row in await locked.fetchall()}
-        known: set[str] = set()
-        in_session: dict[str, int] = {}
-        in_company: dict[str, int] = {}
-        for what, key, number in await situation.fetchall():
-            if what == "known":
-                known.add(key)
-            elif what == "session":
-                in_session[key] = number
-            else:
-                in_company[key] = number
-        return AdmissionView(sessions, frozenset(known), in_session, in_company)
 
-    def _carry_out(self, decision: Decision, rows: list[dict[str, Any]], drafts: list[EventDraft]) -> IntakeResult:
-        if isinstance(decision, Admission):
-            return self._admit(decision, rows, drafts)
-        if isinstance(decision, Refusal):
-            drafts.append(turn_events.rejected(decision.submission, decision.error))
-            return Refused(decision.error)
-        return AlreadyKnown()
+class PostgresAdmissionBatch:
+    def __init__(self, transaction: Transaction, view: AdmissionView, worker_id: str, turn_deadline: float) -> None:
+        self.view = view
+        self._transaction = transaction
+        self._worker_id = worker_id
+        self._turn_deadline = turn_deadline
 
-    def _admit(self, admission: Admission, rows: list[dict[str, Any]], drafts: list[EventDraft]) -> TakenIn:
-        submission = admission.submission
-        user_message_id = new_id()
-        rows.append(_row(admission, user_message_id))
-        if not admission.claimed:
-            drafts.append(turn_events.queued(submission, admission.position, user_message_id))
-            return TakenIn(None)
-        claimed = ClaimedTurn(
+    async def write(self, decisions: Sequence[Decision]) -> list[ClaimedTurn]:
+        admitted = [decision for decision in decisions if isinstance(decision, Admitted)]
+        claimed = {each.submission.turn_id: self._claimed(each) for each in admitted if each.claimed}
+        for decision in decisions:
+            submission = decision.submission
+            if isinstance(decision, Refused):
+                self._transaction.drafts.append(submission.rejected(decision.error))
+            elif isinstance(decision, Admitted):
+                turn = claimed.get(submission.turn_id)
+                draft = turn.started(FIRST_SEQUENCE) if turn else submission.queued(decision.position)
+                self._transaction.drafts.append(draft)
+        if admitted:
+            turns = as_json([_row(each) for each in admitted])
+            parameters = {"turns": turns, "worker": self._worker_id, "deadline": self._turn_deadline}
+            await self._transaction.connection.execute(_ADMIT, parameters)
+        return list(claimed.values())
+
+    def _claimed(self, admitted: Admitted) -> ClaimedTurn:
+        submission = admitted.submission
+        return ClaimedTurn(
             id=submission.turn_id,
             session_id=submission.session_id,
-            position=admission.position,
+            position=admitted.position,
             attempt=1,
             fence=1,
-            user_message_id=user_message_id,
+            user_message_id=submission.user_message_id,
             caller=submission.caller,
             message_context=submission.message_context,
             stream=submission.stream,
             seconds_left=self._turn_deadline,
         )
-        drafts.append(turn_events.started(claimed, turn_events.FIRST))
-        return TakenIn(claimed)
+
+
+async def _view(connection: Connection, submissions: Sequence[Submission]) -> AdmissionView:
+    session_ids = list({submission.session_id for submission in submissions})
+    # Configurations are large, and only images depend on the model.
+    with_images = list({s.session_id for s in submissions if s.question.has_image})
+    locked = await connection.execute(_LOCK_SESSIONS, (with_images, session_ids))
+    situation = await connection.execute(
+        _SITUATION,
+        {
+            "turns": [submission.turn_id for submission in submissions],
+            "sessions": session_ids,
+            "companies": list({submission.caller.company_id for submission in submissions}),
+        },
+    )
+    sessions = {row[0]: _session(row) for row in await locked.fetchall()}
+    found: dict[str, dict[str, int]] = {"known": {}, "session": {}, "company": {}}
+    for what, key, number in await situation.fetchall():
+        found[what][key] = number
+    return AdmissionView(sessions, frozenset(found["known"]), found["session"], found["company"])
 
 
 def _session(row: tuple[Any, ...]) -> SessionState:
@@ -152,19 +137,19 @@ def _session(row: tuple[Any, ...]) -> SessionState:
     return SessionState(row[0], row[1], row[2], row[3], row[4], agent)
 
 
-def _row(admission: Admission, user_message_id: str) -> dict[str, Any]:
-    submission = admission.submission
+def _row(admitted: Admitted) -> dict[str, Any]:
+    submission = admitted.submission
     return {
         "id": submission.turn_id,
         "session_id": submission.session_id,
         "company_id": submission.caller.company_id,
-        "position": admission.position,
-        "claimed": admission.claimed,
+        "position": admitted.position,
+        "claimed": admitted.claimed,
         "identity": orjson.Fragment(identity_json(submission.caller)),
         "correlation_id": submission.message_context.correlation_id,
         "traceparent": submission.message_context.traceparent,
         "stream": submission.stream,
-        "user_message_id": user_message_id,
+        "user_message_id": submission.user_message_id,
         "content": submission.question.text,
         "blocks": submission.blocks,
     }

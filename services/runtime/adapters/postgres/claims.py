@@ -1,22 +1,31 @@
-"""Gives queued turns to this worker, one per idle session, the lowest first."""
+"""Claims of queued turns, one per idle session, and the columns of a claimed turn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
-from libs.eventing import EventDraft
+from libs.contracts.identity import Identity
+from libs.eventing import EventDraft, MessageContext
 from libs.persistence import Connection
-from services.runtime.adapters.postgres.turn_rows import CLAIMED_COLUMNS, CLAIMED_WIDTH, claimed_turn
-from services.runtime.domain import turn_events
 from services.runtime.domain.turns import ClaimedTurn
 
+LIVE: Final = "(status IN ('queued', 'running') OR worker_id IS NOT NULL)"
+"""Queued, running, and cancelled turns whose execution has not stopped yet: the condition of ix_turns_live."""
+
+CLAIMED_COLUMNS: Final = """
+    t.id, t.session_id, t.position, t.attempt, t.fence, t.user_message_id, t.identity::text,
+    t.company_id, t.correlation_id, t.traceparent, t.stream,
+    coalesce(extract(epoch FROM t.deadline - clock_timestamp()), 0)::float8
+"""
+CLAIMED_WIDTH: Final = 12
 # In one order everywhere, so that two batches cannot wait for each other.
 LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
-# For who only looks whether there is something to do: whoever holds a session sees to its queue anyway.
+# For the reconciler: a transaction that has locked a session sees to its queue anyway.
 LOCK_FREE_SESSIONS: Final = f"{LOCK_SESSIONS} SKIP LOCKED"
 _CLAIM: Final = f"""
     UPDATE turns t
@@ -39,11 +48,38 @@ _CLAIM: Final = f"""
 async def claim(
     connection: Connection, session_ids: Sequence[str], *, worker_id: str, deadline: float
 ) -> AsyncCursor[TupleRow]:
-    """Claim in sessions that the caller's transaction has locked; ``claimed_turns`` reads the result."""
+    """Claims in sessions that the caller's transaction has locked; ``claimed_turns`` reads the result."""
     return await connection.execute(_CLAIM, {"sessions": list(session_ids), "worker": worker_id, "deadline": deadline})
 
 
 def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> list[tuple[ClaimedTurn, EventDraft]]:
     """Claimed turns, each with its start event."""
     turns = [(claimed_turn(row), row[CLAIMED_WIDTH]) for row in rows]
-    return [(turn, turn_events.started(turn, sequence)) for turn, sequence in turns]
+    return [(turn, turn.started(sequence)) for turn, sequence in turns]
+
+
+def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
+    """From the first CLAIMED_WIDTH columns of a row."""
+    return ClaimedTurn(
+        id=row[0],
+        session_id=row[1],
+        position=row[2],
+        attempt=row[3],
+        fence=row[4],
+        user_message_id=row[5],
+        caller=identity_from(row[6]),
+        message_context=MessageContext(row[7], row[8], row[0], row[9]),
+        stream=row[10],
+        seconds_left=row[11],
+    )
+
+
+@lru_cache(maxsize=1024)
+def identity_from(text: str) -> Identity:
+    return Identity.model_validate_json(text)
+
+
+@lru_cache(maxsize=1024)
+def identity_json(identity: Identity) -> str:
+    """The same text for the same identity, so that reading it back meets the cache."""
+    return identity.model_dump_json()

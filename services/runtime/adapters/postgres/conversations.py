@@ -7,8 +7,8 @@ from typing import Any, Final
 import orjson
 
 from libs.persistence import Database
-from services.runtime.adapters.postgres.transactions import translated
-from services.runtime.domain.agent_ports import AgentSpec, RecordedAnswer, RecordedResult, RecordedStep
+from services.runtime.adapters.postgres.transactions import translate_outages
+from services.runtime.domain.agents import AgentSpec, RecordedAnswer, RecordedResult, RecordedStep
 from services.runtime.domain.conversation import AssistantMessage, Message, TextPart, UserMessage
 from services.runtime.domain.conversation_json import answer_from_json, part_from_json, tool_result_from_json
 from services.runtime.domain.ports import SessionAgent
@@ -41,7 +41,7 @@ class PostgresConversations:
         return [_step(row) for row in await self._rows(_STEPS, (turn_id,))]
 
     async def _rows(self, query: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        with translated():
+        with translate_outages():
             async with self._database.connection() as connection:
                 return await (await connection.execute(query, parameters)).fetchall()
 

@@ -1,11 +1,21 @@
-"""Workers' leases: one row per worker, on the database's clock."""
+"""Workers' leases, one row each on the database's clock, and the turns of workers whose lease ran out."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from libs.persistence import Database
-from services.runtime.adapters.postgres.transactions import translated
+from services.runtime.adapters.postgres.claims import (
+    CLAIMED_COLUMNS,
+    CLAIMED_WIDTH,
+    LOCK_FREE_SESSIONS,
+    claim,
+    claimed_turn,
+    claimed_turns,
+)
+from services.runtime.adapters.postgres.transactions import Transactions, translate_outages
+from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, TurnSnapshot
 
 _RENEW: Final = """
     INSERT INTO workers (id, lease_expires_at)
@@ -13,10 +23,53 @@ _RENEW: Final = """
     ON CONFLICT (id) DO UPDATE SET lease_expires_at = EXCLUDED.lease_expires_at
 """
 _RELEASE: Final = "DELETE FROM workers WHERE id = %s"
+# After its own start the database cannot tell dead workers from those that could not reach it.
+# A worker without a row was deleted, and is as dead as one whose lease ran out.
+_GONE: Final = """
+    (w.lease_expires_at IS NULL OR w.lease_expires_at < clock_timestamp())
+    AND clock_timestamp() > pg_postmaster_start_time() + make_interval(secs => %(lease)s)
+"""
+_IS_ORPHANED: Final = f"(t.worker_id IS NULL OR t.id = ANY(%(unknown)s) OR (t.worker_id <> %(worker)s AND {_GONE}))"
+_HELD: Final = "SELECT id, fence, status FROM turns WHERE worker_id = %s"
+# A cancelled turn keeps its worker until the execution stops: one whose worker died is released here.
+_ORPHANS: Final = f"""
+    SELECT {CLAIMED_COLUMNS}, t.worker_id, t.lost_attempts + (t.worker_id IS NOT NULL)::integer,
+           coalesce(t.deadline < clock_timestamp(), false), t.status = 'cancelled'
+    FROM turns t LEFT JOIN workers w ON w.id = t.worker_id
+    WHERE (t.status = 'running' OR t.worker_id IS NOT NULL)
+      AND ({_IS_ORPHANED}
+           OR (t.status = 'running' AND t.deadline < clock_timestamp() - make_interval(secs => %(grace)s)))
+"""
+# Longest waiting first: what does not fit is left to the next pass.
+_WAITING: Final = """
+    SELECT q.session_id, count(*),
+           bool_or(NOT EXISTS (SELECT FROM turns r WHERE r.session_id = q.session_id
+                               AND (r.status = 'running' OR r.worker_id IS NOT NULL)))
+    FROM turns q WHERE q.status = 'queued' GROUP BY q.session_id ORDER BY min(q.created_at)
+"""
+_DELETING: Final = "SELECT id FROM sessions WHERE status = 'deleting'"
+# Locks out a renewal of these leases until the turns are taken.
+_LOCK_WORKERS: Final = "SELECT id FROM workers WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
+_TAKE: Final = f"""
+    UPDATE turns t
+    SET worker_id = %(worker)s, fence = t.fence + 1, attempt = t.attempt + 1,
+        lost_attempts = t.lost_attempts + (t.worker_id IS NOT NULL)::integer,
+        event_sequence = t.event_sequence + 1
+    FROM turns o LEFT JOIN workers w ON w.id = o.worker_id
+    WHERE o.id = t.id AND t.id = ANY(%(turns)s) AND t.session_id = ANY(%(sessions)s) AND t.status = 'running'
+      AND t.lost_attempts + (t.worker_id IS NOT NULL)::integer < %(attempts)s AND {_IS_ORPHANED}
+    RETURNING {CLAIMED_COLUMNS}, t.event_sequence,
+              coalesce((SELECT max(number) FROM steps WHERE turn_id = t.id), 0)
+"""
+# While turns name a worker, its row tells that they are orphans.
+_FORGET_WORKERS: Final = """
+    DELETE FROM workers w WHERE w.lease_expires_at < clock_timestamp() - interval '1 minute'
+      AND NOT EXISTS (SELECT FROM turns t WHERE t.worker_id = w.id)
+"""
 
 
-class PostgresLeases:
-    """An expired lease that nobody took may be renewed: what others took meanwhile is fenced turn by turn."""
+class PostgresWorkerLease:
+    """An expired lease may be renewed: turns that others took meanwhile are fenced one by one."""
 
     def __init__(self, database: Database, *, worker_id: str, lease: float) -> None:
         self._database = database
@@ -24,11 +77,90 @@ class PostgresLeases:
         self._lease = lease
 
     async def renew(self) -> None:
-        with translated():
+        with translate_outages():
             async with self._database.connection() as connection:
                 await connection.execute(_RENEW, {"worker": self._worker_id, "lease": self._lease})
 
     async def release(self) -> None:
-        with translated():
+        with translate_outages():
             async with self._database.connection() as connection:
                 await connection.execute(_RELEASE, (self._worker_id,))
+
+
+class PostgresLeaseReclaimer:
+    """``lease`` is the lease time of workers in seconds."""
+
+    def __init__(
+        self,
+        database: Database,
+        transactions: Transactions,
+        *,
+        worker_id: str,
+        lease: float,
+        turn_deadline: float,
+    ) -> None:
+        self._database = database
+        self._transactions = transactions
+        self._worker_id = worker_id
+        self._lease = lease
+        self._turn_deadline = turn_deadline
+
+    async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
+        with translate_outages():
+            async with self._database.connection() as connection, connection.pipeline():
+                held = await connection.execute(_HELD, (self._worker_id,))
+                orphans = await connection.execute(
+                    _ORPHANS, {**self._orphan_parameters(unknown), "grace": overdue_grace}
+                )
+                waiting = await connection.execute(_WAITING)
+                deleting = await connection.execute(_DELETING)
+                await connection.execute(_FORGET_WORKERS)
+                backlog = await waiting.fetchall()
+                return TurnSnapshot(
+                    held={row[0]: (row[1], row[2]) for row in await held.fetchall()},
+                    orphans=tuple(_orphan(row) for row in await orphans.fetchall()),
+                    claimable=tuple(row[0] for row in backlog if row[2]),
+                    deleting=tuple(row[0] for row in await deleting.fetchall()),
+                    queued=sum(row[1] for row in backlog),
+                )
+
+    async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
+        async with self._transactions.pipelined() as transaction:
+            locked = await transaction.connection.execute(LOCK_FREE_SESSIONS, (list(session_ids[:limit]),))
+            sessions = [row[0] for row in await locked.fetchall()]
+            if not sessions:
+                return []
+            claiming = await claim(
+                transaction.connection, sessions, worker_id=self._worker_id, deadline=self._turn_deadline
+            )
+            claimed = claimed_turns(await claiming.fetchall())
+            transaction.drafts.extend(started for _, started in claimed)
+        return [turn for turn, _ in claimed]
+
+    async def reclaim(self, orphans: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
+        ids = [orphan.turn.id for orphan in orphans]
+        async with self._transactions.pipelined() as transaction:
+            connection = transaction.connection
+            await connection.execute(_LOCK_WORKERS, ([o.worker_id for o in orphans if o.worker_id],))
+            locked = await connection.execute(LOCK_FREE_SESSIONS, (list({o.turn.session_id for o in orphans}),))
+            sessions = [row[0] for row in await locked.fetchall()]
+            unknown = [orphan.turn.id for orphan in orphans if orphan.worker_id == self._worker_id]
+            cursor = await connection.execute(
+                _TAKE,
+                {
+                    **self._orphan_parameters(unknown),
+                    "turns": ids,
+                    "sessions": sessions,
+                    "attempts": max_lost_attempts,
+                },
+            )
+            taken = [(claimed_turn(row), row[CLAIMED_WIDTH], row[-1]) for row in await cursor.fetchall()]
+            transaction.drafts.extend(turn.restarted(step, sequence) for turn, sequence, step in taken)
+        return [turn for turn, _, _ in taken]
+
+    def _orphan_parameters(self, unknown: Sequence[str]) -> dict[str, Any]:
+        return {"worker": self._worker_id, "lease": self._lease, "unknown": list(unknown)}
+
+
+def _orphan(row: tuple[Any, ...]) -> OrphanedTurn:
+    return OrphanedTurn(claimed_turn(row), *row[CLAIMED_WIDTH:])

@@ -9,8 +9,8 @@ import orjson
 
 from libs.eventing import MessageContext, Transaction
 from services.runtime.adapters.postgres.transactions import as_json
-from services.runtime.domain.sessions import LockedSession, LockedTurn, NewSession
-from services.runtime.domain.turn_events import turn_message_context
+from services.runtime.domain.sessions import LockedSession, NewSession
+from services.runtime.domain.turns import LockedTurn
 
 # A redelivered command may come after the session was made, used and deleted.
 _ADD: Final = """
@@ -100,5 +100,5 @@ class PostgresSessionWriter:
 
 def _turn(row: tuple[Any, ...]) -> LockedTurn:
     turn_id, session_id, status, company_id, correlation_id, traceparent, sequence = row
-    message_context = turn_message_context(turn_id, company_id, correlation_id, traceparent)
+    message_context = MessageContext(company_id, correlation_id, turn_id, traceparent)
     return LockedTurn(turn_id, session_id, status, message_context, sequence)

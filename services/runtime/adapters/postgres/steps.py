@@ -8,8 +8,7 @@ from typing import Any, Final
 import psycopg
 
 from libs.eventing import EventDraft
-from services.runtime.adapters.postgres.transactions import HotTransactions, as_json
-from services.runtime.domain import turn_events
+from services.runtime.adapters.postgres.transactions import Transactions, as_json
 from services.runtime.domain.turns import StepRecord
 
 _RECORD: Final = """
@@ -30,7 +29,7 @@ _RECORD: Final = """
 
 
 class PostgresSteps:
-    def __init__(self, transactions: HotTransactions) -> None:
+    def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
@@ -46,7 +45,7 @@ class PostgresSteps:
         events = dict.fromkeys(turns, 0)
         for step in steps:
             events[step.turn.id] += len(step.events)
-        async with self._transactions.begin() as transaction:
+        async with self._transactions.pipelined() as transaction:
             cursor = await transaction.connection.execute(
                 _RECORD,
                 {
@@ -68,7 +67,7 @@ def _drafts(step: StepRecord, following: dict[str, int]) -> list[EventDraft]:
         return []
     first = following[turn.id]
     following[turn.id] = first + len(step.events)
-    return [turn_events.draft(turn, event, first + place) for place, event in enumerate(step.events)]
+    return [turn.draft(event, first + place) for place, event in enumerate(step.events)]
 
 
 def _row(step: StepRecord) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Transactions of the hot path, and what of their errors means an outage."""
+"""Transactions with their events, and the driver's outages as the port's error."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _REPLACEMENT = b"\\ufffd"
 _ESCAPED_BACKSLASH = b"\\\\"
 
 
-class HotTransactions:
-    """Opens pipelined transactions that end with their events in the outbox.
+class Transactions:
+    """Opens transactions that end with their events in the outbox.
 
     Raises StoreUnavailable for an outage, lost connections and lock waits included.
     """
@@ -27,27 +27,21 @@ class HotTransactions:
         self._outbox = outbox
 
     @asynccontextmanager
-    async def begin(self) -> AsyncIterator[Transaction]:
-        with translated():
+    async def pipelined(self) -> AsyncIterator[Transaction]:
+        """For the hot path: a round trip only where a result is fetched."""
+        with translate_outages():
             async with self._outbox.pipelined() as transaction:
                 yield transaction
 
-
-class PlainTransactions:
-    """Opens ordinary transactions with their events, for what is not on the hot path."""
-
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
-
     @asynccontextmanager
-    async def begin(self) -> AsyncIterator[Transaction]:
-        with translated():
+    async def plain(self) -> AsyncIterator[Transaction]:
+        with translate_outages():
             async with self._outbox.transaction() as transaction:
                 yield transaction
 
 
-class translated:  # noqa: N801 - reads as a context manager
-    """Turns the driver's outage errors into the port's."""
+class translate_outages:  # noqa: N801 - reads as a context manager
+    """Raises StoreUnavailable for the driver's outages."""
 
     def __enter__(self) -> None: ...
 

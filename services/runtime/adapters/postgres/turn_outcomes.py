@@ -1,4 +1,4 @@
-"""Ends turns: a batch is one transaction, which also claims what waits behind them."""
+"""Commits the outcomes of turns: a batch is one transaction, which also claims the next turns of its sessions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import orjson
 import psycopg
 import structlog
 
-from libs.eventing import Transaction
+from libs.eventing import EventDraft
+from libs.persistence import Connection
 from services.runtime.adapters.postgres.claims import LOCK_SESSIONS, claim, claimed_turns
-from services.runtime.adapters.postgres.transactions import HotTransactions, as_json
-from services.runtime.domain import turn_events
+from services.runtime.adapters.postgres.transactions import Transactions, as_json
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome
 
 _log = structlog.get_logger("runtime.turns")
 
-# Fence and status decide: a worker whose turn was taken over or cancelled ends no row, and writes nothing.
+# Fence and status decide: a worker whose turn was taken over or cancelled updates no row, and writes nothing.
 _FINISH: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%s) AS g (
@@ -46,87 +46,90 @@ _RELEASE: Final = """
     RETURNING t.id, t.event_sequence
 """
 _OUTCOME_TAKEN: Final = "uq_outbox_outcome"
+_TERMINAL: Final = frozenset({OutcomeKind.COMPLETED, OutcomeKind.FAILED})
 
 
 class PostgresTurnOutcomes:
-    def __init__(self, transactions: HotTransactions, *, worker_id: str, turn_deadline: float) -> None:
+    def __init__(self, transactions: Transactions, *, worker_id: str, turn_deadline: float) -> None:
         self._transactions = transactions
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
 
-    async def end(self, endings: Sequence[TurnOutcome], *, claim_following: bool) -> list[CommitResult]:
+    async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_next: bool) -> list[CommitResult]:
         try:
-            return await self._end(endings, claim_following=claim_following, tell=True)
+            return await self._commit(outcomes, claim_next=claim_next, with_events=True)
         except psycopg.errors.UniqueViolation as problem:
-            if len(endings) > 1 or problem.diag.constraint_name != _OUTCOME_TAKEN:
+            if len(outcomes) > 1 or problem.diag.constraint_name != _OUTCOME_TAKEN:
                 raise
         # The command was given up while its turn ran: its one outcome stands, only the row is left to end.
-        _log.error("turn.outcome_taken", turn_id=endings[0].turn.id)
-        return await self._end(endings, claim_following=claim_following, tell=False)
+        _log.error("turn.outcome_taken", turn_id=outcomes[0].turn.id)
+        return await self._commit(outcomes, claim_next=claim_next, with_events=False)
 
-    async def _end(self, endings: Sequence[TurnOutcome], *, claim_following: bool, tell: bool) -> list[CommitResult]:
-        finishing = [ending for ending in endings if ending.kind in (OutcomeKind.COMPLETED, OutcomeKind.FAILED)]
-        leaving = [ending for ending in endings if ending not in finishing]
-        sessions = list({ending.turn.session_id for ending in endings})
-        following: dict[str, ClaimedTurn] = {}
-        async with self._transactions.begin() as transaction:
+    async def _commit(
+        self, outcomes: Sequence[TurnOutcome], *, claim_next: bool, with_events: bool
+    ) -> list[CommitResult]:
+        terminal = [outcome for outcome in outcomes if outcome.kind in _TERMINAL]
+        sessions = list({outcome.turn.session_id for outcome in outcomes})
+        next_turns: dict[str, ClaimedTurn] = {}
+        async with self._transactions.pipelined() as transaction:
             connection = transaction.connection
-            # Sessions first, as intake and take-over do: whoever locked a turn first could deadlock with them.
+            # Sessions first, like admission and take-over: locking a turn first could deadlock with them.
             await connection.execute(LOCK_SESSIONS, (sessions,))
-            won = await self._write(transaction, finishing, leaving)
-            if claim_following:
+            written = await _write(connection, outcomes, terminal)
+            if claim_next:
                 claiming = await claim(connection, sessions, worker_id=self._worker_id, deadline=self._turn_deadline)
-            ended = {turn_id: sequence for cursor in won for turn_id, sequence in await cursor.fetchall()}
-            if tell:
-                transaction.drafts.extend(_outcomes(finishing, ended))
-            if claim_following:
+            applied = {turn_id: sequence for cursor in written for turn_id, sequence in await cursor.fetchall()}
+            if with_events:
+                transaction.drafts.extend(_events(terminal, applied))
+            if claim_next:
                 for turn, started in claimed_turns(await claiming.fetchall()):
-                    following[turn.session_id] = turn
+                    next_turns[turn.session_id] = turn
                     transaction.drafts.append(started)
-        # Of two endings in one session the first starts what follows; nothing is started twice.
+        # Of two outcomes in one session the first starts the next turn; nothing is started twice.
         return [
-            CommitResult(ending.turn.id in ended, following.pop(ending.turn.session_id, None)) for ending in endings
+            CommitResult(outcome.turn.id in applied, next_turns.pop(outcome.turn.session_id, None))
+            for outcome in outcomes
         ]
 
-    @staticmethod
-    async def _write(
-        transaction: Transaction, finishing: list[TurnOutcome], leaving: list[TurnOutcome]
-    ) -> list[psycopg.AsyncCursor[Any]]:
-        cursors = []
-        if finishing:
-            rows = as_json([_row(ending) for ending in finishing])
-            cursors.append(await transaction.connection.execute(_FINISH, (rows,)))
-        if leaving:
-            held = ([e.turn.id for e in leaving], [e.turn.fence for e in leaving])
-            cursors.append(await transaction.connection.execute(_RELEASE, held))
-        return cursors
+
+async def _write(
+    connection: Connection, outcomes: Sequence[TurnOutcome], terminal: Sequence[TurnOutcome]
+) -> list[psycopg.AsyncCursor[Any]]:
+    cursors = []
+    if terminal:
+        cursors.append(await connection.execute(_FINISH, (as_json([_row(outcome) for outcome in terminal]),)))
+    if len(terminal) < len(outcomes):
+        released = [outcome.turn for outcome in outcomes if outcome.kind not in _TERMINAL]
+        held = ([turn.id for turn in released], [turn.fence for turn in released])
+        cursors.append(await connection.execute(_RELEASE, held))
+    return cursors
 
 
-def _outcomes(finishing: list[TurnOutcome], ended: dict[str, int]) -> list[Any]:
+def _events(terminal: Sequence[TurnOutcome], applied: dict[str, int]) -> list[EventDraft]:
     drafts = []
-    for ending in finishing:
-        last = ended.get(ending.turn.id)
-        if last is None or ending.event is None:
+    for outcome in terminal:
+        last = applied.get(outcome.turn.id)
+        if last is None or outcome.event is None:
             continue
-        # The row took a number for each event; the outcome has the last.
-        first = last - len(ending.leading)
-        drafts += [turn_events.draft(ending.turn, event, first + i) for i, event in enumerate(ending.leading)]
-        drafts.append(turn_events.draft(ending.turn, ending.event, last, ending.payload))
+        # The row took a number for each event; the terminal one has the last.
+        first = last - len(outcome.preceding)
+        drafts += [outcome.turn.draft(event, first + place) for place, event in enumerate(outcome.preceding)]
+        drafts.append(outcome.turn.draft(outcome.event, last, outcome.payload))
     return drafts
 
 
-def _row(ending: TurnOutcome) -> dict[str, Any]:
-    completed = ending.kind is OutcomeKind.COMPLETED
+def _row(outcome: TurnOutcome) -> dict[str, Any]:
+    completed = outcome.kind is OutcomeKind.COMPLETED
     return {
-        "id": ending.turn.id,
-        "fence": ending.turn.fence,
-        "status": ending.kind.value,
-        "message_id": ending.message_id,
-        "content": ending.text if completed else None,
-        "reply": orjson.Fragment(ending.payload) if completed and ending.payload is not None else None,
-        "usage": ending.usage,
-        "error": ending.error,
-        "step": ending.final_step,
-        "answer": ending.final_answer,
-        "events": len(ending.leading) + 1,
+        "id": outcome.turn.id,
+        "fence": outcome.turn.fence,
+        "status": outcome.kind.value,
+        "message_id": outcome.message_id,
+        "content": outcome.text if completed else None,
+        "reply": orjson.Fragment(outcome.payload) if completed and outcome.payload is not None else None,
+        "usage": outcome.usage,
+        "error": outcome.error,
+        "step": outcome.final_step,
+        "answer": outcome.final_answer,
+        "events": len(outcome.preceding) + 1,
     }

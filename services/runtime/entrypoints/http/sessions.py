@@ -8,7 +8,7 @@ from libs.contracts.api.sessions import MessagePage, Session, SessionPage, Turn
 from libs.contracts.errors import NotFound
 from libs.contracts.identity import Identity
 from libs.service_defaults import caller
-from services.runtime.domain.reads import SessionReads
+from services.runtime.domain.ports import SessionReads
 from services.runtime.domain.sessions import existing
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Runs an agent's turn: what to ask the model, which tools to call, when to stop, where to go on after a crash."""
+"""Runs an agent's turn: model calls, tool calls, the limit on steps, and resuming after a crash."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from libs.contracts.identifiers import new_id
-from services.runtime.domain.agent_ports import (
+from services.runtime.domain.agents import (
     AgentReply,
     AgentTask,
     MadeCall,
@@ -31,8 +31,7 @@ from services.runtime.domain.conversation import (
 from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
 from services.runtime.domain.models import ChatModel, ModelRequest
 from services.runtime.domain.tools import Toolbox, ToolDefinition
-from services.runtime.use_cases.agent.context_builder import ContextBuilder, ModelContext
-from services.runtime.use_cases.agent.conversation_limits import newest_history
+from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.tool_caller import ToolCaller
 
 _CITED = re.compile(r"\[(\d{1,3})\]")
@@ -45,17 +44,16 @@ _READING_TOOLS = ("artifact_read", "artifact_search", "table_query")
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """`steps`: model calls in one react turn unless the agent says otherwise; sizes in characters."""
+    """`steps`: model calls in one react turn unless the agent says otherwise; `tool_output` in characters."""
 
     steps: int = 10
-    history: int = 200_000
     tool_concurrency: int = 4
     tool_output: int = 20_000
 
 
 @dataclass(slots=True)
 class _Progress:
-    """What a turn has done so far; rebuilt from the recorded steps when it resumes."""
+    """The progress of a turn; rebuilt from the recorded steps when it resumes."""
 
     messages: list[Message]
     made: list[MadeCall] = field(default_factory=list)
@@ -63,13 +61,13 @@ class _Progress:
     step: int = 0
     seen_ids: set[str] = field(default_factory=set)
 
-    def take_answer(self, answer: ModelAnswer) -> None:
+    def add_answer(self, answer: ModelAnswer) -> None:
         self.step += 1
         self.usage += answer.usage
         self.seen_ids.update(call.id for call in answer.tool_calls)
         self.messages.append(AssistantMessage(answer.text, answer.tool_calls))
 
-    def take_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
+    def add_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
         for call, result in zip(calls, results, strict=True):
             self.made.append(MadeCall(call, result))
             self.messages.append(ToolMessage(result))
@@ -84,12 +82,12 @@ class AgentRunner:
         toolbox: Toolbox,
         retriever: KnowledgeRetriever | None = None,
         limits: AgentLimits | None = None,
-        artifacts: ContextBuilder | None = None,
+        context: ContextBuilder | None = None,
     ) -> None:
         self._model = model
         self._toolbox = toolbox
         self._retriever = retriever
-        self._artifacts = artifacts
+        self._context = context or ContextBuilder()
         self._limits = limits or AgentLimits()
         self._tools = ToolCaller(
             toolbox, concurrency=self._limits.tool_concurrency, longest_output=self._limits.tool_output
@@ -101,51 +99,51 @@ class AgentRunner:
         return await self._answer_once(task, journal)
 
     async def _answer_once(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
-        found, shown = await self._retrieve(task), await self._shown(task)
-        passages = (*shown.passages, *found.passages)
-        progress = _Progress(shown.messages)
+        found, context = await self._retrieve(task), await self._context.build(task)
+        passages = (*context.passages, *found.passages)
+        progress = _Progress(context.messages)
         request = replace(self._request(task, progress.messages), passages=passages)
-        # It was offered no tools; what a model calls all the same is not called.
+        # No tools were offered; calls that a model makes in spite of that are ignored.
         answer = replace(await self._ask(request, journal, step=1), tool_calls=())
-        progress.take_answer(answer)
+        progress.add_answer(answer)
         citations = answer.citations or _cited(answer.text, passages)
-        return _reply(progress, answer, citations, (*shown.warnings, *found.warnings))
+        return _reply(progress, answer, citations, (*context.warnings, *found.warnings))
 
     async def _react(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
-        shown = await self._shown(task)
-        tools, warnings = self._offered(task, any_files=shown.any_files)
+        context = await self._context.build(task)
+        tools, warnings = self._offered(task, any_files=context.any_files)
         offered = [tool.name for tool in tools]
-        progress = _Progress(shown.messages)
+        progress = _Progress(context.messages)
         await self._resume(task, journal, progress, offered)
         most = task.agent.max_steps or self._limits.steps
         while True:
             # The last step asks for text: a turn must not end in calls whose results nobody reads.
             last = progress.step + 1 >= most or not tools
             request = replace(
-                self._request(task, progress.messages), tools=tools, passages=shown.passages, answer_in_text=last
+                self._request(task, progress.messages), tools=tools, passages=context.passages, answer_in_text=last
             )
             if last and tools and progress.made:
                 request = replace(request, system=f"{request.system}\n\n{_STEPS_USED_UP}".lstrip())
-            answer = _identified(await self._ask(request, journal, progress.step + 1), progress.seen_ids)
+            answer = _with_call_ids(await self._ask(request, journal, progress.step + 1), progress.seen_ids)
             if last or not answer.tool_calls:
-                answer = _spoken(answer, most) if answer.tool_calls else answer
-                progress.take_answer(answer)
-                citations = _react_citations(progress, answer, shown.passages)
-                return _reply(progress, answer, citations, (*shown.warnings, *warnings))
+                answer = _without_calls(answer, most) if answer.tool_calls else answer
+                progress.add_answer(answer)
+                citations = _react_citations(progress, answer, context.passages)
+                return _reply(progress, answer, citations, (*context.warnings, *warnings))
             await journal.record_answer(progress.step + 1, answer)
-            progress.take_answer(answer)
+            progress.add_answer(answer)
             results = await self._tools.call_all(task, journal, progress.step, answer.tool_calls, offered)
-            progress.take_results(answer.tool_calls, results)
+            progress.add_results(answer.tool_calls, results)
 
     async def _resume(self, task: AgentTask, journal: TurnJournal, progress: _Progress, offered: Sequence[str]) -> None:
         """Rebuilds what earlier attempts recorded, and finishes the calls that they left open."""
         for answer, recorded in _rounds(journal.steps):
-            progress.take_answer(answer)
+            progress.add_answer(answer)
             missing = [call for call in answer.tool_calls if call.id not in recorded]
             if missing:
                 made = await self._tools.call_all(task, journal, progress.step, missing, offered, resumed=True)
                 recorded.update((result.call_id, result) for result in made)
-            progress.take_results(answer.tool_calls, [recorded[call.id] for call in answer.tool_calls])
+            progress.add_results(answer.tool_calls, [recorded[call.id] for call in answer.tool_calls])
 
     async def _ask(self, request: ModelRequest, journal: TurnJournal, step: int) -> ModelAnswer:
         on_text: Callable[[str], None] | None = None
@@ -160,11 +158,6 @@ class AgentRunner:
             return Retrieved(warnings=(_NO_KNOWLEDGE,))
         return await self._retriever.retrieve(task.question.text, task.agent.knowledge_bases, task.caller)
 
-    async def _shown(self, task: AgentTask) -> ModelContext:
-        """The conversation as the model is given it."""
-        messages = [*newest_history(task.history, self._limits.history), task.question]
-        return ModelContext(messages) if self._artifacts is None else await self._artifacts.show(task, messages)
-
     def _request(self, task: AgentTask, messages: Sequence[Message]) -> ModelRequest:
         agent = task.agent
         return ModelRequest(
@@ -177,7 +170,7 @@ class AgentRunner:
         )
 
     def _offered(self, task: AgentTask, *, any_files: bool) -> tuple[tuple[ToolDefinition, ...], tuple[str, ...]]:
-        """The agent's tools, those that its files and knowledge need, and warnings about what it cannot have."""
+        """The agent's tools, those that its files and knowledge need, and warnings about missing ones."""
         names = list(dict.fromkeys(task.agent.tools))
         if any_files:
             names += [name for name in _READING_TOOLS if name in self._toolbox and name not in names]
@@ -205,8 +198,8 @@ def _rounds(steps: Sequence[RecordedStep]) -> list[tuple[ModelAnswer, dict[str, 
     return rounds
 
 
-def _identified(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:
-    """Every call with a short id of its own: some providers give none, or the same in every answer."""
+def _with_call_ids(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:
+    """Gives every call a short id of its own: some providers send none, or the same in every answer."""
     calls: list[ToolCall] = []
     taken = set(seen)
     for call in answer.tool_calls:
@@ -217,8 +210,8 @@ def _identified(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:
     return replace(answer, tool_calls=tuple(calls)) if calls else answer
 
 
-def _spoken(answer: ModelAnswer, steps: int) -> ModelAnswer:
-    """A last answer that asks for tools all the same, without its calls."""
+def _without_calls(answer: ModelAnswer, steps: int) -> ModelAnswer:
+    """A last answer that asks for tools in spite of the limit, without its calls."""
     text = answer.text or f"I could not finish this within {steps} steps."
     return replace(answer, text=text, tool_calls=())
 
@@ -248,7 +241,7 @@ def _reply(
         "length": ("the answer was cut at the model's length limit",),
         "content_filter": ("the provider's content filter stopped the answer",),
     }.get(final.finish_reason, ())
-    told = [warning for made in progress.made for warning in made.result.warnings]
+    of_tools = [warning for made in progress.made for warning in made.result.warnings]
     return AgentReply(
         text=final.text,
         final=final,
@@ -257,5 +250,5 @@ def _reply(
         artifacts=artifacts,
         usage=progress.usage,
         steps=progress.step,
-        warnings=tuple(dict.fromkeys((*warnings, *told, *cut))),
+        warnings=tuple(dict.fromkeys((*warnings, *of_tools, *cut))),
     )

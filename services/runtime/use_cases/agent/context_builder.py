@@ -1,4 +1,4 @@
-"""Puts what the files of a conversation hold in the place of the references to them, as far as a model takes it in."""
+"""Builds the model's context: recent history, with the contents of files in place of the references to them."""
 
 from __future__ import annotations
 
@@ -11,46 +11,47 @@ from time import monotonic
 import structlog
 
 from libs.contracts.errors import Conflict, NotFound, ServiceError, ServiceUnavailable
-from services.runtime.domain.agent_ports import AgentTask
+from services.runtime.domain.agents import AgentTask
 from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
 from services.runtime.domain.conversation import (
     ArtifactPart,
+    AssistantMessage,
     Citation,
     ImagePart,
     Message,
     Part,
     TextPart,
+    ToolMessage,
     UserMessage,
 )
 from services.runtime.domain.tables import described
 
 _log = structlog.get_logger(__name__)
+_FILE_SIZE = 4_000
 
 
 @dataclass(frozen=True, slots=True)
 class ContextLimits:
     """Sizes in characters, those of images in bytes, times in seconds.
 
-    ``whole``: documents up to it in all are given as they are, longer ones by passages. ``patience``: how long the
-    files of the question may still be in processing.
+    ``documents``: documents up to it in all are given whole, longer ones by passages. ``processing_timeout``: how
+    long the files of the question may still be in processing.
     """
 
-    whole: int = 24_000
+    history: int = 200_000
+    documents: int = 24_000
     passages: int = 8
     beginning: int = 4_000
     images: int = 4
     image_bytes: int = 15_000_000
     sample_rows: int = 5
-    patience: float = 30.0
+    processing_timeout: float = 30.0
     pause: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ModelContext:
-    """The conversation without references; passages of documents that are too long to be in it.
-
-    ``any_files``: whether there were references.
-    """
+    """A conversation without references; passages of documents that are too long to be in it."""
 
     messages: list[Message]
     passages: tuple[Citation, ...] = ()
@@ -58,25 +59,10 @@ class ModelContext:
     any_files: bool = False
 
 
-@dataclass(slots=True)
-class _Showing:
-    """What is left of the limits, and what was found so far. ``asked``: ids of the files of the question."""
-
-    task: AgentTask
-    asked: set[str]
-    whole: int
-    images: int
-    deadline: float
-    long: list[ArtifactFacts] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
 class ContextBuilder:
-    """The newest files come first: what is left for older ones is less, and their problems only warn."""
-
     def __init__(
         self,
-        artifacts: SessionArtifacts,
+        artifacts: SessionArtifacts | None = None,
         limits: ContextLimits | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -84,34 +70,55 @@ class ContextBuilder:
         self._limits = limits or ContextLimits()
         self._clock = clock
 
-    async def show(self, task: AgentTask, messages: Sequence[Message]) -> ModelContext:
+    async def build(self, task: AgentTask) -> ModelContext:
         """Raises ServiceUnavailable, and NotFound for a file of the question that is gone."""
+        messages = [*newest_history(task.history, self._limits.history), task.question]
         named = _named(messages)
-        if not named:
-            return ModelContext(list(messages))
-        showing = _Showing(
-            task,
-            {part.artifact_id for part in _named([task.question])},
-            self._limits.whole,
-            self._limits.images,
-            self._clock() + self._limits.patience,
-        )
-        given: dict[str, list[Part]] = {}
-        # The newest first: what the limits allow goes to what the question is most likely about.
-        for part in reversed(named):
-            given[part.artifact_id] = await self._part(part, showing)
-        passages = await self._passages(showing)
-        shown: list[Message] = []
-        for message in reversed(messages):
-            shown.append(_replaced(message, given) if isinstance(message, UserMessage) else message)
-        return ModelContext(shown[::-1], passages, tuple(showing.warnings), any_files=True)
+        if self._artifacts is None or not named:
+            return ModelContext(messages)
+        deadline = self._clock() + self._limits.processing_timeout
+        return await _FileReader(self._artifacts, self._limits, task, self._clock, deadline).read(messages, named)
 
-    async def _part(self, part: ArtifactPart, showing: _Showing) -> list[Part]:
-        asked = part.artifact_id in showing.asked
+
+@dataclass(slots=True)
+class _FileReader:
+    """Reads the files of one conversation, the newest first: what is left of the limits for older ones is less.
+
+    ``documents`` and ``images`` are what is left of the limits, ``long`` the documents that exceeded them. Problems
+    with older files only warn.
+    """
+
+    artifacts: SessionArtifacts
+    limits: ContextLimits
+    task: AgentTask
+    clock: Callable[[], float]
+    deadline: float
+    asked: set[str] = field(init=False)
+    documents: int = field(init=False)
+    images: int = field(init=False)
+    long: list[ArtifactFacts] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.asked = {part.artifact_id for part in _named([self.task.question])}
+        self.documents = self.limits.documents
+        self.images = self.limits.images
+
+    async def read(self, messages: Sequence[Message], named: Sequence[ArtifactPart]) -> ModelContext:
+        contents = {part.artifact_id: await self._parts(part) for part in reversed(named)}
+        passages = await self._passages()
+        replaced = [
+            _replaced(message, contents) if isinstance(message, UserMessage) else message
+            for message in reversed(messages)
+        ]
+        return ModelContext(replaced[::-1], passages, tuple(self.warnings), any_files=True)
+
+    async def _parts(self, part: ArtifactPart) -> list[Part]:
+        asked = part.artifact_id in self.asked
         try:
-            facts = await self._settled(part, showing, patient=asked)
+            facts = await self._processed(part, wait=asked)
             if facts.status == "ready" or (part.is_image and facts.status == "pending"):
-                return await self._content(facts, showing)
+                return await self._content(facts)
             problem = facts.problem or "it is still being processed"
         except ServiceError as error:
             # An answer without the file that it was asked about would be a wrong one.
@@ -119,85 +126,111 @@ class ContextBuilder:
                 raise
             _log.warning("artifact.not_shown", artifact_id=part.artifact_id, kind=error.kind)
             problem = error.message
-        showing.warnings.append(f"the file {part.name} could not be read: {problem}")
-        return [TextPart(f"[{_label(part)} could not be read: {problem}]", part)]
+        self.warnings.append(f"the file {part.name} could not be read: {problem}")
+        return [TextPart(f"[{_title(part)} could not be read: {problem}]", part)]
 
-    async def _settled(self, part: ArtifactPart, showing: _Showing, *, patient: bool) -> ArtifactFacts:
+    async def _processed(self, part: ArtifactPart, *, wait: bool) -> ArtifactFacts:
         while True:
-            facts = await self._artifacts.get(showing.task.session_id, part.artifact_id, showing.task.caller)
-            if facts.status != "pending" or part.is_image or not patient or self._clock() >= showing.deadline:
+            facts = await self.artifacts.get(self.task.session_id, part.artifact_id, self.task.caller)
+            if facts.status != "pending" or part.is_image or not wait or self.clock() >= self.deadline:
                 return facts
-            await asyncio.sleep(self._limits.pause)
+            await asyncio.sleep(self.limits.pause)
 
-    async def _content(self, facts: ArtifactFacts, showing: _Showing) -> list[Part]:
+    async def _content(self, facts: ArtifactFacts) -> list[Part]:
         match facts.strategy:
             case "vision":
-                return await self._image(facts, showing)
+                return await self._image(facts)
             case "structural_parsing":
-                return [TextPart(await self._tables(facts, showing), facts.part())]
+                return [TextPart(await self._tables(facts), facts.part())]
             case _:
-                return [TextPart(await self._document(facts, showing), facts.part())]
+                return [TextPart(await self._document(facts), facts.part())]
 
-    async def _image(self, facts: ArtifactFacts, showing: _Showing) -> list[Part]:
-        name = TextPart(f"[{_label(facts.part())}]", facts.part())
-        if showing.images == 0:
+    async def _image(self, facts: ArtifactFacts) -> list[Part]:
+        name = TextPart(f"[{_title(facts.part())}]", facts.part())
+        if self.images == 0:
             return [name]
-        if facts.size > self._limits.image_bytes:
-            showing.warnings.append(f"the image {facts.name} is too large to be shown to a model")
+        if facts.size > self.limits.image_bytes:
+            self.warnings.append(f"the image {facts.name} is too large to be shown to a model")
             return [name]
-        showing.images -= 1
-        task = showing.task
-        content = await self._artifacts.content(task.session_id, facts.id, task.caller)
+        self.images -= 1
+        content = await self.artifacts.content(self.task.session_id, facts.id, self.task.caller)
         encoded = await asyncio.to_thread(base64.b64encode, content)
         return [name, ImagePart(f"data:{facts.content_type};base64,{encoded.decode()}")]
 
-    async def _tables(self, facts: ArtifactFacts, showing: _Showing) -> str:
-        task = showing.task
+    async def _tables(self, facts: ArtifactFacts) -> str:
+        title, rows = _title(facts.part()), self.limits.sample_rows
         try:
-            tables = await self._artifacts.tables(task.session_id, facts.id, task.caller, rows=self._limits.sample_rows)
+            tables = await self.artifacts.tables(self.task.session_id, facts.id, self.task.caller, rows=rows)
         except Conflict as problem:
-            return f"[{_label(facts.part())}: {problem.message}]"
-        return f"[{_label(facts.part())}]\n{described(tables)}"
+            return f"[{title}: {problem.message}]"
+        return f"[{title}]\n{described(tables)}"
 
-    async def _document(self, facts: ArtifactFacts, showing: _Showing) -> str:
-        label, task = _label(facts.part()), showing.task
-        size = facts.characters
-        if size is None or size <= showing.whole:
-            text = await self._artifacts.text(task.session_id, facts.id, task.caller, offset=0, limit=showing.whole + 1)
-            if text.characters <= showing.whole:
-                showing.whole -= text.characters
-                return f"[{label}]\n\n{text.text.strip()}\n"
+    async def _document(self, facts: ArtifactFacts) -> str:
+        title, size = _title(facts.part()), facts.characters
+        if size is None or size <= self.documents:
+            text = await self.artifacts.text(
+                self.task.session_id, facts.id, self.task.caller, offset=0, limit=self.documents + 1
+            )
+            if text.characters <= self.documents:
+                self.documents -= text.characters
+                return f"[{title}]\n\n{text.text.strip()}\n"
             size = text.characters
-        showing.long.append(facts)
-        return f"[{label}, {size} characters: only passages of it are given]"
+        self.long.append(facts)
+        return f"[{title}, {size} characters: only passages of it are given]"
 
-    async def _passages(self, showing: _Showing) -> tuple[Citation, ...]:
-        """Of the documents that are not given whole: what fits the question, else how the newest begins."""
-        if not showing.long:
+    async def _passages(self) -> tuple[Citation, ...]:
+        """Of the documents that are not given whole."""
+        if not self.long:
             return ()
         try:
-            return await self._found(showing)
+            return await self._search()
         except ServiceError as error:
-            if any(facts.id in showing.asked for facts in showing.long):
+            if any(facts.id in self.asked for facts in self.long):
                 raise
-            names = ", ".join(facts.name for facts in showing.long)
-            showing.warnings.append(f"{names} could not be searched: {error.message}")
+            names = ", ".join(facts.name for facts in self.long)
+            self.warnings.append(f"{names} could not be searched: {error.message}")
             return ()
 
-    async def _found(self, showing: _Showing) -> tuple[Citation, ...]:
-        task, query = showing.task, showing.task.question.text.strip()
+    async def _search(self) -> tuple[Citation, ...]:
+        """Passages that fit the question, else the beginning of the newest document."""
+        task, query = self.task, self.task.question.text.strip()
         if query:
-            ids = [facts.id for facts in showing.long]
-            found = await self._artifacts.search(
-                task.session_id, query[:10_000], task.caller, artifact_ids=ids, top_k=self._limits.passages
+            ids = [facts.id for facts in self.long]
+            found = await self.artifacts.search(
+                task.session_id, query[:10_000], task.caller, artifact_ids=ids, top_k=self.limits.passages
             )
             if found:
                 return found
-        newest = showing.long[0]
-        text = await self._artifacts.text(
-            task.session_id, newest.id, task.caller, offset=0, limit=self._limits.beginning
-        )
+        newest = self.long[0]
+        text = await self.artifacts.text(task.session_id, newest.id, task.caller, offset=0, limit=self.limits.beginning)
         return (Citation(text.text, file_name=newest.name, artifact_id=newest.id),)
+
+
+def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, ...]:
+    """The newest whole messages of `history` within `longest` characters, beginning with a user's message.
+
+    An image or a file counts as 4,000 characters. The question itself is not part of the history and is never cut.
+    """
+    kept = len(history)
+    size = 0
+    while kept > 0:
+        size += _size(history[kept - 1])
+        if size > longest:
+            break
+        kept -= 1
+    while kept < len(history) and not isinstance(history[kept], UserMessage):
+        kept += 1
+    return tuple(history[kept:])
+
+
+def _size(message: Message) -> int:
+    match message:
+        case UserMessage(parts):
+            return sum(len(part.text) if isinstance(part, TextPart) else _FILE_SIZE for part in parts)
+        case AssistantMessage(text, tool_calls):
+            return len(text) + sum(len(str(call.arguments)) for call in tool_calls)
+        case ToolMessage(result):
+            return len(result.output)
 
 
 def _named(messages: Sequence[Message]) -> list[ArtifactPart]:
@@ -212,16 +245,16 @@ def _named(messages: Sequence[Message]) -> list[ArtifactPart]:
     return list(newest.values())
 
 
-def _replaced(message: UserMessage, given: dict[str, list[Part]]) -> UserMessage:
+def _replaced(message: UserMessage, contents: dict[str, list[Part]]) -> UserMessage:
     """Called from the newest message to the oldest: a file stands whole where it was named last."""
     parts: list[Part] = []
     for part in reversed(message.parts):
         if isinstance(part, ArtifactPart):
-            parts.extend(reversed(given.pop(part.artifact_id, [TextPart(f"[{_label(part)}]", part)])))
+            parts.extend(reversed(contents.pop(part.artifact_id, [TextPart(f"[{_title(part)}]", part)])))
         else:
             parts.append(part)
     return UserMessage(tuple(parts[::-1]))
 
 
-def _label(part: ArtifactPart) -> str:
+def _title(part: ArtifactPart) -> str:
     return f"{'image' if part.is_image else 'file'} {part.name}, artifact {part.artifact_id}"

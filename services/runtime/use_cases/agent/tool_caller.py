@@ -1,4 +1,4 @@
-"""Makes the tool calls of one answer: checked, bounded in time and number, never fatal to the turn."""
+"""Makes the tool calls of a model's answer: validated, bounded in time and number, never fatal to the turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 import jsonschema_rs
 import structlog
 
-from services.runtime.domain.agent_ports import AgentTask, TurnJournal
+from services.runtime.domain.agents import AgentTask, TurnJournal
 from services.runtime.domain.conversation import ToolCall, ToolResult
 from services.runtime.domain.tools import Tool, Toolbox, ToolContext, ToolFailed, ToolOutput
 
@@ -81,8 +81,8 @@ class ToolCaller:
     def _refusal(self, call: ToolCall, offered: Collection[str]) -> str | None:
         if call.name not in offered or call.name not in self._toolbox:
             return f"There is no tool {call.name[:100]!r}. Tools: {', '.join(offered) or 'none'}."
-        if call.fault is not None:
-            return f"The call was not made: {call.fault}."
+        if call.validation_error is not None:
+            return f"The call was not made: {call.validation_error}."
         problems = [
             f"{'.'.join(str(part) for part in error.instance_path) or 'arguments'}: {error.message}"
             for error in self._validators[call.name].iter_errors(call.arguments)
@@ -103,7 +103,7 @@ class ToolCaller:
                 raise ToolFailed(f"{call.name} did not finish within {seconds:g} seconds.") from error
             raise ToolFailed(f"{call.name} failed: no answer in time.") from error
         except Exception as error:
-            # Whatever a tool stumbles over is its own; the model hears of it and the turn goes on.
+            # A bug of a tool is told to the model, and the turn goes on.
             _log.exception("tool.failed", tool=call.name, turn_id=task.turn_id, call_id=call.id)
             raise ToolFailed(f"{call.name} failed: internal error ({type(error).__name__}).") from error
 

@@ -1,4 +1,4 @@
-"""What this process remembers of conversations: messages never change, so only newer ones are read."""
+"""Conversations in memory: messages never change, so only newer ones are read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TurnContext:
 
 
 class SessionGone(Exception):
-    """The session was deleted meanwhile."""
+    """The session has been deleted."""
 
 
 class ConversationCache:
@@ -49,7 +49,7 @@ class ConversationCache:
         self._size = 0
 
     async def context(self, turn: ClaimedTurn, question: UserMessage | None) -> TurnContext:
-        """All that the agent is given. ``question`` is read from the history when it is not at hand."""
+        """The agent's input. A ``question`` that is None is read from the history."""
         conversation = await self._conversation(turn.session_id)
         if conversation.through < turn.position - 1:
             await self._read(turn, conversation, turn.position - 1)
@@ -61,7 +61,7 @@ class ConversationCache:
         return TurnContext(conversation.agent, tuple(conversation.messages), question)
 
     def remember(self, turn: ClaimedTurn, said: Sequence[Message]) -> None:
-        """The turn has ended with these messages; none when it failed."""
+        """Adds the messages of a turn that has ended; none when it failed."""
         conversation = self._known.get(turn.session_id)
         if conversation is not None and conversation.through == turn.position - 1:
             before = conversation.size

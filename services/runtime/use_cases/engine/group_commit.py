@@ -1,26 +1,29 @@
-"""Coalesces what arrives while a transaction is in flight into the next one."""
+"""Group commit, the claims that wait for one, and retries in outages of the database."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 
+from libs.retry import RetryPolicy
 from services.runtime.domain.ports import StoreUnavailable
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-_log = structlog.get_logger("runtime.group_commit")
+_log = structlog.get_logger("runtime.turns")
+STORE_RETRIES: Final = RetryPolicy(first=0.2, longest=2.0)
 
 
 class GroupCommit(Generic[T, R]):
-    """One batch is in flight at a time; a batch that fails is tried again item by item.
+    """Commits items one batch at a time: those that arrive while a transaction is in flight share the next one.
 
-    So a bad item fails alone. An outage fails the whole batch at once: trying each item would only take longer.
+    A batch that fails is tried again item by item, so that a bad item fails alone.
+    An outage fails the whole batch at once: trying each item would only take longer.
     """
 
     def __init__(self, commit: Callable[[Sequence[T]], Awaitable[Sequence[R]]], *, limit: int = 64) -> None:
@@ -50,7 +53,9 @@ class GroupCommit(Generic[T, R]):
             results = await self._commit([item for item, _ in batch])
         except Exception as problem:
             if len(batch) == 1 or isinstance(problem, StoreUnavailable):
-                _fail(batch, problem)
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(problem)
                 return
             _log.warning("batch.split", size=len(batch), problem=repr(problem))
             for single in batch:
@@ -61,7 +66,48 @@ class GroupCommit(Generic[T, R]):
                     future.set_result(result)
 
 
-def _fail(batch: Sequence[tuple[T, asyncio.Future[R]]], problem: Exception) -> None:
-    for _, future in batch:
-        if not future.done():
-            future.set_exception(problem)
+class ClaimFuture:
+    """Result of the commit that claims a turn; pending while the turn runs speculatively.
+
+    Until it is confirmed, the turn may read and ask a model; it must not write, call a tool or stream.
+    """
+
+    def __init__(self) -> None:
+        self._committed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    def confirmed(cls) -> ClaimFuture:
+        """Of a claim that was committed before its turn began."""
+        claim = cls()
+        claim.settle(committed=True)
+        return claim
+
+    @property
+    def is_confirmed(self) -> bool:
+        return self._committed.done() and self._committed.result()
+
+    @property
+    def has_failed(self) -> bool:
+        return self._committed.done() and not self._committed.result()
+
+    def settle(self, *, committed: bool) -> None:
+        """A commit whose answer got lost has failed: the reconciler finds such a turn."""
+        self._committed.set_result(committed)
+
+    async def confirm(self) -> bool:
+        """Waits for the commit; whether the turn is this worker's."""
+        if not self._committed.done():
+            # Not the future itself: a waiter that is cancelled must not cancel it for the others.
+            await asyncio.wait((self._committed,))
+        return self._committed.result()
+
+
+async def retry_until_available(
+    call: Callable[[], Awaitable[T]], *, turn_id: str, policy: RetryPolicy = STORE_RETRIES
+) -> T:
+    """Retries until the store answers; held locks are an outage, too. Unbounded: the caller has a deadline or none."""
+
+    def log(problem: Exception, _attempt: int) -> None:
+        _log.warning("turn.delayed_by_outage", turn_id=turn_id, problem=str(problem))
+
+    return await policy.run(call, on=StoreUnavailable, before_sleep=log)

@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from libs.retry import Sleep
-from services.runtime.domain.ports import Leases, StoreUnavailable
+from services.runtime.domain.ports import StoreUnavailable, WorkerLease
 
 _log = structlog.get_logger("runtime.lease")
 _RETRY_SECONDS: Final = 0.5
@@ -17,15 +17,15 @@ _RETRY_SECONDS: Final = 0.5
 class LeaseKeeper:
     """``interval`` seconds between renewals, well below the lease time."""
 
-    def __init__(self, leases: Leases, *, interval: float, sleep: Sleep = asyncio.sleep) -> None:
-        self._leases = leases
+    def __init__(self, lease: WorkerLease, *, interval: float, sleep: Sleep = asyncio.sleep) -> None:
+        self._lease = lease
         self._interval = interval
         self._sleep = sleep
         self._renewing = asyncio.Lock()
-        self._given_up = False
+        self._released = False
 
     async def run(self) -> None:
-        """Renew until cancelled; in an outage try again soon, so that a short one costs no turn."""
+        """Renews until cancelled; in an outage it retries soon, so that a short one costs no turn."""
         while True:
             try:
                 await self._renew()
@@ -36,13 +36,13 @@ class LeaseKeeper:
             else:
                 await self._sleep(self._interval)
 
-    async def give_up(self) -> None:
-        """Others may take at once what this worker held. It is not renewed any more, nor by what is under way."""
-        self._given_up = True
+    async def release(self) -> None:
+        """Lets others take this worker's turns at once. No renewal follows, not even one that is under way."""
+        self._released = True
         async with self._renewing:
-            await self._leases.release()
+            await self._lease.release()
 
     async def _renew(self) -> None:
         async with self._renewing:
-            if not self._given_up:
-                await self._leases.renew()
+            if not self._released:
+                await self._lease.renew()

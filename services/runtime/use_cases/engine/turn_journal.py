@@ -1,19 +1,88 @@
-"""A turn's journal: its steps are recorded in the database, its text streams past."""
+"""The journal of a running turn: steps are recorded in the database, text is streamed as deltas."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from typing import Any, Final
 
-from libs.contracts.events.runtime import ToolCallCompleted, ToolCallFailed, ToolCallStarted
-from libs.contracts.messages import Event
-from services.runtime.domain.agent_ports import RecordedStep, TurnLost
+from libs.contracts.events.runtime import (
+    OutputTextDelta,
+    OutputTextDone,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallStarted,
+)
+from services.runtime.domain.agents import RecordedStep, TurnLost
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, ToolResult
 from services.runtime.domain.conversation_json import answer_to_json, tool_result_to_json
+from services.runtime.domain.ports import DeltaSink
 from services.runtime.domain.turns import ClaimedTurn, StepRecord
-from services.runtime.use_cases.engine.claim_future import Holds
-from services.runtime.use_cases.engine.delta_stream import DeltaStream
-from services.runtime.use_cases.engine.group_commit import GroupCommit
-from services.runtime.use_cases.engine.retry_until_available import retry_until_available
+from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, retry_until_available
+
+LINGER_SECONDS: Final = 0.03
+
+
+class DeltaStream:
+    """Streams a turn's text: the first piece at once, then what accumulates during each linger.
+
+    Offsets count characters from the beginning of a step's text, so that readers notice losses.
+    """
+
+    def __init__(self, turn: ClaimedTurn, sink: DeltaSink, *, linger: float = LINGER_SECONDS) -> None:
+        self._turn = turn
+        self._sink = sink
+        self._linger = linger
+        self._step = 0
+        self._offset = 0
+        self._pieces: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, piece: str, step: int) -> None:
+        if not piece:
+            return
+        if step != self._step:
+            self.finish()
+            self._step = step
+            self._offset = 0
+        self._pieces.append(piece)
+        if self._timer is None:
+            # The first piece goes at once: how soon something appears is what people notice.
+            self._flush()
+            self._timer = asyncio.get_running_loop().call_later(self._linger, self._on_timer)
+
+    def finish(self) -> None:
+        """Sends the rest of the step's text and that it is complete."""
+        self.stop_timer()
+        self._flush()
+        if self._offset:
+            self._sink.send(self._turn, OutputTextDone(**self._place(), length=self._offset))
+            self._offset = 0
+
+    def stop_timer(self) -> None:
+        """Sends nothing more by itself; accumulated text may be dropped."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._pieces:
+            self._flush()
+            self._timer = asyncio.get_running_loop().call_later(self._linger, self._on_timer)
+
+    def _flush(self) -> None:
+        if not self._pieces:
+            return
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        delta = OutputTextDelta(**self._place(), offset=self._offset, text=text)
+        self._offset += len(text)
+        self._sink.send(self._turn, delta)
+
+    def _place(self) -> dict[str, Any]:
+        turn = self._turn
+        return {"session_id": turn.session_id, "turn_id": turn.id, "attempt": turn.attempt, "step": self._step}
 
 
 class DatabaseJournal:
@@ -23,15 +92,15 @@ class DatabaseJournal:
         self,
         turn: ClaimedTurn,
         steps: Sequence[RecordedStep],
-        commit: GroupCommit[StepRecord, bool],
+        commits: GroupCommit[StepRecord, bool],
         deltas: DeltaStream,
-        holds: Holds,
+        claim: ClaimFuture,
     ) -> None:
         self._turn = turn
         self._steps = steps
-        self._commit = commit
+        self._commits = commits
         self._deltas = deltas
-        self._holds = holds
+        self._claim = claim
 
     @property
     def steps(self) -> Sequence[RecordedStep]:
@@ -44,22 +113,17 @@ class DatabaseJournal:
     async def record_answer(self, step: int, answer: ModelAnswer) -> None:
         # Before the record: the events of the step's tool calls must not overtake its last piece of text by much.
         self._deltas.finish()
-        turn = self._turn
         started = tuple(
-            ToolCallStarted(
-                session_id=turn.session_id,
-                turn_id=turn.id,
-                step=step,
-                call_id=call.id,
-                name=call.name,
-                arguments=call.arguments,
-            )
-            for call in answer.tool_calls
+            ToolCallStarted(**self._call(step, call), arguments=call.arguments) for call in answer.tool_calls
         )
-        await self._record(StepRecord(turn, step, "", "answer", answer_to_json(answer), started))
+        await self._record(StepRecord(self._turn, step, "", "answer", answer_to_json(answer), started))
 
     async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
-        event = self._result_event(step, call, result)
+        event = (
+            ToolCallFailed(**self._call(step, call), reason=result.output)
+            if result.is_error
+            else ToolCallCompleted(**self._call(step, call), output=result.output)
+        )
         payload = tool_result_to_json(result)
         await self._record(StepRecord(self._turn, step, call.id, "tool_result", payload, (event,)))
 
@@ -67,28 +131,18 @@ class DatabaseJournal:
         self._deltas.add(piece, step)
 
     async def _record(self, record: StepRecord) -> None:
-        # Before its claim is committed the turn is not there to record anything of.
-        if not await self._holds():
+        # Before its claim is committed the turn has no row.
+        if not await self._claim.confirm():
             raise TurnLost(self._turn.id)
-        if not await retry_until_available(lambda: self._commit.submit(record), turn_id=self._turn.id):
+        if not await retry_until_available(lambda: self._commits.submit(record), turn_id=self._turn.id):
             raise TurnLost(self._turn.id)
 
-    def _result_event(self, step: int, call: ToolCall, result: ToolResult) -> Event:
+    def _call(self, step: int, call: ToolCall) -> dict[str, Any]:
         turn = self._turn
-        if result.is_error:
-            return ToolCallFailed(
-                session_id=turn.session_id,
-                turn_id=turn.id,
-                step=step,
-                call_id=call.id,
-                name=call.name,
-                reason=result.output,
-            )
-        return ToolCallCompleted(
-            session_id=turn.session_id,
-            turn_id=turn.id,
-            step=step,
-            call_id=call.id,
-            name=call.name,
-            output=result.output,
-        )
+        return {
+            "session_id": turn.session_id,
+            "turn_id": turn.id,
+            "step": step,
+            "call_id": call.id,
+            "name": call.name,
+        }

@@ -1,4 +1,4 @@
-"""Looks over the live turns each second: what was lost, what was left behind, what can be claimed."""
+"""Reconciles running turns with the database once a second: lost, orphaned, overdue and claimable ones."""
 
 from __future__ import annotations
 
@@ -6,29 +6,22 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
 from libs.contracts.errors import InternalError, TimedOut
-from services.runtime.domain.ports import LeaseReclaimer, SessionRemoval, StoreUnavailable
-from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, OutcomeKind, TurnOutcome, TurnSnapshot
+from services.runtime.domain.ports import LeaseReclaimer, SessionRemoval, StoreUnavailable, TurnMetrics
+from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, OutcomeKind, TurnOutcome, TurnSnapshot, failed
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
-from services.runtime.use_cases.run_turn import failure
 
-_log = structlog.get_logger("runtime.watch")
-
-
-class ReconcilerMetrics(Protocol):
-    def looked(self, *, running: int, queued: int) -> None: ...
-
-    def taken_over(self, turns: int) -> None: ...
+_log = structlog.get_logger("runtime.reconciler")
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerRules:
-    """Seconds, and how many attempts may be lost to dead workers. A turn's own worker ends it at its deadline;
-    ``overdue_grace`` later anyone may."""
+    """Times in seconds. ``attempts`` may be lost to dead workers. A turn's own worker ends it at its deadline; any
+    worker may ``overdue_grace`` later."""
 
     interval: float = 1.0
     overdue_grace: float = 5.0
@@ -39,16 +32,16 @@ class TurnReconciler:
     def __init__(
         self,
         engine: TurnEngine,
-        takeover: LeaseReclaimer,
-        removal: SessionRemoval,
-        metrics: ReconcilerMetrics,
+        reclaimer: LeaseReclaimer,
+        remove_session: SessionRemoval,
+        metrics: TurnMetrics,
         rules: ReconcilerRules,
         *,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._engine = engine
-        self._takeover = takeover
-        self._removal = removal
+        self._reclaimer = reclaimer
+        self._remove_session = remove_session
         self._metrics = metrics
         self._rules = rules
         self._jitter = jitter
@@ -56,23 +49,23 @@ class TurnReconciler:
         self._unknown: frozenset[str] = frozenset()
 
     def wake(self) -> None:
-        """Look at once: something was left that this or another worker may go on with."""
+        """Reconciles at once: something was left that this or another worker may go on with."""
         self._woken.set()
 
-    def wake_after(self, *pauses: float) -> None:
-        """Look after so many seconds: for who is about to commit something, but not told when it is."""
-        for pause in pauses:
+    def wake_after(self, *seconds: float) -> None:
+        """For callers that are about to commit something, but are not told when it is committed."""
+        for pause in seconds:
             asyncio.get_running_loop().call_later(pause, self.wake)
 
     async def run(self) -> None:
-        """Look about once a second, spread so that workers do not march in step, until cancelled."""
+        """Reconciles about once a second, with jitter so that workers do not march in step, until cancelled."""
         while True:
             try:
-                await self.look()
+                await self.reconcile()
             except StoreUnavailable as problem:
-                _log.warning("watch.delayed", problem=str(problem))
+                _log.warning("reconcile.delayed", problem=str(problem))
             except Exception:
-                _log.exception("watch.failed")
+                _log.exception("reconcile.failed")
             try:
                 async with asyncio.timeout(self._rules.interval * (0.75 + 0.5 * self._jitter())):
                     await self._woken.wait()
@@ -80,77 +73,70 @@ class TurnReconciler:
                 continue
             self._woken.clear()
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         # Read before the database: a turn that was claimed in between must not look like one that was lost.
         before = self._engine.held
-        # One that was strange at the last look may have come in since: a commit's answer can be late.
+        # A turn that was unknown last time may have come in since: a commit's answer can be late.
         unknown = self._unknown - self._engine.present
-        seen = await self._takeover.overview(sorted(unknown), self._rules.overdue_grace)
-        self._stop_lost(before, seen)
+        snapshot = await self._reclaimer.snapshot(sorted(unknown), self._rules.overdue_grace)
+        self._stop_lost(before, snapshot)
         # Seen twice in a row: a claim whose commit is just coming back is not yet known here either.
         present = before.keys() | self._engine.present
-        self._unknown = frozenset(turn_id for turn_id in seen.held if turn_id not in present)
-        self._metrics.looked(running=len(self._engine.held), queued=seen.queued)
-        strays = [stray for stray in seen.strays if stray.overdue or not self._runs_here(stray.turn)]
-        for stray in strays:
-            if self._is_hopeless(stray):
-                await self._alone(self._end_hopeless(stray), turn_id=stray.turn.id)
-        await self._alone(self._take_over([stray for stray in strays if not self._is_hopeless(stray)]))
-        await self._alone(self._claim(seen.claimable))
-        for session_id in seen.deleting:
-            await self._alone(self._removal.finish(session_id), session_id=session_id)
+        self._unknown = frozenset(turn_id for turn_id in snapshot.held if turn_id not in present)
+        self._metrics.observed(running=len(self._engine.held), queued=snapshot.queued)
+        orphans = [orphan for orphan in snapshot.orphans if orphan.overdue or not self._runs_here(orphan.turn)]
+        for orphan in orphans:
+            if self._is_hopeless(orphan):
+                await self._isolated(self._end(orphan), turn_id=orphan.turn.id)
+        await self._isolated(self._reclaim([orphan for orphan in orphans if not self._is_hopeless(orphan)]))
+        await self._isolated(self._claim(snapshot.claimable))
+        for session_id in snapshot.deleting:
+            await self._isolated(self._remove(session_id), session_id=session_id)
 
     @staticmethod
-    async def _alone(work: Coroutine[Any, Any, object], **ids: str) -> None:
-        """One thing that cannot be done must not keep the others from being done."""
+    async def _isolated(work: Coroutine[Any, Any, object], **ids: str) -> None:
+        """A failure of one item must not keep the others from being handled."""
         try:
             await work
         except StoreUnavailable:
             raise
         except Exception:
-            _log.exception("watch.failed", **ids)
+            _log.exception("reconcile.failed", **ids)
 
-    def _stop_lost(self, before: dict[str, int], seen: TurnSnapshot) -> None:
-        """Stop what ran when we looked, and is cancelled, deleted or another's now."""
+    def _stop_lost(self, before: dict[str, int], snapshot: TurnSnapshot) -> None:
+        """Stops turns that ran before the snapshot and are cancelled, deleted or another worker's in it."""
         for turn_id, fence in before.items():
-            if seen.held.get(turn_id) != (fence, "running") and self._engine.held.get(turn_id) == fence:
+            if snapshot.held.get(turn_id) != (fence, "running") and self._engine.held.get(turn_id) == fence:
                 self._engine.stop(turn_id)
 
     def _runs_here(self, turn: ClaimedTurn) -> bool:
         return self._engine.held.get(turn.id) == turn.fence
 
-    def _is_hopeless(self, stray: OrphanedTurn) -> bool:
-        return stray.cancelled or stray.overdue or stray.lost_attempts >= self._rules.attempts
+    def _is_hopeless(self, orphan: OrphanedTurn) -> bool:
+        return orphan.cancelled or orphan.overdue or orphan.lost_attempts >= self._rules.attempts
 
-    async def _end_hopeless(self, stray: OrphanedTurn) -> None:
+    async def _end(self, orphan: OrphanedTurn) -> None:
+        turn = orphan.turn
         _log.warning(
-            "turn.ended_by_watch",
-            turn_id=stray.turn.id,
-            correlation_id=stray.turn.message_context.correlation_id,
-            worker_id=stray.worker_id,
+            "turn.ended_by_reconciler",
+            turn_id=turn.id,
+            correlation_id=turn.message_context.correlation_id,
+            worker_id=orphan.worker_id,
         )
-        await self._engine.finish(self._ending(stray))
+        if orphan.cancelled:
+            outcome = TurnOutcome(turn, OutcomeKind.RELEASED)
+        elif orphan.overdue:
+            outcome = failed(turn, TimedOut("the turn did not end before its deadline"))
+        else:
+            outcome = failed(turn, InternalError(f"{orphan.lost_attempts} workers died while they ran this turn"))
+        await self._engine.commit(outcome)
 
-    async def _claim(self, sessions: tuple[str, ...]) -> None:
+    async def _reclaim(self, orphans: list[OrphanedTurn]) -> None:
+        # What does not fit here is left to another worker, or to the next pass.
         free = self._engine.free_slots()
-        if sessions and free:
-            for turn in await self._takeover.claim(sessions, free):
-                self._engine.start(turn)
-
-    @staticmethod
-    def _ending(stray: OrphanedTurn) -> TurnOutcome:
-        if stray.cancelled:
-            return TurnOutcome(stray.turn, OutcomeKind.RELEASED)
-        if stray.overdue:
-            return failure(stray.turn, TimedOut("the turn did not end before its deadline"))
-        return failure(stray.turn, InternalError(f"{stray.lost_attempts} workers died while they ran this turn"))
-
-    async def _take_over(self, strays: list[OrphanedTurn]) -> None:
-        # What does not fit here is left to another worker's look, or to the next one.
-        free = self._engine.free_slots()
-        if not strays or not free:
+        if not orphans or not free:
             return
-        taken = await self._takeover.take_over(strays[:free], self._rules.attempts)
+        taken = await self._reclaimer.reclaim(orphans[:free], self._rules.attempts)
         for turn in taken:
             _log.info(
                 "turn.taken_over",
@@ -161,3 +147,12 @@ class TurnReconciler:
             )
             self._engine.start(turn)
         self._metrics.taken_over(len(taken))
+
+    async def _claim(self, sessions: tuple[str, ...]) -> None:
+        free = self._engine.free_slots()
+        if sessions and free:
+            for turn in await self._reclaimer.claim(sessions, free):
+                self._engine.start(turn)
+
+    async def _remove(self, session_id: str) -> None:
+        await self._remove_session(session_id)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
-from services.runtime.domain.agent_ports import AgentSpec
+from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.conversation import (
     AssistantMessage,
     Citation,
@@ -16,11 +16,9 @@ from services.runtime.domain.conversation import (
     ToolResult,
     Usage,
 )
-from services.runtime.domain.conversation_json import tool_result_from_json, tool_result_to_json
+from services.runtime.domain.conversation_json import reply_to_json, tool_result_from_json, tool_result_to_json
 from services.runtime.domain.knowledge import KnowledgeBaseRef
-from services.runtime.domain.model_errors import ModelFailed
-from services.runtime.domain.models import ModelRequest
-from services.runtime.domain.reply_json import reply_to_json
+from services.runtime.domain.models import ModelFailed, ModelRequest
 from services.runtime.domain.tools import Toolbox
 from services.runtime.use_cases.agent.agent_runner import AgentLimits, AgentRunner
 from tests.support.agent_fakes import (
@@ -135,7 +133,7 @@ async def test_a_call_that_cannot_be_made_is_told_to_the_model(
 
 
 async def test_arguments_that_are_no_json_are_told_to_the_model() -> None:
-    broken = ModelAnswer("", (ToolCall("c1", "echo", {}, fault="the arguments are not valid JSON"),))
+    broken = ModelAnswer("", (ToolCall("c1", "echo", {}, validation_error="the arguments are not valid JSON"),))
     journal = MemoryJournal()
     await AgentRunner(ScriptedModel(broken, answering("ok")), Toolbox(FakeTool())).run(agent_task(), journal)
     assert "not valid JSON" in journal.results()[0].output

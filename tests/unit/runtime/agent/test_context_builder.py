@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from libs.contracts.errors import NotFound, ServiceUnavailable
-from services.runtime.domain.agent_ports import AgentSpec, AgentTask
+from services.runtime.domain.agents import AgentSpec, AgentTask
 from services.runtime.domain.artifacts import ArtifactFacts, Table
 from services.runtime.domain.conversation import (
     AssistantMessage,
@@ -39,7 +39,7 @@ async def given(
 ) -> tuple[ModelRequest, tuple[str, ...]]:
     """What the model was asked, and the reply's warnings."""
     model = ScriptedModel(answering("Well [1]."))
-    loop = AgentRunner(model, Toolbox(), artifacts=ContextBuilder(artifacts, limits))
+    loop = AgentRunner(model, Toolbox(), context=ContextBuilder(artifacts, limits))
     reply = await loop.run(task, MemoryJournal())
     return model.requests[0], reply.warnings
 
@@ -64,7 +64,7 @@ async def test_a_long_document_is_given_by_passages_with_citations(artifacts: Fa
     book = artifacts.put("book.txt", LONG)
     model = ScriptedModel(answering("It is told in [1]."))
     task = asking("ferry1234?", book)
-    reply = await AgentRunner(model, Toolbox(), artifacts=ContextBuilder(artifacts)).run(task, MemoryJournal())
+    reply = await AgentRunner(model, Toolbox(), context=ContextBuilder(artifacts)).run(task, MemoryJournal())
     request = model.requests[0]
     assert [passage.passage for passage in request.passages] == ["Line 1234 tells of ferry1234."]
     assert "Line 7 " not in request.messages[0].text  # type: ignore[union-attr]
@@ -81,7 +81,7 @@ async def test_of_a_long_document_that_fits_nothing_the_beginning_is_given(artif
 async def test_documents_share_what_room_there_is_and_the_newest_goes_first(artifacts: FakeArtifacts) -> None:
     old, new = artifacts.put("old.txt", "o" * 600), artifacts.put("new.txt", "n" * 600)
     task = asking("And now?", new, history=(UserMessage((TextPart("Look."), old.part())), AssistantMessage("Yes.")))
-    request, _ = await given(artifacts, task, ContextLimits(whole=1_000))
+    request, _ = await given(artifacts, task, ContextLimits(documents=1_000))
     earlier, _, question = request.messages
     assert isinstance(earlier, UserMessage)
     assert isinstance(question, UserMessage)
@@ -138,7 +138,7 @@ async def test_a_document_in_processing_is_waited_for(artifacts: FakeArtifacts) 
 async def test_what_cannot_be_read_is_told_to_the_model_and_the_caller(artifacts: FakeArtifacts) -> None:
     broken = artifacts.put("broken.pdf", "", status="failed", problem="the file is damaged")
     slow = artifacts.put("slow.pdf", "", status="pending")
-    request, warnings = await given(artifacts, asking("What?", broken, slow), ContextLimits(patience=0.0))
+    request, warnings = await given(artifacts, asking("What?", broken, slow), ContextLimits(processing_timeout=0.0))
     assert warnings == (
         "the file slow.pdf could not be read: it is still being processed",
         "the file broken.pdf could not be read: the file is damaged",
@@ -188,7 +188,7 @@ async def test_a_conversation_without_files_asks_nobody(artifacts: FakeArtifacts
 async def test_a_react_agent_with_files_is_offered_the_tools_to_read_them(artifacts: FakeArtifacts) -> None:
     toolbox = Toolbox(*(FakeTool(name) for name in ("echo", "artifact_read", "table_query", "artifact_create")))
     model = ScriptedModel(answering("Well."))
-    loop = AgentRunner(model, toolbox, artifacts=ContextBuilder(artifacts))
+    loop = AgentRunner(model, toolbox, context=ContextBuilder(artifacts))
     agent = AgentSpec("react_agent", model="scripted:model", tools=("echo",))
     note = artifacts.put("note.txt", "text")
     await loop.run(agent_task(UserMessage((note.part(),)), agent=agent), MemoryJournal())

@@ -26,7 +26,7 @@ CITATION = Citation("p", 0.5, "kb", "Base", "f", "file.pdf", page=3)
 
 
 def test_answers_survive_storage() -> None:
-    calls = (ToolCall("1", "calculator", {"expression": "1+1"}), ToolCall("2", "x", {}, fault="not JSON"))
+    calls = (ToolCall("1", "calculator", {"expression": "1+1"}), ToolCall("2", "x", {}, validation_error="not JSON"))
     answer = ModelAnswer("text", calls, Usage(1, 2, 3, 1), "tool_calls", (CITATION,))
     assert answer_from_json(orjson.loads(orjson.dumps(answer_to_json(answer)))) == answer
 

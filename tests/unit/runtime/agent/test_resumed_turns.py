@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from services.runtime.domain.agent_ports import AgentSpec, RecordedAnswer, RecordedResult, TurnLost
+from services.runtime.domain.agents import AgentSpec, RecordedAnswer, RecordedResult, TurnLost
 from services.runtime.domain.conversation import (
     AssistantMessage,
     ToolMessage,

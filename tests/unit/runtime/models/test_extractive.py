@@ -18,8 +18,7 @@ from services.runtime.domain.conversation import (
     ToolResult,
     UserMessage,
 )
-from services.runtime.domain.model_errors import VisionNotSupported
-from services.runtime.domain.models import ModelRequest
+from services.runtime.domain.models import ModelRequest, VisionNotSupported
 from tests.support.agent_fakes import FakeRetriever, said
 
 DOCUMENT = """# The Lighthouse at Punta Verde

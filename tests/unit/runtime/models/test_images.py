@@ -16,8 +16,7 @@ from services.runtime.adapters.models.known import OTHERS
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
 from services.runtime.adapters.tools.addresses import GuardedResolver, is_public
 from services.runtime.domain.conversation import ImagePart, TextPart, UserMessage
-from services.runtime.domain.model_errors import ModelFailed
-from services.runtime.domain.models import ModelRequest
+from services.runtime.domain.models import ModelFailed, ModelRequest
 
 PICTURE = b"\x89PNG of a cat"
 PATIENT = FetchLimits(timeout=30.0, largest_bytes=1000)

@@ -17,8 +17,7 @@ from services.runtime.domain.conversation import (
     Usage,
     UserMessage,
 )
-from services.runtime.domain.model_errors import ModelFailed
-from services.runtime.domain.models import ModelRequest
+from services.runtime.domain.models import ModelFailed, ModelRequest
 from tests.support.agent_fakes import said
 from tests.support.model_stub import TEXT, ModelStub
 from tests.unit.runtime.models.conftest import SECRET
@@ -235,8 +234,8 @@ async def test_arguments_nested_too_deeply_fail_only_their_call(lean: Lean) -> N
     call = '{"id": "c", "function": {"name": "calculator", "arguments": ' + arguments + "}}"
     address, runner = await _answering(('{"choices": [{"message": {"tool_calls": [' + call + "]}}]}").encode())
     answer = await lean(base_url=address).answer(asking(tools=TOOLS))
-    fault = "the arguments are nested deeper than 64 levels"
-    assert answer.tool_calls == (ToolCall("c", "calculator", {}, fault=fault),)
+    error = "the arguments are nested deeper than 64 levels"
+    assert answer.tool_calls == (ToolCall("c", "calculator", {}, validation_error=error),)
     await runner.cleanup()
 
 

@@ -31,7 +31,7 @@ def test_arguments_that_are_no_object_are_a_fault_of_the_call() -> None:
     for arguments in ('{"a": ', "[1]", '"text"'):
         message = {"tool_calls": [{"id": "1", "function": {"name": "f", "arguments": arguments}}]}
         call = decode_answer(orjson.dumps({"choices": [{"message": message}]})).tool_calls[0]
-        assert call.fault is not None
+        assert call.validation_error is not None
         assert call.arguments == {}
 
 
@@ -39,7 +39,7 @@ def test_arguments_may_be_missing_or_an_object() -> None:
     for arguments, expected in ((None, {}), ("", {}), ({"a": 1}, {"a": 1})):
         message = {"tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}
         call = decode_answer(orjson.dumps({"choices": [{"message": message}]})).tool_calls[0]
-        assert (call.fault, call.arguments) == (None, expected)
+        assert (call.validation_error, call.arguments) == (None, expected)
 
 
 def test_a_stream_is_complete_only_when_it_says_so() -> None:

@@ -7,8 +7,7 @@ import pytest
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models.providers import ModelProviders, model_providers
 from services.runtime.domain.conversation import ImagePart, UserMessage
-from services.runtime.domain.model_errors import ModelNotConfigured, ModelUnknown, VisionNotSupported
-from services.runtime.domain.models import ModelInfo, ModelRequest
+from services.runtime.domain.models import ModelInfo, ModelNotConfigured, ModelRequest, ModelUnknown, VisionNotSupported
 from tests.support.agent_fakes import said
 from tests.support.model_stub import TEXT, ModelStub
 

@@ -18,8 +18,7 @@ from services.runtime.domain.conversation import (
     ToolResult,
     UserMessage,
 )
-from services.runtime.domain.model_errors import ModelFailed
-from services.runtime.domain.models import ModelRequest
+from services.runtime.domain.models import ModelFailed, ModelRequest
 from tests.support.agent_fakes import said
 from tests.support.model_stub import TEXT, ModelStub
 

@@ -1,5 +1,5 @@
 from services.runtime.domain.conversation import AssistantMessage, ImagePart, UserMessage
-from services.runtime.use_cases.agent.conversation_limits import newest_history
+from services.runtime.use_cases.agent.context_builder import newest_history
 from tests.support.agent_fakes import said
 
 HISTORY = (said("a" * 10), AssistantMessage("b" * 10), said("c" * 10), AssistantMessage("d" * 10))
