@@ -1,6 +1,7 @@
 """Paths of the embedded stack's state."""
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +73,9 @@ class Home:
         return self.logs / f"{part}.log"
 
     def create(self) -> None:
+        """Makes the directories; other users can at most pass through, as PostgreSQL's user has to."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.root.chmod(stat.S_IMODE(self.root.stat().st_mode) & ~0o066)
         self.logs.mkdir(parents=True, exist_ok=True)
         # Through a link to another disk as well, whose directory may have been cleared away.
         Path(os.path.realpath(self.cache)).mkdir(parents=True, exist_ok=True)
