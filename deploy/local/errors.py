@@ -12,3 +12,7 @@ class StackError(Exception):
 
 class ProcessFailed(StackError):
     """A process exited while it was being prepared or started."""
+
+
+class PortTaken(ProcessFailed):
+    """Another program has bound the process's port since it was chosen."""

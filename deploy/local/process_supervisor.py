@@ -7,10 +7,11 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
-from deploy.local.errors import ProcessFailed, StackError
+from deploy.local.errors import PortTaken, ProcessFailed, StackError
 from deploy.local.files import tail
 from deploy.local.managed_process import ManagedProcess
-from deploy.local.processes import Identity
+from deploy.local.ports import is_free
+from deploy.local.processes import Identity, listens
 from deploy.local.state import ProcessPhase, ProcessState
 
 _POLL_SECONDS = 0.05
@@ -46,6 +47,9 @@ class ProcessSupervisor:
                 break
             except TimeoutError:
                 raise self._failure("was not ready after three minutes") from None
+            except PortTaken:
+                # Only the stack as a whole can choose another port: the others know this one.
+                raise
             except ProcessFailed:
                 if attempt == _FIRST_START_ATTEMPTS:
                     raise
@@ -108,18 +112,22 @@ class ProcessSupervisor:
         self._report("starting")
         exited = asyncio.create_task(self._process.wait())
         try:
-            while not await self.managed.is_ready():
+            while not await self._is_ready(self._process.pid):
                 if exited.done():
-                    raise self._failure(_ended_with(exited.result()) + " while starting")
+                    raise self._start_failure(exited.result())
                 await asyncio.wait([exited], timeout=_POLL_SECONDS)
-            # Another program on the same port would have answered as well.
             if exited.done():
-                raise self._failure(_ended_with(exited.result()) + " while starting")
+                raise self._start_failure(exited.result())
         finally:
             exited.cancel()
         await self.managed.complete(lambda detail: self._report("starting", detail))
         self._state.seconds = round(time.monotonic() - began, 2)
         self._report("ready")
+
+    async def _is_ready(self, pid: int) -> bool:
+        """Tells whether this very process is ready: another stack's would answer at the same port just as well."""
+        port = self.managed.port
+        return await self.managed.is_ready() and (port is None or listens(pid, port))
 
     async def _end_process(self, patience: float) -> None:
         process = self._process
@@ -134,6 +142,14 @@ class ProcessSupervisor:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+    def _start_failure(self, code: int) -> ProcessFailed:
+        failure = self._failure(_ended_with(code) + " while starting")
+        if (port := self.managed.port) is None or is_free(port):
+            return failure
+        return PortTaken(
+            f"Port {port} of {self.managed.name} is taken by another program.\n{failure.problem}", failure.remedy
+        )
 
     def _failure(self, what: str) -> ProcessFailed:
         log = self.managed.command().log

@@ -64,6 +64,18 @@ class Identity:
         return None
 
 
+def listens(pid: int, port: int) -> bool:
+    """Tells whether the process, or a child of it, is the one that listens on a TCP port."""
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        return any(
+            connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+            for each in (process, *process.children(recursive=True))
+            for connection in each.net_connections("tcp")
+        )
+    return False
+
+
 def marked(value: str) -> list[psutil.Process]:
     """Processes other than this one that were started for the stack whose state directory is `value`."""
     found = []

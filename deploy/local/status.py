@@ -6,7 +6,7 @@ from typing import Any
 
 from deploy.local.home import Home
 from deploy.local.probes import broker_answers, is_ready, postgres_listens
-from deploy.local.processes import Identity
+from deploy.local.processes import Identity, listens
 from deploy.local.state import ProcessState, StackState
 
 
@@ -68,6 +68,8 @@ async def _examine(name: str, part: ProcessState) -> ProcessStatus:
 async def _works(part: ProcessState) -> bool:
     if part.port is None:
         return True
+    if part.pid is None or not listens(part.pid, part.port):
+        return False
     if part.service == "postgres":
         return await postgres_listens(part.port)
     if part.service == "kafka":

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from deploy.local.errors import StackError
+from deploy.local.errors import PortTaken, StackError
 from deploy.local.home import Home
 from deploy.local.managed_process import ManagedProcess
 from deploy.local.orphans import end_orphans
@@ -24,6 +24,7 @@ ALREADY_RUNNING = 3
 # Services promise to end within 10 s.
 _SERVICE_PATIENCE, _STORAGE_PATIENCE = 12.0, 20.0
 _LARGEST_LOG = 50 * 1024 * 1024
+_PORT_CHOICES = 5
 
 
 class Supervisor:
@@ -60,6 +61,17 @@ class Supervisor:
         ended = await asyncio.to_thread(end_orphans, self._home.root, self._home.postgres)
         if ended:
             self._state.detail = f"ended {ended} processes of an earlier run"
+        for _ in range(_PORT_CHOICES - 1):
+            try:
+                await self._start_processes()
+                return
+            except PortTaken as problem:
+                # Between choosing a port and binding it, another stack may have bound it.
+                print(f"ports.chosen_anew: {problem.problem.splitlines()[0]}", flush=True)
+                await self._stop_processes()
+        await self._start_processes()
+
+    async def _start_processes(self) -> None:
         stack = build_stack(self._home, os.environ)
         self._state.base_url = stack.base_url
         postgres = self._supervise(stack.postgres, "postgres")
@@ -90,6 +102,9 @@ class Supervisor:
 
     async def _stop(self) -> None:
         self._enter("stopping")
+        await self._stop_processes()
+
+    async def _stop_processes(self) -> None:
         await asyncio.gather(*(supervisor.stop(_SERVICE_PATIENCE) for supervisor in self._services))
         await asyncio.gather(*(supervisor.stop(_STORAGE_PATIENCE) for supervisor in self._storage))
         # Child processes that an ended process has left behind.

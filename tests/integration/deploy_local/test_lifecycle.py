@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
@@ -70,16 +72,19 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    directory = tmp_path_factory.mktemp("stack")
+    installation = _installation(tmp_path_factory.mktemp("stack"))
+    yield installation
+    installation.aes("down")
+
+
+def _installation(directory: Path) -> Installation:
     shared_downloads = Home.from_environment()
     shared_downloads.create()
     (directory / "cache").symlink_to(shared_downloads.cache)
     # PostgreSQL's user has to pass through when the tests run as root.
     for parent in (directory, *directory.parents[:2]):
         parent.chmod(parent.stat().st_mode | stat.S_IXOTH)
-    installation = Installation(directory)
-    yield installation
-    installation.aes("down")
+    return Installation(directory)
 
 
 @pytest.fixture
@@ -166,6 +171,29 @@ def test_a_port_that_was_asked_for_and_is_taken_is_explained(installation: Insta
     assert refused.returncode == 1
     assert f"Port {port}" in json.loads(refused.stdout)["error"]["message"]
     assert find_orphans(installation.home.root, installation.home.postgres) == ([], None)
+
+
+def test_stacks_that_start_together_answer_each_for_itself(
+    installation: Installation, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Both look for ports at the same moment and find the same ones free."""
+    installation.aes("down")
+    other = _installation(tmp_path_factory.mktemp("stack"))
+    # The first choice of both, as it is of fresh checkouts.
+    ports = {"gateway": choose_free()}
+    for each in (installation, other):
+        each.home.ports_file.write_text(json.dumps(ports))
+    try:
+        with ThreadPoolExecutor() as pool:
+            first, second = pool.map(lambda each: each.result("up"), (installation, other))
+        assert first["base_url"] != second["base_url"]
+        for up in (first, second):
+            answer = httpx.get(f"{up['base_url']}/api/v1/me/", headers={"x-api-key": up["api_key"]}, timeout=60)
+            assert answer.status_code == 200
+        for each in (installation, other):
+            assert {part["state"] for part in each.services().values()} == {"ready"}
+    finally:
+        other.aes("down")
 
 
 def test_a_part_that_cannot_start_is_explained_with_the_end_of_its_log(installation: Installation) -> None:

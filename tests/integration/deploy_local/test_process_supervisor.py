@@ -1,13 +1,15 @@
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable
 
 import psutil
 import pytest
 
-from deploy.local import supervisor as keeper_module
-from deploy.local.errors import ProcessFailed
+from deploy.local import process_supervisor
+from deploy.local.errors import PortTaken, ProcessFailed
+from deploy.local.ports import choose_free
 from deploy.local.process_supervisor import ProcessSupervisor
 from deploy.local.state import ProcessState
 from tests.integration.deploy_local.conftest import ScriptPart
@@ -17,10 +19,12 @@ _DEAF = (
     "pathlib.Path(sys.argv[1]).touch(); time.sleep(600)"
 )
 
+_TOUCH = "import pathlib, socket, sys, time; pathlib.Path(sys.argv[1]).touch()"
+
 
 @pytest.fixture(autouse=True)
 def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper_module, "_FIRST_DELAY", 0.01)
+    monkeypatch.setattr(process_supervisor, "_FIRST_DELAY", 0.01)
 
 
 @pytest.fixture
@@ -80,6 +84,30 @@ async def test_a_first_start_is_given_up_with_the_last_words(
     assert "no such luck" in caught.value.problem
     assert str(script_part.command().log) in caught.value.remedy
     assert script_part.starts == 4
+
+
+async def test_the_answer_of_another_program_on_its_port_is_not_taken_for_its_own(
+    supervisor: ProcessSupervisor, script_part: ScriptPart
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        script_part.port = other.getsockname()[1]
+        # The probe is content at once, as if the other program were the same service of another stack.
+        script_part.script = f"{_TOUCH}; time.sleep(1); socket.create_server(('127.0.0.1', {script_part.port}))"
+        with pytest.raises(PortTaken, match=f"Port {script_part.port} of script is taken by another program"):
+            await supervisor.start()
+    assert script_part.starts == 1
+
+
+async def test_a_process_that_listens_on_its_port_is_ready(
+    supervisor: ProcessSupervisor, script_part: ScriptPart, state: ProcessState
+) -> None:
+    script_part.port = choose_free()
+    script_part.script = f"s = socket.create_server(('127.0.0.1', {script_part.port})); {_TOUCH}; time.sleep(600)"
+    script_part.script = f"import pathlib, socket, sys, time; {script_part.script}"
+    await supervisor.start()
+    assert state.state == "ready"
 
 
 async def test_a_stopped_part_stays_stopped(
