@@ -10,7 +10,7 @@ from benchmarks.search.figures import MODES, Filled, Timed
 from benchmarks.search.quality import BATCH
 from libs.contracts.identifiers import new_id
 from services.ingestion.domain.embedding import Embedder
-from services.ingestion.domain.engines import Engine, Mode, Passage, Query
+from services.ingestion.domain.engines import Engine, IndexedChunk, Mode, Query
 
 _WORDS_IN_A_CHUNK = (120, 360)
 _WORDS_IN_A_QUERY = (3, 12)
@@ -65,7 +65,9 @@ async def _grow(engine: Engine, embedder: Embedder, index_id: str, prose: Prose,
         texts = [prose.chunk() for _ in batch]
         vectors = await embedder.embed(texts)
         passages = [
-            Passage(f"chunk-{n}", f"file-{n // _CHUNKS_IN_A_FILE}", n % _CHUNKS_IN_A_FILE, text, vector, 0, len(text))
+            IndexedChunk(
+                f"chunk-{n}", f"file-{n // _CHUNKS_IN_A_FILE}", n % _CHUNKS_IN_A_FILE, text, vector, 0, len(text)
+            )
             for n, text, vector in zip(batch, texts, vectors, strict=True)
         ]
         began = time.perf_counter()

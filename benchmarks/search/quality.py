@@ -10,7 +10,7 @@ from libs.contracts.identifiers import new_id
 from services.ingestion.adapters.chunking.cut import cut
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedder
-from services.ingestion.domain.engines import Engine, Hit, Mode, Passage, Query
+from services.ingestion.domain.engines import Engine, Hit, IndexedChunk, Mode, Query
 
 BATCH = 256
 # Several chunks of one document may come before the tenth document.
@@ -44,7 +44,7 @@ async def _fill(engine: Engine, embedder: Embedder, index_id: str, labelled: Lab
         batch = chunks[start : start + BATCH]
         vectors = await embedder.embed([chunk.text for _, chunk in batch])
         passages = [
-            Passage(chunk.id, identity, chunk.index, chunk.text, vector, chunk.start, chunk.end)
+            IndexedChunk(chunk.id, identity, chunk.index, chunk.text, vector, chunk.start, chunk.end)
             for (identity, chunk), vector in zip(batch, vectors, strict=True)
         ]
         await engine.write(index_id, passages)

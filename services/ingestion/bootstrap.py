@@ -10,35 +10,34 @@ from pathlib import Path
 from libs.eventing import Transaction
 from libs.objects import ObjectStore, open_store
 from libs.service_defaults import API, Service
-from services.ingestion.adapters.agenda import PostgresAgenda
-from services.ingestion.adapters.artifact_documents import (
-    PostgresArtifactJobs,
-    PostgresArtifactPlaces,
-    PostgresArtifactWriter,
-)
-from services.ingestion.adapters.artifact_source import HttpArtifactSource
-from services.ingestion.adapters.backlog import keep_counting
-from services.ingestion.adapters.collection_reader import PostgresCollectionReader
-from services.ingestion.adapters.collection_watch import PostgresCollectionTeller, PostgresCollectionWatch
-from services.ingestion.adapters.collection_writer import PostgresCollectionWriter
 from services.ingestion.adapters.embeddings.configured import ConfiguredEmbedders
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
-from services.ingestion.adapters.file_reader import PostgresFileReader
-from services.ingestion.adapters.file_writer import PostgresFileWriter
-from services.ingestion.adapters.graves import PostgresGraves
-from services.ingestion.adapters.index_register import PostgresIndexRegister
-from services.ingestion.adapters.knowledge_base_reader import PostgresKnowledgeBaseReader
-from services.ingestion.adapters.knowledge_base_writer import PostgresKnowledgeBaseWriter
-from services.ingestion.adapters.leftovers import PostgresLeftovers
+from services.ingestion.adapters.internal_api import HttpArtifactSource
+from services.ingestion.adapters.kafka import KafkaWorkSender
 from services.ingestion.adapters.parsing.pool import parsing_pool
-from services.ingestion.adapters.runs import PostgresRuns
-from services.ingestion.adapters.searchable_files import PostgresSearchableFiles
-from services.ingestion.adapters.texts import PostgresTexts
-from services.ingestion.adapters.uploads import PostgresUploads, PostgresUploadWriter
-from services.ingestion.adapters.work_items import PostgresWorkItems
-from services.ingestion.adapters.work_sender import BusWorkSender
+from services.ingestion.adapters.postgres.artifact_documents import (
+    PostgresArtifactJobs,
+    PostgresArtifactPlaces,
+    PostgresArtifactWriter,
+)
+from services.ingestion.adapters.postgres.collections import (
+    PostgresCollectionChanges,
+    PostgresCollectionPublisher,
+    PostgresCollectionReader,
+    PostgresCollectionWriter,
+)
+from services.ingestion.adapters.postgres.files import PostgresFileReader, PostgresFileWriter, PostgresSearchableFiles
+from services.ingestion.adapters.postgres.garbage_collection import PostgresUnusedBlobs
+from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
+from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
+from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
+from services.ingestion.adapters.postgres.runs import PostgresRuns
+from services.ingestion.adapters.postgres.texts import PostgresTexts
+from services.ingestion.adapters.postgres.uploads import PostgresUploads, PostgresUploadWriter
+from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
+from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue, keep_counting
 from services.ingestion.domain.engines import Engine
 from services.ingestion.entrypoints.artifact_messages import ArtifactMessages
 from services.ingestion.entrypoints.artifact_work import work_off
@@ -54,22 +53,22 @@ from services.ingestion.entrypoints.upkeep import CollectionNews, collect
 from services.ingestion.entrypoints.watchdog import Watchdog
 from services.ingestion.entrypoints.work_upkeep import WorkUpkeep, keep_dropping, keep_inspecting
 from services.ingestion.settings import IngestionSettings
-from services.ingestion.use_cases.advance_runs import RunAdvance
+from services.ingestion.use_cases.advance_run import RunAdvance
 from services.ingestion.use_cases.change_collections import CollectionChange
 from services.ingestion.use_cases.change_knowledge_bases import KnowledgeBaseChange
-from services.ingestion.use_cases.copy_artifacts import ArtifactCopying
+from services.ingestion.use_cases.copy_artifact import ArtifactCopying
+from services.ingestion.use_cases.document_indexer import DocumentIndexer
+from services.ingestion.use_cases.document_loader import DocumentLoader
 from services.ingestion.use_cases.index_artifacts import ArtifactIndexing
-from services.ingestion.use_cases.index_documents import DocumentIndexing
-from services.ingestion.use_cases.index_settings import SettingsResolution
 from services.ingestion.use_cases.ingest_items import ItemIngestion
 from services.ingestion.use_cases.inspect_indexes import DocumentInspection, IndexInspection
-from services.ingestion.use_cases.load_documents import DocumentLoading
+from services.ingestion.use_cases.progress_throttle import ProgressThrottle
 from services.ingestion.use_cases.read_collections import CollectionReading
 from services.ingestion.use_cases.read_files import FileReading
 from services.ingestion.use_cases.read_knowledge_bases import KnowledgeBaseReading
 from services.ingestion.use_cases.search_artifacts import ArtifactTexts
 from services.ingestion.use_cases.search_knowledge_base import KnowledgeBaseSearch
-from services.ingestion.use_cases.tell_phases import Phases
+from services.ingestion.use_cases.settings_resolver import SettingsResolver
 from services.ingestion.use_cases.upload_files import FileUpload, Limits
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -112,17 +111,17 @@ def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore
     FileCommands(CollectionChange(_now), _file_writer, _collection_writer).register(service.commands)
     service.http.include_router(files_router(uploading, reading))
     service.http.include_router(collections_router(CollectionReading(collections), reading))
-    news = CollectionNews(PostgresCollectionWatch(database), outbox, _collection_teller)
+    news = CollectionNews(PostgresCollectionChanges(database), outbox, _collection_publisher)
     service.background("collections.tell", news.run, role=API)
-    leftovers = PostgresLeftovers(database)
-    service.background("leftovers.collect", lambda: collect(leftovers, store), role=API)
+    unused_blobs = PostgresUnusedBlobs(database)
+    service.background("leftovers.collect", lambda: collect(unused_blobs, store), role=API)
 
 
 def _add_knowledge(service: Service, settings: IngestionSettings, store: ObjectStore) -> None:
     database = service.database
     search = _search_parts(service, settings)
     reader = PostgresKnowledgeBaseReader(database)
-    resolution = SettingsResolution(search.embedders, search.engines, settings.processing_engine)
+    resolution = SettingsResolver(search.embedders, search.engines, settings.processing_engine)
     KnowledgeCommands(KnowledgeBaseChange(reader, resolution, _now), _knowledge_writer).register(service.commands)
     service.http.include_router(knowledge_bases_router(KnowledgeBaseReading(reader)))
     searching = KnowledgeBaseSearch(reader, PostgresSearchableFiles(database), search.engines, search.embedders)
@@ -130,16 +129,14 @@ def _add_knowledge(service: Service, settings: IngestionSettings, store: ObjectS
     service.on_stop(search.close)
     _add_artifacts(service, store, search, resolution)
     service.background("backlog.count", lambda: keep_counting(database))
-    graves = PostgresGraves(database, service.outbox)
-    service.background("indexes.drop", lambda: keep_dropping(graves, search.engines))
+    index_deletion = PostgresIndexDeletion(database, service.outbox)
+    service.background("indexes.drop", lambda: keep_dropping(index_deletion, search.engines))
     indexes = _inspection(service, search)
     documents = DocumentInspection(PostgresArtifactJobs(database, service.outbox), search.engines)
     service.background("indexes.inspect", lambda: keep_inspecting(indexes, documents, settings.reconcile_seconds))
 
 
-def _add_artifacts(
-    service: Service, store: ObjectStore, search: "_SearchParts", resolution: SettingsResolution
-) -> None:
+def _add_artifacts(service: Service, store: ObjectStore, search: "_SearchParts", resolution: SettingsResolver) -> None:
     copying = ArtifactCopying(PostgresUploads(service.database), store, HttpArtifactSource(service.calls))
     messages = ArtifactMessages(copying, _upload_writer, _artifact_writer)
     messages.register(service.commands, service.follow("artifacts"))
@@ -178,7 +175,7 @@ class _IngestionWork:
     runs: RunAdvance
     artifacts: ArtifactIndexing
     upkeep: WorkUpkeep
-    agenda: PostgresAgenda
+    work_queue: PostgresWorkQueue
     closing: tuple[Callable[[], Awaitable[None]], ...]
 
 
@@ -190,9 +187,9 @@ def _ingestion_work(service: Service, settings: IngestionSettings, store: Object
         database, outbox, lease_seconds=settings.lease_seconds, grace_seconds=settings.index_grace_seconds
     )
     pool = parsing_pool(settings.parsing_processes, settings.parsing_timeout_seconds, settings.parsing_memory_bytes)
-    loading = DocumentLoading(PostgresTexts(database), store, pool, lease_seconds=settings.lease_seconds)
-    phases = Phases(items, time.monotonic)
-    indexing = DocumentIndexing(items, phases, search.embedders, search.engines)
+    loading = DocumentLoader(PostgresTexts(database), store, pool, lease_seconds=settings.lease_seconds)
+    phases = ProgressThrottle(items, time.monotonic)
+    indexing = DocumentIndexer(items, phases, search.embedders, search.engines)
     ingestion = ItemIngestion(items, runs, phases, loading, indexing)
     advance = RunAdvance(runs, search.engines, _inspection(service, search))
     artifacts = ArtifactIndexing(
@@ -202,18 +199,18 @@ def _ingestion_work(service: Service, settings: IngestionSettings, store: Object
         store,
         search.embedders,
         search.engines,
-        SettingsResolution(search.embedders, search.engines, settings.processing_engine),
+        SettingsResolver(search.embedders, search.engines, settings.processing_engine),
         at_once=settings.parsing_processes,
     )
-    agenda = PostgresAgenda(database)
-    sender = BusWorkSender(service.producer, source=service.source)
-    claims = lambda: [*ingestion.in_hand, *advance.in_hand]  # noqa: E731
-    upkeep = WorkUpkeep(agenda, sender, runs, items, loading, claims)
-    return _IngestionWork(ingestion, advance, artifacts, upkeep, agenda, (pool.close, search.close))
+    work_queue = PostgresWorkQueue(database)
+    sender = KafkaWorkSender(service.producer, source=service.source)
+    claims = lambda: [*ingestion.claims, *advance.claims]  # noqa: E731
+    upkeep = WorkUpkeep(work_queue, sender, runs, items, loading, claims)
+    return _IngestionWork(ingestion, advance, artifacts, upkeep, work_queue, (pool.close, search.close))
 
 
 def _inspection(service: Service, search: _SearchParts) -> IndexInspection:
-    register = PostgresIndexRegister(service.database)
+    register = PostgresIndexCatalog(service.database)
     return IndexInspection(register, search.engines, service.outbox, _knowledge_writer, time.monotonic)
 
 
@@ -221,7 +218,7 @@ def _run_streams(
     service: Service, settings: IngestionSettings, streams: IngestionStreams, work: _IngestionWork
 ) -> None:
     upkeep = work.upkeep
-    watchdog = Watchdog(work.agenda.stuck, limit_seconds=settings.watchdog_seconds)
+    watchdog = Watchdog(work.work_queue.stuck, limit_seconds=settings.watchdog_seconds)
     tasks = {
         "streams": streams.serve,
         "streams.measure": streams.measure,
@@ -260,8 +257,8 @@ def _collection_writer(transaction: Transaction) -> PostgresCollectionWriter:
     return PostgresCollectionWriter(transaction.connection)
 
 
-def _collection_teller(transaction: Transaction) -> PostgresCollectionTeller:
-    return PostgresCollectionTeller(transaction.connection)
+def _collection_publisher(transaction: Transaction) -> PostgresCollectionPublisher:
+    return PostgresCollectionPublisher(transaction.connection)
 
 
 def _knowledge_writer(transaction: Transaction) -> PostgresKnowledgeBaseWriter:

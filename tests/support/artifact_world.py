@@ -28,13 +28,13 @@ from libs.service_defaults.errors import install_error_handlers
 from services.artifacts import bootstrap as artifacts_bootstrap
 from services.artifacts.settings import ArtifactsSettings
 from services.ingestion import bootstrap as ingestion_bootstrap
-from services.ingestion.adapters.artifact_documents import PostgresArtifactJobs
-from services.ingestion.adapters.artifact_source import HttpArtifactSource
 from services.ingestion.adapters.embeddings.configured import ConfiguredEmbedders
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
+from services.ingestion.adapters.internal_api import HttpArtifactSource
+from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs
 from services.ingestion.settings import IngestionSettings
 from services.ingestion.use_cases.index_artifacts import ArtifactIndexing
-from services.ingestion.use_cases.index_settings import SettingsResolution
+from services.ingestion.use_cases.settings_resolver import SettingsResolver
 from tests.support.fake_producer import FakeProducer
 from tests.support.inline_ingestion import PlainTextReader
 from tests.support.registry import command_envelope
@@ -288,7 +288,7 @@ async def artifact_world(
             files,
             embedders,
             engines,
-            SettingsResolution(embedders, engines, "pgvector"),
+            SettingsResolver(embedders, engines, "pgvector"),
             at_once=2,
         )
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=sockets["artifacts"][1], timeout=60))

@@ -153,7 +153,7 @@ class KnowledgeBases:
 
 
 def documents(count: int, *, words: int = 400) -> list[tuple[str, bytes]]:
-    """Markdown files that have several passages each and no two the same."""
+    """Markdown files that have several chunks each and no two the same."""
     return [
         (f"doc-{n:04}.md", f"# Document {n}\n\n{' '.join(f'word{n}x{w}' for w in range(words))}\n".encode())
         for n in range(count)

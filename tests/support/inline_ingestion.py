@@ -13,28 +13,27 @@ from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.identifiers import new_id
 from libs.objects import ObjectStore
 from libs.service_defaults import Service
-from services.ingestion.adapters.agenda import PostgresAgenda
 from services.ingestion.adapters.chunking.cut import cut
-from services.ingestion.adapters.graves import PostgresGraves
-from services.ingestion.adapters.index_register import PostgresIndexRegister
-from services.ingestion.adapters.knowledge_base_writer import PostgresKnowledgeBaseWriter
-from services.ingestion.adapters.runs import PostgresRuns
-from services.ingestion.adapters.texts import PostgresTexts
-from services.ingestion.adapters.work_items import PostgresWorkItems
+from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
+from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
+from services.ingestion.adapters.postgres.runs import PostgresRuns
+from services.ingestion.adapters.postgres.texts import PostgresTexts
+from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
+from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.embedding import Embedder, Vectors
 from services.ingestion.domain.engines import Engine
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.domain.runs import ItemKey, RunKey
-from services.ingestion.use_cases.advance_runs import RunAdvance
-from services.ingestion.use_cases.announce_work import reconcile_work
+from services.ingestion.use_cases.advance_run import RunAdvance
+from services.ingestion.use_cases.dispatch_work import reconcile_work
+from services.ingestion.use_cases.document_indexer import DocumentIndexer
+from services.ingestion.use_cases.document_loader import DocumentLoader
 from services.ingestion.use_cases.drop_indexes import drop_indexes
-from services.ingestion.use_cases.index_documents import DocumentIndexing
 from services.ingestion.use_cases.ingest_items import ItemIngestion
 from services.ingestion.use_cases.inspect_indexes import IndexInspection
-from services.ingestion.use_cases.load_documents import DocumentLoading
-from services.ingestion.use_cases.tell_phases import Phases
+from services.ingestion.use_cases.progress_throttle import ProgressThrottle
 
 
 class PlainTextReader:
@@ -107,20 +106,20 @@ class InlineWorker:
         self.embedders, self.engines = CountingEmbedders(), {"pgvector": engine}
         self.items = PostgresWorkItems(database, outbox, lease_seconds=lease_seconds)
         self.runs = PostgresRuns(database, outbox, lease_seconds=lease_seconds, grace_seconds=grace_seconds)
-        self.agenda = PostgresAgenda(database)
-        self.graves = PostgresGraves(database, outbox)
-        self.loading = DocumentLoading(PostgresTexts(database), store, self.reader, lease_seconds=lease_seconds)
-        phases = Phases(self.items, time.monotonic)
-        indexing = DocumentIndexing(self.items, phases, self.embedders, self.engines)
+        self.work_queue = PostgresWorkQueue(database)
+        self.index_deletion = PostgresIndexDeletion(database, outbox)
+        self.loading = DocumentLoader(PostgresTexts(database), store, self.reader, lease_seconds=lease_seconds)
+        phases = ProgressThrottle(self.items, time.monotonic)
+        indexing = DocumentIndexer(self.items, phases, self.embedders, self.engines)
         self.ingestion = ItemIngestion(self.items, self.runs, phases, self.loading, indexing)
         self.inspection = IndexInspection(
-            PostgresIndexRegister(database), self.engines, outbox, PostgresKnowledgeBaseWriter, time.monotonic
+            PostgresIndexCatalog(database), self.engines, outbox, PostgresKnowledgeBaseWriter, time.monotonic
         )
         self.advance = RunAdvance(self.runs, self.engines, self.inspection)
 
     async def step(self, limit: int = 500) -> int:
         """Work off what is due now; returns how much that was."""
-        due = await self.agenda.due(limit)
+        due = await self.work_queue.due(limit)
         for each in due:
             if isinstance(each.key, RunKey):
                 await self.advance.process(each.key)
@@ -132,10 +131,10 @@ class InlineWorker:
         """Until nothing is due any more."""
         while await self.step():
             pass
-        await drop_indexes(self.graves, self.engines)
+        await drop_indexes(self.index_deletion, self.engines)
 
     async def reconcile(self) -> None:
-        await reconcile_work(self.agenda, self.runs, 0.0)
+        await reconcile_work(self.work_queue, self.runs, 0.0)
 
     async def claim(self, index_id: str, file_ids: Sequence[str]) -> str:
         """Take items and do nothing, as a worker that is killed; returns its token."""

@@ -14,8 +14,8 @@ from services.ingestion.domain.engines import (
     EngineUnavailable,
     FileSelection,
     Hit,
+    IndexedChunk,
     IndexMissing,
-    Passage,
     Query,
 )
 from services.ingestion.domain.knowledge_bases import IndexSettings, LiveIndex
@@ -27,7 +27,7 @@ class MemoryEngine:
     name = "pgvector"
 
     def __init__(self) -> None:
-        self.indexes: dict[str, dict[tuple[str, str], Passage]] = {}
+        self.indexes: dict[str, dict[tuple[str, str], IndexedChunk]] = {}
         self.down = False
 
     async def create_index(self, index_id: str, dimensions: int) -> None:
@@ -40,16 +40,16 @@ class MemoryEngine:
         await self.ping()
         return set(index_ids) & self.indexes.keys()
 
-    async def write(self, index_id: str, passages: Sequence[Passage]) -> None:
-        self._of(index_id).update({(each.file_id, each.chunk_id): each for each in passages})
+    async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
+        self._of(index_id).update({(each.file_id, each.chunk_id): each for each in chunks})
 
     async def finish(self, index_id: str) -> None:
         self._of(index_id)
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
-        passages = self.indexes.get(index_id, {})
-        for key in [key for key in passages if key[0] in set(file_ids)]:
-            del passages[key]
+        chunks = self.indexes.get(index_id, {})
+        for key in [key for key in chunks if key[0] in set(file_ids)]:
+            del chunks[key]
 
     async def count(self, index_id: str) -> int:
         return len(self._of(index_id))
@@ -76,17 +76,17 @@ class MemoryEngine:
     async def close(self) -> None:
         self.indexes.clear()
 
-    def _of(self, index_id: str) -> dict[tuple[str, str], Passage]:
+    def _of(self, index_id: str) -> dict[tuple[str, str], IndexedChunk]:
         if self.down:
             raise EngineUnavailable("down")
         if index_id not in self.indexes:
             raise IndexMissing(index_id)
         return self.indexes[index_id]
 
-    def _score(self, passage: Passage, query: Query) -> float:
+    def _score(self, chunk: IndexedChunk, query: Query) -> float:
         words = set(query.text.lower().split())
-        keyword = len(words & set(passage.text.lower().split())) / len(words) if words else 0.0
-        cosine = 0.0 if query.vector is None else max(0.0, float(query.vector @ passage.vector))
+        keyword = len(words & set(chunk.text.lower().split())) / len(words) if words else 0.0
+        cosine = 0.0 if query.vector is None else max(0.0, float(query.vector @ chunk.vector))
         return {"keyword": keyword, "semantic": cosine, "hybrid": (keyword + cosine) / 2}[query.mode]
 
 

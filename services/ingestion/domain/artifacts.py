@@ -38,7 +38,7 @@ class ArtifactJob:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlace:
-    """Where passages are."""
+    """Where chunks are."""
 
     engine: str
     index_id: str
@@ -46,7 +46,7 @@ class IndexPlace:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a document's passages are; ``lost``: were, and will be again."""
+    """Where a document's chunks are; ``lost``: were, and will be again."""
 
     place: IndexPlace
     lost: bool = False
@@ -71,7 +71,7 @@ class ArtifactJobs(Protocol):
 
     async def renew(self, tokens: Collection[str], seconds: float) -> None: ...
 
-    async def put_off(self, job: ArtifactJob, seconds: float, *, counts: bool) -> None:
+    async def postpone(self, job: ArtifactJob, seconds: float, *, counts: bool) -> None:
         """Try again after that time; ``counts``: as one of few attempts."""
         ...
 
@@ -80,7 +80,7 @@ class ArtifactJobs(Protocol):
         ...
 
     async def placing(self, job: ArtifactJob, place: IndexPlace) -> bool:
-        """Passages are about to be written there; False when the document is not wanted any more."""
+        """Chunks are about to be written there; False when the document is not wanted any more."""
         ...
 
     async def lost(self, place: IndexPlace) -> int:
@@ -94,7 +94,7 @@ class ArtifactJobs(Protocol):
     async def failed(self, job: ArtifactJob, error: ErrorInfo) -> None: ...
 
     async def leaving(self, limit: int) -> list[tuple[str, IndexPlace]]:
-        """Deleted documents whose passages may still be there."""
+        """Deleted documents whose chunks may still be there."""
         ...
 
     async def left(self, artifact_ids: Sequence[str]) -> None:
@@ -104,7 +104,7 @@ class ArtifactJobs(Protocol):
 
 class ArtifactPlaces(Protocol):
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
-        """Where the passages of those documents are that are indexed, or were until they were lost, of that company."""
+        """Where the chunks of those documents are that are indexed, or were until they were lost, of that company."""
         ...
 
 

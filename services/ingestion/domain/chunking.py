@@ -17,7 +17,7 @@ class Chunker(Protocol):
     async def chunk(
         self, document: ParsedDocument, strategy: ChunkingStrategy, source: str, index: IndexSettings | None = None
     ) -> Sequence[Chunk]:
-        """Passages in order of the text; none of them is blank.
+        """Chunks in order of the text; none of them is blank.
 
         `source` names what is cut, for the ids: file id and content hash. Chunks for an `index` may come with the
         vectors and terms that it takes, as far as those can be made where they are cut. Raises Unparsable when time

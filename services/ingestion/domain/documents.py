@@ -57,7 +57,7 @@ class ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class TermCounts:
-    """How often each word, known by its number, occurs in a passage of `length` words; sorted by number."""
+    """How often each word, known by its number, occurs in a chunk of `length` words; sorted by number."""
 
     numbers: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int32]
@@ -66,7 +66,7 @@ class TermCounts:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A passage of a document. `start` and `end` are characters of the parsed text; `index` counts from 0.
+    """A chunk of a document. `start` and `end` are characters of the parsed text; `index` counts from 0.
 
     `page` and `row` say where it begins. `vector` and `terms` are there when they were made where it was cut.
     """

@@ -28,7 +28,7 @@ class EngineConflict(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class IndexedChunk:
     """A chunk as it is indexed. ``start`` and ``end`` are offsets into the document's text, in characters.
 
     ``terms`` None: an engine that needs them counts them itself.
@@ -88,7 +88,7 @@ class Hit:
 
 
 class Engine(Protocol):
-    """Holds passages in indexes that know nothing of each other.
+    """Holds chunks in indexes that know nothing of each other.
 
     Names, tags, collections and the status of files are not in the index: the caller resolves them to a
     ``FileSelection``, so that changing them takes effect at once and writes nothing here. Every method raises
@@ -110,8 +110,8 @@ class Engine(Protocol):
         """Those of the indexes that are there, whatever is in them."""
         ...
 
-    async def write(self, index_id: str, passages: Sequence[Passage]) -> None:
-        """Add passages of any number of files.
+    async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
+        """Add chunks of any number of files.
 
         Idempotent by (file, chunk id). After a failure some may have been written: writing all of them again
         ends with each of them once. Best called with some hundreds at a time. Raises ``IndexMissing``. A vector
@@ -129,11 +129,11 @@ class Engine(Protocol):
         ...
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
-        """Remove every passage of the files; files or an index that are not there are fine."""
+        """Remove every chunk of the files; files or an index that are not there are fine."""
         ...
 
     async def count(self, index_id: str) -> int:
-        """Passages in the index. Raises ``IndexMissing``."""
+        """Chunks in the index. Raises ``IndexMissing``."""
         ...
 
     async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
@@ -141,7 +141,7 @@ class Engine(Protocol):
         ...
 
     async def search(self, index_id: str, query: Query) -> list[Hit]:
-        """At most ``query.top_k`` passages, best first. Raises ``IndexMissing``."""
+        """At most ``query.top_k`` chunks, best first. Raises ``IndexMissing``."""
         ...
 
     async def ping(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SEMANTIC_SHARE = 0.55
 CANDIDATES = 100
-"""Passages that each way of searching puts forward, at least."""
+"""Chunks that each way of searching puts forward, at least."""
 
 
 def candidates(top_k: int) -> int:
@@ -12,7 +12,7 @@ def candidates(top_k: int) -> int:
 
 
 def combined(cosine: float, keyword: float, best_keyword: float) -> float:
-    """0 to 1. `best_keyword`: the highest keyword score of the query, 0 when no passage has any of its words.
+    """0 to 1. `best_keyword`: the highest keyword score of the query, 0 when no chunk has any of its words.
 
     Both scores are kept as they are, not as ranks: on three labelled collections reciprocal ranks were worse
     than keywords alone on two, this is better than either on all (see docs/decisions).

@@ -7,8 +7,8 @@ from libs.contracts.envelope import Envelope
 from libs.contracts.events.artifacts import ArtifactDeleted, ArtifactUploaded
 from libs.eventing import CommandContext, CommandRouter, EventRouter, Transaction
 from services.ingestion.domain.artifacts import ArtifactWriter
-from services.ingestion.domain.file_ports import NewFile, UploadWriter
-from services.ingestion.use_cases.copy_artifacts import ArtifactCopying
+from services.ingestion.domain.ports.files import NewFile, UploadWriter
+from services.ingestion.use_cases.copy_artifact import ArtifactCopying
 
 
 class ArtifactMessages:

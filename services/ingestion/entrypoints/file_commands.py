@@ -13,7 +13,7 @@ from libs.contracts.commands.ingestion import (
     UpdateCollection,
 )
 from libs.eventing import CommandContext, CommandRouter, Transaction
-from services.ingestion.domain.file_ports import CollectionWriter, FileWriter
+from services.ingestion.domain.ports.files import CollectionWriter, FileWriter
 from services.ingestion.use_cases.change_collections import CollectionChange
 from services.ingestion.use_cases.change_files import change_files, delete_file
 

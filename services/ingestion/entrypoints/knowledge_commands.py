@@ -12,7 +12,7 @@ from libs.contracts.commands.ingestion import (
 from libs.contracts.identifiers import new_id
 from libs.eventing import CommandContext, CommandRouter, Transaction
 from services.ingestion.domain.knowledge_bases import IndexSettings
-from services.ingestion.domain.knowledge_ports import KnowledgeBaseWriter
+from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseWriter
 from services.ingestion.domain.runs import RunRef
 from services.ingestion.use_cases.change_knowledge_bases import (
     KnowledgeBaseChange,

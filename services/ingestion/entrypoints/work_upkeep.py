@@ -6,12 +6,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from services.ingestion.domain.knowledge_ports import Agenda, Engines, Graves, Runs, WorkItems, WorkSender
+from services.ingestion.domain.ports.knowledge_bases import (
+    Engines,
+    IndexDeletion,
+    Runs,
+    WorkItems,
+    WorkQueue,
+    WorkSender,
+)
 from services.ingestion.domain.runs import Token
-from services.ingestion.use_cases.announce_work import announce_work, reconcile_work
+from services.ingestion.use_cases.dispatch_work import dispatch_work, reconcile_work
+from services.ingestion.use_cases.document_loader import DocumentLoader
 from services.ingestion.use_cases.drop_indexes import drop_indexes
 from services.ingestion.use_cases.inspect_indexes import DocumentInspection, IndexInspection
-from services.ingestion.use_cases.load_documents import DocumentLoading
 
 _ANNOUNCE_SECONDS: Final = 0.2
 _DROP_SECONDS: Final = 0.5
@@ -24,14 +31,14 @@ class WorkUpkeep:
 
     def __init__(
         self,
-        agenda: Agenda,
+        work_queue: WorkQueue,
         sender: WorkSender,
         runs: Runs,
         items: WorkItems,
-        loading: DocumentLoading,
+        loading: DocumentLoader,
         claims: Callable[[], Sequence[Token]],
     ) -> None:
-        self._agenda = agenda
+        self._work_queue = work_queue
         self._sender = sender
         self._runs = runs
         self._items = items
@@ -40,12 +47,12 @@ class WorkUpkeep:
 
     async def announce(self) -> None:
         while True:
-            if not await announce_work(self._agenda, self._sender):
+            if not await dispatch_work(self._work_queue, self._sender):
                 await asyncio.sleep(_ANNOUNCE_SECONDS)
 
     async def reconcile(self, seconds: float) -> None:
         while True:
-            await reconcile_work(self._agenda, self._runs, seconds)
+            await reconcile_work(self._work_queue, self._runs, seconds)
             await asyncio.sleep(seconds)
 
     async def keep(self, seconds: float) -> None:
@@ -58,16 +65,16 @@ class WorkUpkeep:
     async def parse_texts(self) -> None:
         """Files of collections are parsed even if no knowledge base wants them, when there is nothing else to do."""
         while True:
-            found = [] if self._claims() else await self._agenda.unparsed(_PARSED_AT_ONCE)
+            found = [] if self._claims() else await self._work_queue.unparsed(_PARSED_AT_ONCE)
             await asyncio.gather(*(self._loading.parse(key, name) for key, name in found))
             if not found:
                 await asyncio.sleep(_PARSE_SECONDS)
 
 
-async def keep_dropping(graves: Graves, engines: Engines) -> None:
+async def keep_dropping(index_deletion: IndexDeletion, engines: Engines) -> None:
     """Until cancelled."""
     while True:
-        await drop_indexes(graves, engines)
+        await drop_indexes(index_deletion, engines)
         await asyncio.sleep(_DROP_SECONDS)
 
 

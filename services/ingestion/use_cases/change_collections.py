@@ -22,8 +22,8 @@ from libs.contracts.events.ingestion import (
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from services.ingestion.domain.collections import CollectionNotFound, StoredCollection
-from services.ingestion.domain.file_ports import CollectionWriter, FileWriter
 from services.ingestion.domain.files import FileNotFound
+from services.ingestion.domain.ports.files import CollectionWriter, FileWriter
 
 
 class CollectionChange:

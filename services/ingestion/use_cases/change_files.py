@@ -9,8 +9,8 @@ from libs.contracts.errors import ValidationFailed
 from libs.contracts.events.ingestion import FileDeleted, FilesChanged, FileUpdated
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
-from services.ingestion.domain.file_ports import FileWriter
 from services.ingestion.domain.files import FileNotFound
+from services.ingestion.domain.ports.files import FileWriter
 
 _OPERATIONS: Final = get_args(BulkOperation)
 _STATUSES: Final = get_args(FileStatus)

@@ -22,9 +22,9 @@ from services.ingestion.domain.knowledge_bases import (
     KnowledgeBaseView,
     StoredKnowledgeBase,
 )
-from services.ingestion.domain.knowledge_ports import KnowledgeBaseReader, KnowledgeBaseWriter
+from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseReader, KnowledgeBaseWriter
 from services.ingestion.domain.runs import RunRef
-from services.ingestion.use_cases.index_settings import SettingsResolution, parsed
+from services.ingestion.use_cases.settings_resolver import SettingsResolver, parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class PreparedChange:
 
 
 class KnowledgeBaseChange:
-    def __init__(self, reader: KnowledgeBaseReader, settings: SettingsResolution, now: Callable[[], datetime]) -> None:
+    def __init__(self, reader: KnowledgeBaseReader, settings: SettingsResolver, now: Callable[[], datetime]) -> None:
         self._reader = reader
         self._settings = settings
         self._now = now

@@ -5,15 +5,15 @@ from __future__ import annotations
 import structlog
 
 from services.ingestion.domain.engines import EngineUnavailable
-from services.ingestion.domain.knowledge_ports import Engines, Graves
+from services.ingestion.domain.ports.knowledge_bases import Engines, IndexDeletion
 
 _log = structlog.get_logger(__name__)
 
 
-async def drop_indexes(graves: Graves, engines: Engines) -> None:
+async def drop_indexes(index_deletion: IndexDeletion, engines: Engines) -> None:
     """What an engine does not drop now, it is asked to drop the next time."""
-    for index_id, engine in await graves.droppable():
-        await graves.condemn(index_id)
+    for index_id, engine in await index_deletion.droppable():
+        await index_deletion.mark_for_deletion(index_id)
         if engine not in engines:
             _log.error("index.engine_missing", index_id=index_id, engine=engine)
             continue
@@ -22,6 +22,6 @@ async def drop_indexes(graves: Graves, engines: Engines) -> None:
         except EngineUnavailable as problem:
             _log.warning("index.not_dropped", index_id=index_id, problem=str(problem))
             continue
-        await graves.dropped(index_id)
+        await index_deletion.dropped(index_id)
         _log.info("index.dropped", index_id=index_id)
-    await graves.bury()
+    await index_deletion.bury()

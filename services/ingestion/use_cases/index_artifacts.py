@@ -25,12 +25,12 @@ from services.ingestion.domain.artifacts import (
 )
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedders, EmbeddingUnavailable
-from services.ingestion.domain.engines import EngineUnavailable, IndexMissing, Passage
+from services.ingestion.domain.engines import EngineUnavailable, IndexedChunk, IndexMissing
 from services.ingestion.domain.knowledge_bases import IndexSettings
-from services.ingestion.domain.knowledge_ports import Engines
 from services.ingestion.domain.parsing import Unparsable
-from services.ingestion.use_cases.index_settings import SettingsResolution
-from services.ingestion.use_cases.load_documents import DocumentReader
+from services.ingestion.domain.ports.knowledge_bases import Engines
+from services.ingestion.use_cases.document_loader import DocumentReader
+from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
 _LEASE_SECONDS: Final = 20.0
 _PUT_OFF_SECONDS: Final = 3.0
@@ -54,7 +54,7 @@ class ArtifactIndexing:
         store: ObjectStore,
         embedders: Embedders,
         engines: Engines,
-        resolution: SettingsResolution,
+        resolution: SettingsResolver,
         *,
         at_once: int,
     ) -> None:
@@ -126,28 +126,28 @@ class ArtifactIndexing:
             return await self._index(job)
         except Unparsable as problem:
             if problem.retryable and not is_last:
-                return self._put_off(job, counts=True)
+                return self._postpone(job, counts=True)
             return self._failure(job, problem.message, problem.code)
         except NotFound:
             # Its deletion is about to be told.
             return self._failure(job, "The artifact is gone.", "gone")
         except ArtifactBytesMissing as problem:
             # As when its session was just deleted; else they are lost.
-            return self._failure(job, problem.message, "gone") if is_last else self._put_off(job, _MISSING_SECONDS)
+            return self._failure(job, problem.message, "gone") if is_last else self._postpone(job, _MISSING_SECONDS)
         except Exception as problem:
             if _is_outage(problem):
                 _log.warning("artifact.put_off", artifact_id=job.artifact_id, problem=repr(problem))
-                return self._put_off(job, counts=False)
+                return self._postpone(job, counts=False)
             _log.exception("artifact.not_indexed", artifact_id=job.artifact_id)
-            return self._put_off(job)
+            return self._postpone(job)
 
     def _failure(self, job: ArtifactJob, message: str, code: str) -> Callable[[], Awaitable[None]]:
         return partial(self._jobs.failed, job, _error(message, code))
 
-    def _put_off(
+    def _postpone(
         self, job: ArtifactJob, seconds: float = _PUT_OFF_SECONDS, *, counts: bool = True
     ) -> Callable[[], Awaitable[None]]:
-        return partial(self._jobs.put_off, job, seconds, counts=counts)
+        return partial(self._jobs.postpone, job, seconds, counts=counts)
 
     async def _index(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
         await self._jobs.advanced(job, _BEGUN)
@@ -155,7 +155,7 @@ class ArtifactIndexing:
             document = await self._reader.parse(path, job.name, job.content_type)
         await self._jobs.advanced(job, _PARSED)
         settings = await self._resolution.resolve(None, ChunkingStrategy(), EmbeddingConfig())
-        passages = await self._passages(job, document, settings)
+        chunks = await self._indexed_chunks(job, document, settings)
         place = IndexPlace(settings.engine, f"artifacts-{job.company_id}-{settings.hash()[:12]}")
         if not await self._jobs.placing(job, place):
             return _nothing
@@ -166,26 +166,28 @@ class ArtifactIndexing:
             if lost := await self._jobs.lost(place):
                 _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=lost)
             await engine.create_index(place.index_id, settings.dimensions)
-        waiting = iter(passages)
+        waiting = iter(chunks)
         while some := list(islice(waiting, _WRITTEN_AT_ONCE)):
             await engine.write(place.index_id, some)
-        indexed = partial(self._jobs.indexed, job, characters=len(document.text), passages=len(passages))
+        indexed = partial(self._jobs.indexed, job, characters=len(document.text), passages=len(chunks))
         if await retry_until_available(indexed):
-            _log.info("artifact.indexed", artifact_id=job.artifact_id, passages=len(passages))
+            _log.info("artifact.indexed", artifact_id=job.artifact_id, passages=len(chunks))
         await engine.finish(place.index_id)
         return _nothing
 
-    async def _passages(self, job: ArtifactJob, document: ParsedDocument, settings: IndexSettings) -> list[Passage]:
+    async def _indexed_chunks(
+        self, job: ArtifactJob, document: ParsedDocument, settings: IndexSettings
+    ) -> list[IndexedChunk]:
         chunks = await self._reader.chunk(document, settings.chunking, job.artifact_id)
         if not chunks:
             raise Unparsable("empty", "The document has no text.")
         embedder = await self._embedders.embedder(settings.provider, settings.model, settings.dimensions)
-        passages: list[Passage] = []
+        indexed: list[IndexedChunk] = []
         for start in range(0, len(chunks), _WRITTEN_AT_ONCE):
             some = chunks[start : start + _WRITTEN_AT_ONCE]
             vectors = await embedder.embed([chunk.text for chunk in some])
-            passages += [
-                Passage(
+            indexed += [
+                IndexedChunk(
                     chunk_id=chunk.id,
                     file_id=job.artifact_id,
                     position=chunk.index,
@@ -198,7 +200,7 @@ class ArtifactIndexing:
                 )
                 for chunk, vector in zip(some, vectors, strict=True)
             ]
-        return passages
+        return indexed
 
 
 async def _nothing() -> None:

@@ -16,12 +16,12 @@ from libs.objects import StoreUnavailable
 from libs.persistence import is_outage
 from services.ingestion.domain.embedding import EmbeddingRefused, EmbeddingUnavailable
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
-from services.ingestion.domain.knowledge_ports import Runs, WorkItems
 from services.ingestion.domain.parsing import Unparsable
+from services.ingestion.domain.ports.knowledge_bases import Runs, WorkItems
 from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
-from services.ingestion.use_cases.index_documents import DocumentIndexing
-from services.ingestion.use_cases.load_documents import DocumentLoading, Loaded, NotLoaded
-from services.ingestion.use_cases.tell_phases import Phases
+from services.ingestion.use_cases.document_indexer import DocumentIndexer
+from services.ingestion.use_cases.document_loader import DocumentLoader, Loaded, NotLoaded
+from services.ingestion.use_cases.progress_throttle import ProgressThrottle
 
 _log = structlog.get_logger(__name__)
 _CHUNKS_AT_ONCE: Final = 1000
@@ -38,14 +38,14 @@ _OUTAGES = (
 
 class ItemIngestion:
     def __init__(
-        self, items: WorkItems, runs: Runs, phases: Phases, loading: DocumentLoading, indexing: DocumentIndexing
+        self, items: WorkItems, runs: Runs, phases: ProgressThrottle, loading: DocumentLoader, indexing: DocumentIndexer
     ) -> None:
         self._items = items
         self._phases = phases
         self._runs = runs
         self._loading = loading
         self._indexing = indexing
-        self.in_hand: set[Token] = set()
+        self.claims: set[Token] = set()
         """Claims whose leases are to be renewed."""
 
     async def process(self, keys: Sequence[ItemKey]) -> None:
@@ -76,14 +76,14 @@ class ItemIngestion:
     @asynccontextmanager
     async def _claim(self) -> AsyncIterator[Token]:
         token = new_id()
-        self.in_hand.add(token)
+        self.claims.add(token)
         try:
             yield token
         finally:
-            self.in_hand.discard(token)
+            self.claims.discard(token)
 
     async def _follow_up(self, run: RunRef) -> None:
-        await self._runs.tell_progress(run)
+        await self._runs.publish_progress(run)
         if await self._runs.complete(run.id):
             _log.info("ingestion.items_done", run_id=run.id, knowledge_base_id=run.knowledge_base_id)
 
@@ -147,7 +147,7 @@ class ItemIngestion:
     async def _not_loaded(self, token: Token, which: NotLoaded) -> None:
         if which.problem is None:
             keys = [item.key for item in which.items]
-            await self._items.hand_back(token, keys, seconds=_BUSY_SECONDS, counts=False)
+            await self._items.release(token, keys, seconds=_BUSY_SECONDS, counts=False)
             return
         await self._went_wrong(token, which.items, which.problem, "parsing")
 
@@ -156,7 +156,7 @@ class ItemIngestion:
         if isinstance(problem, Unparsable) and problem.code in _MAY_PASS and items[0].attempts < _TRIES:
             # Perhaps the machine was busy: once more before the file is to blame.
             _log.warning("ingestion.file_put_off", file_ids=[key.file_id for key in keys], code=problem.code)
-            await self._items.hand_back(token, keys, seconds=float(items[0].attempts), counts=True)
+            await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
         elif isinstance(problem, Unparsable):
             error = (problem.code, problem.message, phase, problem.retryable)
             await self._items.failed([ItemFailure(item, _error(item, *error)) for item in items])
@@ -165,10 +165,10 @@ class ItemIngestion:
             await self._items.failed([ItemFailure(item, _error(item, *refusal)) for item in items])
         elif _is_outage(problem):
             _log.warning("ingestion.outage", items=len(items), problem=str(problem))
-            await self._items.hand_back(token, keys, seconds=_OUTAGE_SECONDS, counts=False)
+            await self._items.release(token, keys, seconds=_OUTAGE_SECONDS, counts=False)
         else:
             _log.exception("ingestion.item_failed", file_ids=[key.file_id for key in keys], exc_info=problem)
-            await self._items.hand_back(token, keys, seconds=float(items[0].attempts), counts=True)
+            await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
 
 
 def _span(run: RunRef, items: int) -> tracing.Span:

@@ -12,8 +12,8 @@ from libs.contracts.identifiers import new_id
 from libs.eventing import MessageContext, Outbox, Transaction
 from services.ingestion.domain.artifacts import IndexPlace
 from services.ingestion.domain.engines import Engine, EngineUnavailable, IndexMissing
-from services.ingestion.domain.index_ports import DocumentIndexes, IndexRegister, KnownIndex
-from services.ingestion.domain.knowledge_ports import Engines, KnowledgeBaseWriter
+from services.ingestion.domain.ports.indexes import DocumentIndexes, IndexCatalog, KnownIndex
+from services.ingestion.domain.ports.knowledge_bases import Engines, KnowledgeBaseWriter
 from services.ingestion.domain.runs import ClaimedRun, RunRef
 from services.ingestion.use_cases.change_knowledge_bases import replace_index
 
@@ -28,14 +28,14 @@ class IndexInspection:
 
     def __init__(
         self,
-        register: IndexRegister,
+        register: IndexCatalog,
         engines: Engines,
         outbox: Outbox,
         writer: Callable[[Transaction], KnowledgeBaseWriter],
         clock: Callable[[], float],
     ) -> None:
         """``clock`` counts seconds from anywhere."""
-        self._register = register
+        self._catalog = register
         self._engines = engines
         self._outbox = outbox
         self._writer = writer
@@ -48,7 +48,7 @@ class IndexInspection:
 
         An engine that is only just starting may not know all of its indexes at once.
         """
-        known = {index.id: index for index in await self._register.known()}
+        known = {index.id: index for index in await self._catalog.known()}
         places = [IndexPlace(index.engine, index.id) for index in known.values()]
         suspected = {place.index_id for place in await missing(self._engines, places)}
         suspected |= {index.id for index in self._to_count(known) if await self._is_short(index)}
@@ -92,9 +92,9 @@ class IndexInspection:
             return False
 
     async def _is_lost(self, index: KnownIndex) -> bool:
-        """Whether it is not there, or has fewer passages than were written and nobody is changing it."""
-        engine, before = self._engines[index.engine], await self._register.content(index.id)
-        if before.passages == 0:
+        """Whether it is not there, or has fewer chunks than were written and nobody is changing it."""
+        engine, before = self._engines[index.engine], await self._catalog.content(index.id)
+        if before.chunks == 0:
             return False
         if index.id not in await engine.existing([index.id]):
             return True
@@ -104,7 +104,7 @@ class IndexInspection:
             # Too many for the time that it has: no reason not to ingest into what is there.
             _log.warning("indexes.not_counted", index_id=index.id, problem=str(problem))
             return False
-        return there < before.passages and before == await self._register.content(index.id)
+        return there < before.chunks and before == await self._catalog.content(index.id)
 
     async def _replace(self, lost: KnownIndex) -> None:
         run_id = new_id()

@@ -3,7 +3,7 @@
 from libs.contracts.api.files import AvailableCollections, Collection, CollectionPage
 from libs.contracts.identity import Identity
 from services.ingestion.domain.collections import CollectionNotFound
-from services.ingestion.domain.file_ports import CollectionReader
+from services.ingestion.domain.ports.files import CollectionReader
 
 
 class CollectionReading:

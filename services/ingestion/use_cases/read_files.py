@@ -4,8 +4,8 @@ from libs.contracts.api.files import File, FilePage
 from libs.contracts.identity import Identity
 from libs.objects import ObjectMissing, ObjectStore, Pieces
 from services.ingestion.domain.collections import CollectionNotFound
-from services.ingestion.domain.file_ports import CollectionReader, FileFilter, FileReader
 from services.ingestion.domain.files import FileNotFound, StoredFile, original_key
+from services.ingestion.domain.ports.files import CollectionReader, FileFilter, FileReader
 
 
 class FileReading:

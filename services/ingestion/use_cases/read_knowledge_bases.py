@@ -5,7 +5,7 @@ from __future__ import annotations
 from libs.contracts.api.knowledge import DatasourcePage, KnowledgeBase, KnowledgeBasePage, KnowledgeBaseState
 from libs.contracts.identity import Identity
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseNotFound
-from services.ingestion.domain.knowledge_ports import KnowledgeBaseReader
+from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseReader
 
 _MESSAGES = {
     "pending": "The ingestion has not begun.",

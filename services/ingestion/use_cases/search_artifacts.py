@@ -12,8 +12,8 @@ from services.ingestion.domain.artifacts import ArtifactNotFound, ArtifactPlaces
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
 from services.ingestion.domain.engines import EngineUnavailable, FileSelection, IndexMissing, Query
-from services.ingestion.domain.knowledge_ports import Engines
-from services.ingestion.use_cases.index_settings import SettingsResolution
+from services.ingestion.domain.ports.knowledge_bases import Engines
+from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
 _RETRY_AFTER: Final = 5
 _INDEXED_AGAIN_AFTER: Final = 30
@@ -28,7 +28,7 @@ class ArtifactTexts:
         store: ObjectStore,
         embedders: Embedders,
         engines: Engines,
-        resolution: SettingsResolution,
+        resolution: SettingsResolver,
     ) -> None:
         self._places = places
         self._store = store
@@ -48,7 +48,7 @@ class ArtifactTexts:
         return ArtifactText(artifact_id=artifact_id, text=part, offset=offset, characters=len(document.text))
 
     async def search(self, caller: Identity, body: ArtifactSearchBody) -> ArtifactPassages:
-        """Passages of the named documents, best first; those that are not indexed are passed over."""
+        """Chunks of the named documents, best first; those that are not indexed are passed over."""
         places = await self._places.places(caller.company_id, body.artifact_ids or [])
         by_index: dict[IndexPlace, set[str]] = {}
         for artifact_id, placed in places.items():

@@ -16,8 +16,8 @@ from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectStore
 from libs.service_defaults.file_checks import checked_pieces, invalid_file
 from libs.service_defaults.uploads import FilePart
-from services.ingestion.domain.file_ports import NewFile, Uploads, UploadWriter
 from services.ingestion.domain.files import StoredFile, clean_name, original_key
+from services.ingestion.domain.ports.files import NewFile, Uploads, UploadWriter
 
 _log = structlog.get_logger(__name__)
 

@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from services.artifacts.adapters.artifact_writer import PostgresArtifactWriter
-from services.ingestion.adapters.artifact_documents import PostgresArtifactJobs
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
+from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs
 from services.ingestion.domain.engines import EngineUnavailable
 from services.ingestion.use_cases.inspect_indexes import DocumentInspection
 from tests.support.artifact_world import World

@@ -17,8 +17,8 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected
 from libs.eventing import RecordedEvent
-from services.ingestion.adapters.collection_watch import PostgresCollectionTeller, PostgresCollectionWatch
-from services.ingestion.adapters.texts import PostgresTexts
+from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges, PostgresCollectionPublisher
+from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.entrypoints.upkeep import CollectionNews
@@ -51,9 +51,9 @@ def refused(outcome: RecordedEvent) -> str:
 
 def news_of(ingestion: Ingestion) -> CollectionNews:
     return CollectionNews(
-        PostgresCollectionWatch(ingestion.service.database),
+        PostgresCollectionChanges(ingestion.service.database),
         ingestion.service.outbox,
-        lambda transaction: PostgresCollectionTeller(transaction.connection),
+        lambda transaction: PostgresCollectionPublisher(transaction.connection),
     )
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from libs.contracts.commands.ingestion import ChangeFiles
 from libs.contracts.identifiers import new_id
-from services.ingestion.adapters.leftovers import PostgresLeftovers
-from services.ingestion.domain.engines import Passage
+from services.ingestion.adapters.postgres.garbage_collection import PostgresUnusedBlobs
+from services.ingestion.domain.engines import IndexedChunk
 from services.ingestion.domain.runs import Due, ItemKey
 from tests.integration.ingestion.conftest import Ingestion
+from tests.support.chunks import DIMENSIONS, SEA, chunk
 from tests.support.ingestion_workers import KnowledgeBases, documents, execute
 from tests.support.inline_ingestion import InlineWorker
-from tests.support.passages import DIMENSIONS, SEA, passage
 
 ROUNDS = 30
 # Changes that lock as they go meet nearly every time.
@@ -52,7 +52,7 @@ async def deadlocks(ingestion: Ingestion) -> int:
 
 async def test_writers_of_the_same_chunks(ingestion: Ingestion, bases: KnowledgeBases) -> None:
     chance = random.Random(7)
-    passages = [passage(f"p{n}", f"passage {n}", SEA, file_id=f"f{n % 7}", position=n) for n in range(40)]
+    chunks = [chunk(f"p{n}", f"passage {n}", SEA, file_id=f"f{n % 7}", position=n) for n in range(40)]
     execute(ingestion.database_url, SLOW_ROWS)
     for _ in range(ROUNDS):
         index_id = new_id()
@@ -60,10 +60,10 @@ async def test_writers_of_the_same_chunks(ingestion: Ingestion, bases: Knowledge
         [row] = await ingestion.rows("SELECT 'search.passages_' || number AS name FROM search.indexes")
         await ingestion.rows(SLOW_CHUNKS.format(row["name"]))
 
-        async def write(some: Sequence[Passage], index_id: str = index_id) -> None:
+        async def write(some: Sequence[IndexedChunk], index_id: str = index_id) -> None:
             await bases.engine.write(index_id, some)
 
-        await asyncio.gather(*(write(chance.sample(passages, 40)) for _ in range(3)))
+        await asyncio.gather(*(write(chance.sample(chunks, 40)) for _ in range(3)))
         assert await bases.engine.count(index_id) == 40
         await asyncio.gather(
             bases.engine.delete_files(index_id, [f"f{n}" for n in range(7)]),
@@ -99,10 +99,10 @@ async def test_changes_of_the_same_items(ingestion: Ingestion, bases: KnowledgeB
         lambda: worker.items.advance(token, counts(), "embedding"),
         lambda: worker.items.keep([token]),
         lambda: worker.items.ingested(token, counts()),
-        lambda: worker.items.hand_back(token, keys(), seconds=0, counts=False),
+        lambda: worker.items.release(token, keys(), seconds=0, counts=False),
         lambda: worker.items.removed(token, keys()),
-        lambda: worker.agenda.unannounce(due()),
-        lambda: worker.agenda.reconcile(0.0),
+        lambda: worker.work_queue.requeue(due()),
+        lambda: worker.work_queue.reconcile(0.0),
         lambda: ingestion.rows("UPDATE files SET updated_at = now() WHERE id = ANY (%s)", files[:1]),
     ]
     for _ in range(ROUNDS):
@@ -120,7 +120,7 @@ async def test_deletions_of_files_that_are_being_worked_at(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
     chance = random.Random(9)
-    leftovers = PostgresLeftovers(ingestion.service.database, upload_hours=0, unused_hours=0, grace_minutes=0)
+    unused_blobs = PostgresUnusedBlobs(ingestion.service.database, upload_hours=0, unused_hours=0, grace_minutes=0)
     execute(ingestion.database_url, SLOW_ROWS)
     contents = documents(10, words=3)
     for _ in range(5):
@@ -135,11 +135,11 @@ async def test_deletions_of_files_that_are_being_worked_at(
             ingestion.upload(*chance.sample(contents, 5)),
             ingestion.upload(*chance.sample(contents, 5)),
             worker.items.ingested(token, dict.fromkeys(keys, 1)),
-            worker.items.hand_back(token, keys, seconds=0, counts=False),
-            leftovers.give_up(),
-            leftovers.give_up(),
+            worker.items.release(token, keys, seconds=0, counts=False),
+            unused_blobs.give_up(),
+            unused_blobs.give_up(),
         )
-        given_up = await leftovers.given_up(100)
-        await asyncio.gather(leftovers.forget(given_up), leftovers.forget(given_up[::-1]))
+        given_up = await unused_blobs.given_up(100)
+        await asyncio.gather(unused_blobs.forget(given_up), unused_blobs.forget(given_up[::-1]))
 
     assert await deadlocks(ingestion) == 0

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from libs.contracts.api.knowledge import ChunkingStrategy
 from services.ingestion.adapters.chunking.markdown import markdown_spans
 from services.ingestion.adapters.chunking.spans import Cutter, Span
-from services.ingestion.adapters.chunking.units import PASSAGE_GAP, SENTENCE_GAP, Units
+from services.ingestion.adapters.chunking.units import PARAGRAPH_GAP, SENTENCE_GAP, Units
 from services.ingestion.domain.chunking import ChunkIds
 from services.ingestion.domain.documents import Chunk, ParsedDocument, Segment
 
-# No index or model takes passages of any length, whatever a sentence or page without an end makes of them.
-LONGEST_PASSAGE = 200_000
+# No index or model takes chunks of any length, whatever a sentence or page without an end makes of them.
+LONGEST_CHUNK = 200_000
 _LINE_END = re.compile("\n")
 _NOWHERE = re.compile(r"(?!)")
 _WITHIN_PARAGRAPH = ("\n", ". ", " ")
@@ -29,7 +29,7 @@ def cut(document: ParsedDocument, strategy: ChunkingStrategy, source: str) -> li
     chunks: list[Chunk] = []
     last = (-1, -1)
     for start, end in _bounded(_trimmed(text, _spans(document, strategy)), text):
-        # A passage within the one before is what an overlap leaves of blank text.
+        # A chunk within the one before is what an overlap leaves of blank text.
         if start >= end or (start >= last[0] and end <= last[1]):
             continue
         last = (start, end)
@@ -52,7 +52,7 @@ def _spans(document: ParsedDocument, settings: ChunkingStrategy) -> Iterator[Spa
         case "sentence":
             return cutter.packed(_within(cutter, _after(SENTENCE_GAP, text), _WITHIN_SENTENCE))
         case "paragraph":
-            return cutter.packed(_within(cutter, _after(PASSAGE_GAP, text), _WITHIN_PARAGRAPH))
+            return cutter.packed(_within(cutter, _after(PARAGRAPH_GAP, text), _WITHIN_PARAGRAPH))
         case "page":
             return _each(cutter, _parts(document, "page"), separators)
         case "row":
@@ -107,9 +107,9 @@ def _trimmed(text: str, spans: Iterable[Span]) -> Iterator[Span]:
 
 def _bounded(spans: Iterable[Span], text: str) -> Iterator[Span]:
     for start, end in spans:
-        while end - start > LONGEST_PASSAGE:
-            gap = text.rfind(" ", start + LONGEST_PASSAGE // 2, start + LONGEST_PASSAGE)
-            stop = gap if gap > 0 else start + LONGEST_PASSAGE
+        while end - start > LONGEST_CHUNK:
+            gap = text.rfind(" ", start + LONGEST_CHUNK // 2, start + LONGEST_CHUNK)
+            stop = gap if gap > 0 else start + LONGEST_CHUNK
             yield start, stop
             start = stop
         yield start, end

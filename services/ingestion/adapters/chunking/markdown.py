@@ -13,8 +13,8 @@ from services.ingestion.domain.documents import ParsedDocument
 
 def markdown_spans(document: ParsedDocument, settings: ChunkingStrategy) -> Iterator[tuple[int, int]]:
     splitter = _splitter(settings.split_by, settings.chunk_size, settings.chunk_overlap)
-    for start, passage in splitter.chunk_indices(document.text):
-        yield start, start + len(passage)
+    for start, chunk in splitter.chunk_indices(document.text):
+        yield start, start + len(chunk)
 
 
 def _splitter(split_by: SplitBy, size: int, overlap: int) -> MarkdownSplitter:

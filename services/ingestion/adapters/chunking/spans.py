@@ -22,7 +22,7 @@ class Cutter:
         self._overlap = overlap
 
     def windows(self, span: Span) -> Iterator[Span]:
-        """Passages of exactly `size` units, each repeating the last `overlap` of the one before."""
+        """Chunks of exactly `size` units, each repeating the last `overlap` of the one before."""
         start, end = span
         while start < end:
             stop = min(self._units.after(start, self._size), end)
@@ -57,7 +57,7 @@ class Cutter:
             start = stop
 
     def packed(self, pieces: Iterator[Span]) -> Iterator[Span]:
-        """Neighbouring pieces joined up to `size`; each passage after the first begins with up to `overlap` units
+        """Neighbouring pieces joined up to `size`; each chunk after the first begins with up to `overlap` units
         of the one before, from the start of a sentence or else of a word."""
         start = end = -1
         for piece_start, piece_end in pieces:

@@ -15,11 +15,11 @@ _EAST_ASIAN = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKEN = re.compile(rf"[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]{{1,6}}|[^\w\s]")
 _WORD = re.compile(r"\S+")
 _LINE = re.compile(r"[^\n]+")
-PASSAGE_GAP = re.compile(r"\n\s*\n\s*")
+PARAGRAPH_GAP = re.compile(r"\n\s*\n\s*")
 # A full stop before a small letter ends an abbreviation, not a sentence.
 SENTENCE_GAP = re.compile(r"(?<=[.!?…])[\"'\u201d\u2019)\]]{0,3}\s++(?![a-z])|(?<=[\u3002\uff01\uff1f])|\n\s*\n\s*")
 _UNITS: dict[SplitBy, re.Pattern[str]] = {"token": _TOKEN, "word": _WORD, "line": _LINE}
-_GAPS: dict[SplitBy, re.Pattern[str]] = {"passage": PASSAGE_GAP, "sentence": SENTENCE_GAP}
+_GAPS: dict[SplitBy, re.Pattern[str]] = {"passage": PARAGRAPH_GAP, "sentence": SENTENCE_GAP}
 
 
 class Units:

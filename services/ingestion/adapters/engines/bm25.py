@@ -15,7 +15,7 @@ from services.ingestion.domain.documents import TermCounts
 
 K1 = 1.2
 B = 0.75
-# What pgvector's sparsevec holds; a passage has to be a hundred pages long to have more different terms.
+# What pgvector's sparsevec holds; a chunk has to be a hundred pages long to have more different terms.
 _MOST_TERMS = 16_000
 
 
@@ -31,34 +31,34 @@ def counted(terms: Sequence[str]) -> dict[int, int]:
     return Counter(map(number, terms))
 
 
-def passage_weights(passage: TermCounts, average_length: float) -> TermWeights:
-    """How much each term of a passage counts, where passages have `average_length`."""
-    terms, frequencies = passage.numbers, passage.counts.astype(np.float32)
-    weights = frequencies * np.float32(K1 + 1) / (frequencies + np.float32(_norm(passage.length, average_length)))
+def chunk_weights(chunk: TermCounts, average_length: float) -> TermWeights:
+    """How much each term of a chunk counts, where chunks have `average_length`."""
+    terms, frequencies = chunk.numbers, chunk.counts.astype(np.float32)
+    weights = frequencies * np.float32(K1 + 1) / (frequencies + np.float32(_norm(chunk.length, average_length)))
     if len(terms) > _MOST_TERMS:
         strongest = np.sort(np.argpartition(-weights, _MOST_TERMS)[:_MOST_TERMS])
         terms, weights = terms[strongest], weights[strongest]
     return TermWeights(terms, weights)
 
 
-def reweighted(given: TermWeights, length: int, old_average: float, average_length: float) -> TermWeights:
-    """The weights that the passage would have had with another average length."""
+def recomputed_weights(given: TermWeights, length: int, old_average: float, average_length: float) -> TermWeights:
+    """The weights that the chunk would have had with another average length."""
     old = _norm(length, old_average)
     frequencies = np.maximum(np.rint(given.weights * old / (K1 + 1 - given.weights)), 1)
     weights = frequencies * (K1 + 1) / (frequencies + _norm(length, average_length))
     return TermWeights(given.terms, weights.astype(np.float32))
 
 
-def rarity(passages_with_term: float, passages: float) -> float:
+def rarity(chunks_with_term: float, chunks: float) -> float:
     """The inverse document frequency, never negative."""
-    return log(1 + (passages - passages_with_term + 0.5) / (passages_with_term + 0.5))
+    return log(1 + (chunks - chunks_with_term + 0.5) / (chunks_with_term + 0.5))
 
 
-def query_weights(counts: Mapping[int, int], frequencies: Mapping[int, float], passages: float) -> TermWeights:
-    """`frequencies`: in how many of the `passages` a term occurs; one not in there is taken to be in one at most."""
+def query_weights(counts: Mapping[int, int], frequencies: Mapping[int, float], chunks: float) -> TermWeights:
+    """`frequencies`: in how many of the `chunks` a term occurs; one not in there is taken to be in one at most."""
     terms = np.array(sorted(counts), np.int32)
     weights = [
-        counts[term] * rarity(min(frequencies.get(term, 1.0), passages), max(passages, 1.0)) for term in terms.tolist()
+        counts[term] * rarity(min(frequencies.get(term, 1.0), chunks), max(chunks, 1.0)) for term in terms.tolist()
     ]
     return TermWeights(terms, np.array(weights, np.float32))
 
@@ -68,5 +68,5 @@ def _norm(length: int, average_length: float) -> float:
 
 
 def best_possible(query: TermWeights) -> float:
-    """What no passage's score exceeds."""
+    """What no chunk's score exceeds."""
     return float(query.weights.sum()) * (K1 + 1)

@@ -12,7 +12,7 @@ from libs.service_defaults import caller
 from libs.service_defaults.correlation import current_correlation_id
 from libs.service_defaults.downloads import Wanted, download_headers, wanted
 from libs.service_defaults.uploads import body_of, file_parts
-from services.ingestion.domain.file_ports import FileFilter
+from services.ingestion.domain.ports.files import FileFilter
 from services.ingestion.use_cases.read_files import FileReading
 from services.ingestion.use_cases.upload_files import FileUpload
 

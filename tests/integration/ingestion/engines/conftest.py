@@ -20,7 +20,7 @@ from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.bootstrap import MIGRATIONS
 from services.ingestion.domain.engines import Engine
 from tests.support import containers
-from tests.support.passages import DIMENSIONS
+from tests.support.chunks import DIMENSIONS
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def pgvector(database: Database) -> PgvectorEngine:
 
 @pytest.fixture
 def pgvector_indexed(database: Database) -> PgvectorEngine:
-    """With a graph and an inverted index from the first passage on."""
+    """With a graph and an inverted index from the first chunk on."""
     return PgvectorEngine(database, indexed_from=1)
 
 

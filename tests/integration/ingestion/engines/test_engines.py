@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from libs.contracts.identifiers import new_id
-from services.ingestion.domain.engines import Engine, Hit, IndexMissing, Mode, Passage
-from tests.support.passages import CITY, DIMENSIONS, MOUNTAIN, SEA, passage, query
+from services.ingestion.domain.engines import Engine, Hit, IndexedChunk, IndexMissing, Mode
+from tests.support.chunks import CITY, DIMENSIONS, MOUNTAIN, SEA, chunk, query
 
 MODES: tuple[Mode, ...] = ("semantic", "keyword", "hybrid")
 
@@ -16,17 +16,17 @@ def ids(hits: Sequence[Hit]) -> list[str]:
     return [hit.chunk_id for hit in hits]
 
 
-HARBOUR = passage("harbour", "Ferries leave the harbour at seven.", SEA, file_id="timetable", position=0)
-SUMMIT = passage("summit", "The summit is reached in four hours of walking.", MOUNTAIN, file_id="hikes", position=0)
-HUT = passage(
+HARBOUR = chunk("harbour", "Ferries leave the harbour at seven.", SEA, file_id="timetable", position=0)
+SUMMIT = chunk("summit", "The summit is reached in four hours of walking.", MOUNTAIN, file_id="hikes", position=0)
+HUT = chunk(
     "hut", "A hut below the summit is open in summer; walkers sleep there.", MOUNTAIN, file_id="hikes", position=1
 )
-TRAM = passage("tram", "Trams leave every ten minutes.", CITY, file_id="timetable", position=1)
+TRAM = chunk("tram", "Trams leave every ten minutes.", CITY, file_id="timetable", position=1)
 ALL = (HARBOUR, SUMMIT, HUT, TRAM)
 
 
-async def filled(engine: Engine, index_id: str, passages: Sequence[Passage] = ALL) -> None:
-    await engine.write(index_id, passages)
+async def filled(engine: Engine, index_id: str, chunks: Sequence[IndexedChunk] = ALL) -> None:
+    await engine.write(index_id, chunks)
     await engine.finish(index_id)
 
 
@@ -50,8 +50,8 @@ async def test_a_keyword_search_finds_nothing_where_no_word_occurs(engine: Engin
 
 
 async def test_rare_words_count_more_than_common_ones(engine: Engine, index_id: str) -> None:
-    common = [passage(f"c{n}", f"invoice number {n} of the year", SEA, file_id=f"f{n}") for n in range(30)]
-    rare = passage("rare", "a giraffe of the year", SEA, file_id="zoo")
+    common = [chunk(f"c{n}", f"invoice number {n} of the year", SEA, file_id=f"f{n}") for n in range(30)]
+    rare = chunk("rare", "a giraffe of the year", SEA, file_id="zoo")
     await filled(engine, index_id, [*common, rare])
     assert ids(await engine.search(index_id, query("invoice year giraffe", mode="keyword", top_k=1))) == ["rare"]
 
@@ -78,7 +78,7 @@ async def test_scores_are_between_zero_and_one(engine: Engine, index_id: str, mo
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_answers_no_more_than_asked_for(engine: Engine, index_id: str, mode: Mode) -> None:
-    await filled(engine, index_id, [passage(f"p{n}", "ferry", SEA, position=n) for n in range(20)])
+    await filled(engine, index_id, [chunk(f"p{n}", "ferry", SEA, position=n) for n in range(20)])
     assert len(await engine.search(index_id, query("ferry", SEA, mode=mode, top_k=3))) == 3
 
 
@@ -109,15 +109,15 @@ async def test_writing_again_changes_nothing(engine: Engine, index_id: str) -> N
 
 
 async def test_two_writers_of_the_same_passages_leave_one_of_each(engine: Engine, index_id: str) -> None:
-    passages = [passage(f"p{n}", f"passage {n}", SEA, file_id=f"f{n % 7}", position=n) for n in range(300)]
-    shifted = [*passages[150:], *passages[:150]]
-    await asyncio.gather(*(engine.write(index_id, each) for each in (passages, shifted, passages)))
+    chunks = [chunk(f"p{n}", f"passage {n}", SEA, file_id=f"f{n % 7}", position=n) for n in range(300)]
+    shifted = [*chunks[150:], *chunks[:150]]
+    await asyncio.gather(*(engine.write(index_id, each) for each in (chunks, shifted, chunks)))
     assert await engine.count(index_id) == 300
 
 
 async def test_writes_after_finishing_are_found(engine: Engine, index_id: str) -> None:
     await filled(engine, index_id)
-    late = passage("late", "A lighthouse marks the cape.", SEA, file_id="late")
+    late = chunk("late", "A lighthouse marks the cape.", SEA, file_id="late")
     await filled(engine, index_id, [late])
     assert ids(await engine.search(index_id, query("lighthouse", mode="keyword"))) == ["late"]
     assert "late" in ids(await engine.search(index_id, query("cape", SEA, mode="semantic", top_k=2)))
@@ -143,7 +143,7 @@ async def test_indexes_know_nothing_of_each_other(engine: Engine, index_id: str)
     await engine.create_index(other, 3)
     try:
         await filled(engine, index_id)
-        await engine.write(other, [passage("other", "summit", [1, 0, 0], file_id="hikes")])
+        await engine.write(other, [chunk("other", "summit", [1, 0, 0], file_id="hikes")])
         await engine.delete_files(index_id, ["hikes"])
         assert ids(await engine.search(other, query("summit", [1, 0, 0]))) == ["other"]
     finally:
@@ -180,13 +180,13 @@ async def test_making_an_index_again_keeps_its_content(engine: Engine, index_id:
 async def test_vectors_of_another_length_are_refused(engine: Engine, index_id: str) -> None:
     await filled(engine, index_id)
     with pytest.raises(ValueError, match="dimensions"):
-        await engine.write(index_id, [passage("short", "too short", [1, 0])])
+        await engine.write(index_id, [chunk("short", "too short", [1, 0])])
     assert await engine.count(index_id) == len(ALL)
 
 
 async def test_any_text_can_be_indexed(engine: Engine, index_id: str) -> None:
     texts = ["zero \x00 byte", "東京は日本の首都です", "one\ntwo\ttabs \\N \\.", "🎉 " * 50, "x" * 100_000]
-    await filled(engine, index_id, [passage(f"t{n}", text, SEA, position=n) for n, text in enumerate(texts)])
+    await filled(engine, index_id, [chunk(f"t{n}", text, SEA, position=n) for n, text in enumerate(texts)])
     assert await engine.count(index_id) == len(texts)
     assert ids(await engine.search(index_id, query("日本", mode="keyword"))) == ["t1"]
 

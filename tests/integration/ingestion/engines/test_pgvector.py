@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 from libs.persistence import Database
-from services.ingestion.adapters.engines.pgvector import growth, reweighing
+from services.ingestion.adapters.engines.pgvector import bulk_append, recompute_weights
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
-from services.ingestion.domain.engines import EngineUnavailable, Passage
-from tests.support.passages import DIMENSIONS, MOUNTAIN, SEA, passage, query
+from services.ingestion.domain.engines import EngineUnavailable, IndexedChunk
+from tests.support.chunks import DIMENSIONS, MOUNTAIN, SEA, chunk, query
 
 INDEX = "index"
 WORDS = [f"word{n}" for n in range(60)]
 
 
-def some(count: int, *, seed: int, words: int) -> list[Passage]:
+def some(count: int, *, seed: int, words: int) -> list[IndexedChunk]:
     chance = random.Random(seed)
     return [
-        passage(
+        chunk(
             f"{seed}-{n}",
             " ".join(chance.choices(WORDS, k=words)),
             [chance.gauss(0, 1) for _ in range(DIMENSIONS)],
@@ -60,7 +60,7 @@ async def test_indexes_find_what_comparing_everything_finds(database: Database, 
 
 
 async def test_a_large_addition_is_indexed_at_its_end(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "_LEAST", 100)
+    monkeypatch.setattr(bulk_append, "_LEAST", 100)
     engine, both = PgvectorEngine(database, indexed_from=1), {"ix_passages_1_embedding", "ix_passages_1_terms"}
     await engine.create_index(INDEX, DIMENSIONS)
     await engine.write(INDEX, some(300, seed=1, words=30))
@@ -76,7 +76,7 @@ async def test_a_large_addition_is_indexed_at_its_end(database: Database, monkey
 
 
 async def test_replaced_passages_are_no_additions(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "_LEAST", 100)
+    monkeypatch.setattr(bulk_append, "_LEAST", 100)
     engine, both = PgvectorEngine(database, indexed_from=1), {"ix_passages_1_embedding", "ix_passages_1_terms"}
     await engine.create_index(INDEX, DIMENSIONS)
     await engine.write(INDEX, some(300, seed=1, words=30))
@@ -89,7 +89,7 @@ async def test_replaced_passages_are_no_additions(database: Database, monkeypatc
 
 
 async def test_an_addition_does_not_wait_for_readers(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "_LEAST", 100)
+    monkeypatch.setattr(bulk_append, "_LEAST", 100)
     engine = PgvectorEngine(database, indexed_from=1)
     await engine.create_index(INDEX, DIMENSIONS)
     await engine.write(INDEX, some(300, seed=1, words=30))
@@ -116,13 +116,13 @@ async def test_passages_written_early_weigh_like_those_written_late(database: Da
     found = {hit.chunk_id: hit.score for hit in await apart.search("apart", asked)}
     shared = expected.keys() & found.keys()
     assert len(shared) > 40
-    assert all(found[each] == pytest.approx(expected[each], rel=2 * reweighing._TOLERATED) for each in shared)
+    assert all(found[each] == pytest.approx(expected[each], rel=2 * recompute_weights._TOLERATED) for each in shared)
 
 
 async def test_a_narrow_filter_finds_everything_in_spite_of_the_graph(database: Database) -> None:
     engine = PgvectorEngine(database, indexed_from=1)
     await engine.create_index(INDEX, DIMENSIONS)
-    await engine.write(INDEX, [*some(500, seed=1, words=10), passage("far", "lonely", MOUNTAIN, file_id="rare")])
+    await engine.write(INDEX, [*some(500, seed=1, words=10), chunk("far", "lonely", MOUNTAIN, file_id="rare")])
     await engine.finish(INDEX)
     hits = await engine.search(INDEX, query("anything", SEA, mode="semantic", only={"rare"}))
     assert [hit.chunk_id for hit in hits] == ["far"]
@@ -143,11 +143,11 @@ async def test_what_was_in_a_dropped_index_is_nowhere(database: Database) -> Non
 async def test_rarity_follows_what_was_added(database: Database) -> None:
     engine = PgvectorEngine(database)
     await engine.create_index(INDEX, DIMENSIONS)
-    await engine.write(INDEX, [passage(f"a{n}", "apple", SEA, position=n) for n in range(5)])
-    await engine.write(INDEX, [passage("p", "pear", SEA, position=9)])
+    await engine.write(INDEX, [chunk(f"a{n}", "apple", SEA, position=n) for n in range(5)])
+    await engine.write(INDEX, [chunk("p", "pear", SEA, position=9)])
     await engine.finish(INDEX)
     assert [h.chunk_id for h in await engine.search(INDEX, query("apple pear", mode="keyword", top_k=1))] == ["p"]
-    await engine.write(INDEX, [passage(f"b{n}", "pear", SEA, position=20 + n) for n in range(40)])
+    await engine.write(INDEX, [chunk(f"b{n}", "pear", SEA, position=20 + n) for n in range(40)])
     await engine.finish(INDEX)
     best = await engine.search(INDEX, query("apple pear", mode="keyword", top_k=1))
     assert best[0].text == "apple"
@@ -169,7 +169,7 @@ async def test_long_vectors_are_stored_and_found(database: Database, dimensions:
     await engine.create_index(INDEX, dimensions)
     chance = np.random.default_rng(1)
     vectors = [chance.normal(size=dimensions).tolist() for _ in range(20)]
-    await engine.write(INDEX, [passage(f"p{n}", "text", each, position=n) for n, each in enumerate(vectors)])
+    await engine.write(INDEX, [chunk(f"p{n}", "text", each, position=n) for n, each in enumerate(vectors)])
     await engine.finish(INDEX)
     [hit] = await engine.search(INDEX, query("none", vectors[7], mode="semantic", top_k=1))
     assert hit.chunk_id == "p7"

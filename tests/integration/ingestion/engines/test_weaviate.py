@@ -19,10 +19,10 @@ from libs.contracts.identifiers import new_id
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
-from tests.support.passages import DIMENSIONS, SEA, passage, query
+from tests.support.chunks import DIMENSIONS, SEA, chunk, query
 
 T = TypeVar("T")
-PASSAGES = [passage(f"p{n}", f"ferry number {n}", SEA, file_id=f"f{n % 3}", position=n) for n in range(50)]
+PASSAGES = [chunk(f"p{n}", f"ferry number {n}", SEA, file_id=f"f{n % 3}", position=n) for n in range(50)]
 
 
 def quiet(_: str) -> None:
@@ -86,8 +86,8 @@ async def test_keyword_scores_are_right_once_finished(weaviate: WeaviateEngine) 
     index_id = new_id()
     await weaviate.create_index(index_id, DIMENSIONS)
     long = " ".join(f"filler{n}" for n in range(200))
-    passages = [passage(f"long{n}", f"harbour {long}", SEA, file_id=f"l{n}") for n in range(20)]
-    await weaviate.write(index_id, [*passages, passage("short", "harbour crane", SEA, file_id="s")])
+    chunks = [chunk(f"long{n}", f"harbour {long}", SEA, file_id=f"l{n}") for n in range(20)]
+    await weaviate.write(index_id, [*chunks, chunk("short", "harbour crane", SEA, file_id="s")])
     await weaviate.finish(index_id)
     hits = await weaviate.search(index_id, query("harbour", mode="keyword", top_k=3))
     assert hits[0].chunk_id == "short"

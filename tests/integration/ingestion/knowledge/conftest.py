@@ -8,7 +8,7 @@ import pytest
 
 from libs.contracts.topics import INGESTION_EVENTS, INGESTION_WORK
 from libs.eventing import create_topics
-from services.ingestion.adapters.graves import PostgresGraves
+from services.ingestion.adapters.postgres.indexes import PostgresIndexDeletion
 from services.ingestion.entrypoints.work_upkeep import keep_dropping
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses
@@ -20,7 +20,7 @@ async def bases(ingestion: Ingestion) -> AsyncIterator[KnowledgeBases]:
     knowledge = KnowledgeBases(ingestion)
     service = ingestion.service
     engines = {"pgvector": knowledge.engine}
-    dropping = asyncio.create_task(keep_dropping(PostgresGraves(service.database, service.outbox), engines))
+    dropping = asyncio.create_task(keep_dropping(PostgresIndexDeletion(service.database, service.outbox), engines))
     yield knowledge
     dropping.cancel()
     await asyncio.gather(dropping, return_exceptions=True)

@@ -16,9 +16,8 @@ from deploy.local.weaviate import WeaviateServer
 from libs.contracts.commands.ingestion import UpdateKnowledgeBase
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
-from services.ingestion.adapters.graves import PostgresGraves
-from services.ingestion.adapters.index_register import PostgresIndexRegister
-from services.ingestion.adapters.knowledge_base_writer import PostgresKnowledgeBaseWriter
+from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
+from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.domain.engines import IndexMissing
 from services.ingestion.use_cases.drop_indexes import drop_indexes
 from services.ingestion.use_cases.inspect_indexes import IndexInspection
@@ -85,7 +84,7 @@ async def test_weaviate_killed_in_the_middle(
     engines = {"pgvector": bases.engine, "weaviate": engine}
 
     async def is_gone() -> bool:
-        await drop_indexes(PostgresGraves(ingestion.service.database, ingestion.service.outbox), engines)
+        await drop_indexes(PostgresIndexDeletion(ingestion.service.database, ingestion.service.outbox), engines)
         try:
             await engine.count(killed)
         except IndexMissing:
@@ -132,7 +131,7 @@ async def test_weaviate_that_comes_back_empty_is_filled_anew(
     # As two processes of the service do it.
     inspections = [
         IndexInspection(
-            PostgresIndexRegister(service.database),
+            PostgresIndexCatalog(service.database),
             engines,
             service.outbox,
             PostgresKnowledgeBaseWriter,

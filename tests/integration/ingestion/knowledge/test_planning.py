@@ -2,7 +2,7 @@
 
 from libs.contracts.commands.ingestion import DeleteFile
 from libs.contracts.identifiers import new_id
-from services.ingestion.adapters.backlog import COUNT
+from services.ingestion.adapters.postgres.work_queue import BACKLOG
 from services.ingestion.domain.runs import ClaimedRun, RunKey
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents
@@ -54,9 +54,9 @@ async def test_progress_is_told_once_a_second_at_most(
     run = await claimed(ingestion, worker)
     assert run is not None
 
-    told = [await worker.runs.tell_progress(run.run) for _ in range(2)]
+    told = [await worker.runs.publish_progress(run.run) for _ in range(2)]
     await ingestion.rows("UPDATE ingestion_runs SET told_at = told_at - interval '1 second'")
-    told.append(await worker.runs.tell_progress(run.run))
+    told.append(await worker.runs.publish_progress(run.run))
 
     assert [progress is not None for progress in told] == [True, False, True]
     assert await ingestion.events("knowledge_base.ingestion.progress") == ["knowledge_base.ingestion.progress"] * 2
@@ -65,11 +65,11 @@ async def test_progress_is_told_once_a_second_at_most(
 async def test_an_ingestion_that_nobody_plans_waits_to_be_seen(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
-    idle = await ingestion.rows(f"SELECT ({COUNT}) AS waiting")
+    idle = await ingestion.rows(f"SELECT ({BACKLOG}) AS waiting")
     await bases.create(await bases.upload(documents(1)))
     unplanned = await planned(ingestion)
-    waiting = await ingestion.rows(f"SELECT ({COUNT}) AS waiting")
+    waiting = await ingestion.rows(f"SELECT ({BACKLOG}) AS waiting")
     await worker.drain()
 
     assert (idle, unplanned, waiting) == ([{"waiting": 0}], [], [{"waiting": 1}])
-    assert await ingestion.rows(f"SELECT ({COUNT}) AS waiting") == idle
+    assert await ingestion.rows(f"SELECT ({BACKLOG}) AS waiting") == idle

@@ -150,16 +150,16 @@ async def test_a_message_that_was_lost_is_sent_again_and_one_that_comes_twice_is
     (file_id,) = await bases.upload(documents(1))
     knowledge_base_id = await bases.create([file_id])
     await worker.step()
-    (lost,) = await worker.agenda.due(10)
+    (lost,) = await worker.work_queue.due(10)
     assert isinstance(lost.key, ItemKey)
-    assert await worker.agenda.due(10) == []
+    assert await worker.work_queue.due(10) == []
 
     await worker.reconcile()
 
-    assert [due.key for due in await worker.agenda.due(10)] == [lost.key]
+    assert [due.key for due in await worker.work_queue.due(10)] == [lost.key]
     token = await worker.claim(lost.key.index_id, [file_id])
     assert await worker.items.claim([lost.key], "another") == []
-    await worker.items.hand_back(token, [lost.key], seconds=0, counts=False)
+    await worker.items.release(token, [lost.key], seconds=0, counts=False)
     await worker.drain()
     assert (await bases.get(knowledge_base_id))["status"] == "completed"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from psycopg import OperationalError
 
-from services.ingestion.adapters.texts import PostgresTexts
-from services.ingestion.adapters.work_sender import BusWorkSender
+from services.ingestion.adapters.kafka import KafkaWorkSender
+from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.parsing import Reason, Unparsable
@@ -48,8 +48,8 @@ async def test_a_file_that_takes_longer_than_a_lease_is_parsed_once(
     second = await bases.create(await bases.upload([("copy.md", content)]))
     reader = SlowReader()
     slow = InlineWorker(ingestion.service, ingestion.objects, bases.engine, reader=reader)
-    sender = BusWorkSender(ingestion.service.producer, source="test")
-    upkeep = WorkUpkeep(slow.agenda, sender, slow.runs, slow.items, slow.loading, list)
+    sender = KafkaWorkSender(ingestion.service.producer, source="test")
+    upkeep = WorkUpkeep(slow.work_queue, sender, slow.runs, slow.items, slow.loading, list)
     # Both runs are planned; their items are due.
     await slow.step()
 

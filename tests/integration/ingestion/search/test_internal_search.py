@@ -10,7 +10,7 @@ from libs.contracts.identifiers import new_id
 from libs.persistence import Database
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
-from services.ingestion.domain.engines import Passage
+from services.ingestion.domain.engines import IndexedChunk
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.registry import identity
 
@@ -47,7 +47,7 @@ async def knowledge_base(ingestion: Ingestion) -> AsyncIterator[dict[str, Any]]:
     engine, vectors = PgvectorEngine(database), await StaticEmbedder().embed(list(TEXTS.values()))
     await engine.create_index(index_id, 256)
     passages = [
-        Passage(new_id(), each["id"], 0, text, vector, 0, len(text))
+        IndexedChunk(new_id(), each["id"], 0, text, vector, 0, len(text))
         for each, text, vector in zip(files, TEXTS.values(), vectors, strict=True)
     ]
     await engine.write(index_id, passages)

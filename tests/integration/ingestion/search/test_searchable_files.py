@@ -7,7 +7,7 @@ import pytest
 
 from libs.contracts.api.knowledge import SearchFilters
 from libs.persistence import Database, migrate
-from services.ingestion.adapters.searchable_files import PostgresSearchableFiles
+from services.ingestion.adapters.postgres.files import PostgresSearchableFiles
 from services.ingestion.bootstrap import MIGRATIONS
 
 COMPANY, INDEX = "company", "index"

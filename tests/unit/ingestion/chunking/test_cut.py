@@ -4,7 +4,7 @@ from itertools import pairwise
 import pytest
 
 from libs.contracts.api.knowledge import ChunkingStrategy
-from services.ingestion.adapters.chunking.cut import LONGEST_PASSAGE, cut
+from services.ingestion.adapters.chunking.cut import LONGEST_CHUNK, cut
 from services.ingestion.adapters.chunking.units import Units
 from services.ingestion.domain.documents import Chunk, ParsedDocument, Segment
 
@@ -173,7 +173,7 @@ def test_blank_text_gives_nothing(text: str, strategy: str) -> None:
 def test_no_passage_is_endless(strategy: str) -> None:
     endless = ParsedDocument("word " * 100_000)
     chunks = cut(endless, settings(strategy, 10_000, by="sentence"), "s")
-    assert max(len(chunk.text) for chunk in chunks) <= LONGEST_PASSAGE
+    assert max(len(chunk.text) for chunk in chunks) <= LONGEST_CHUNK
     assert sum(len(chunk.text.split()) for chunk in chunks) == 100_000
 
 

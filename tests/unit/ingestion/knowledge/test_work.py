@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.ingestion.adapters.work_sender import BusWorkSender, grouped
+from services.ingestion.adapters.kafka import KafkaWorkSender, grouped
 from services.ingestion.domain.runs import Due, ItemKey, RunKey, WorkKey, decode_work, encode_work
 from tests.support.fake_producer import FakeProducer
 
@@ -39,7 +39,7 @@ def test_correlations_are_kept_apart() -> None:
 async def test_messages_are_keyed_by_correlation_and_item() -> None:
     producer = FakeProducer()
 
-    unsent = await BusWorkSender(producer, source="/aes/ingestion").send(items(2))
+    unsent = await KafkaWorkSender(producer, source="/aes/ingestion").send(items(2))
 
     assert unsent == []
     assert [key for _, key, _, _ in producer.delivered] == ["c/file-0", "c/file-1"]
@@ -49,4 +49,4 @@ async def test_what_the_bus_does_not_take_is_given_back() -> None:
     producer = FakeProducer()
     producer.down = True
 
-    assert await BusWorkSender(producer, source="/aes/ingestion").send(items(2)) == items(2)
+    assert await KafkaWorkSender(producer, source="/aes/ingestion").send(items(2)) == items(2)

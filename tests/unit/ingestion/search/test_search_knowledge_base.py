@@ -6,7 +6,7 @@ import pytest
 from libs.contracts.api.knowledge import SearchBody
 from libs.contracts.errors import NotFound, ServiceUnavailable, ValidationFailed
 from services.ingestion.domain.embedding import EmbeddingUnavailable
-from services.ingestion.domain.engines import FileSelection, Passage
+from services.ingestion.domain.engines import FileSelection, IndexedChunk
 from services.ingestion.use_cases.search_knowledge_base import KnowledgeBaseSearch
 from tests.support.registry import identity
 from tests.support.search_fakes import MemoryEngine, NamedFiles, SettledIndexes, WordEmbedder, live_index
@@ -28,11 +28,11 @@ class Office:
     async def fill(self, index_id: str = "index") -> None:
         await self.engine.create_index(index_id, 16)
         vectors = await WordEmbedder().embed(list(TEXTS.values()))
-        passages = [
-            Passage(f"{name}-0", name, 0, text, vector, 0, len(text), page=3)
+        chunks = [
+            IndexedChunk(f"{name}-0", name, 0, text, vector, 0, len(text), page=3)
             for (name, text), vector in zip(TEXTS.items(), vectors, strict=True)
         ]
-        await self.engine.write(index_id, passages)
+        await self.engine.write(index_id, chunks)
 
     async def found(self, query: str, **options: Any) -> Sequence[str | None]:
         body = SearchBody(query=query, **options)
@@ -55,7 +55,7 @@ async def test_answers_with_citations(office: Office) -> None:
         "file_id": "ferry",
         "file_name": "ferry.txt",
         "page": 3,
-        "passage": TEXTS["ferry"],
+        "chunk": TEXTS["ferry"],
     }
     assert (reply.query, reply.mode, reply.success) == ("ferry seven", "hybrid", True)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from services.ingestion.adapters.engines.bm25 import TermWeights
 from services.ingestion.adapters.engines.terms import NUMBER_OF_TERMS
-from services.ingestion.domain.engines import Passage, Vector
+from services.ingestion.domain.engines import IndexedChunk, Vector
 
 COLUMNS = (
     "file_id, id, position, start_offset, end_offset, page, row_number, length, average_length,"
@@ -28,20 +28,20 @@ _sparse_head = Struct(">iii")
 _dense_head = Struct(">hh")
 
 
-def row_of(passage: Passage, weights: TermWeights, length: int, average_length: float) -> bytes:
+def row_of(chunk: IndexedChunk, weights: TermWeights, length: int, average_length: float) -> bytes:
     terms = weights.terms.astype(">i4")
     return b"".join(
         (
             _FIELDS,
-            _sized(passage.file_id.encode()),
-            _sized(passage.chunk_id.encode()),
-            *(_number(each) for each in (passage.position, passage.start, passage.end, passage.page, passage.row)),
+            _sized(chunk.file_id.encode()),
+            _sized(chunk.chunk_id.encode()),
+            *(_number(each) for each in (chunk.position, chunk.start, chunk.end, chunk.page, chunk.row)),
             _number(length),
             _sized(_real.pack(average_length)),
-            _sized(_dense(passage.vector)),
+            _sized(_dense(chunk.vector)),
             _sized(_sparse(weights)),
             _sized(_elements(terms)),
-            _sized(storable(passage.text).encode()),
+            _sized(storable(chunk.text).encode()),
         )
     )
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 import psycopg
 
 from libs.persistence import Connection, Database, is_outage
-from services.ingestion.adapters.engines.pgvector.catalogue import ensure_catalogue, required
-from services.ingestion.adapters.engines.pgvector.finishing import Finishing
+from services.ingestion.adapters.engines.pgvector.build_indexes import IndexBuilder
+from services.ingestion.adapters.engines.pgvector.catalog import ensure_catalog, required
 from services.ingestion.adapters.engines.pgvector.searching import Searching
 from services.ingestion.adapters.engines.pgvector.tables import IndexTable
 from services.ingestion.adapters.engines.pgvector.writing import Writing, delete_files
@@ -19,12 +19,12 @@ from services.ingestion.domain.engines import (
     EngineConflict,
     EngineUnavailable,
     Hit,
+    IndexedChunk,
     IndexMissing,
-    Passage,
     Query,
 )
 
-# Below it, comparing with every passage takes some milliseconds, misses nothing and costs writers nothing.
+# Below it, comparing with every chunk takes some milliseconds, misses nothing and costs writers nothing.
 INDEXED_FROM = 5_000
 _ATTEMPTS = 5
 
@@ -35,16 +35,16 @@ class PgvectorEngine:
     name = "pgvector"
 
     def __init__(self, database: Database, *, indexed_from: int = INDEXED_FROM) -> None:
-        """`indexed_from`: passages from which an index gets a graph and an inverted index."""
+        """`indexed_from`: chunks from which an index gets a graph and an inverted index."""
         self._database = database
         terms = Terms()
         self._writing = Writing(terms)
         self._searching = Searching(terms)
-        self._finishing = Finishing(indexed_from)
+        self._builder = IndexBuilder(indexed_from)
 
     async def create_index(self, index_id: str, dimensions: int) -> None:
         async with self._connected() as connection, connection.transaction():
-            await ensure_catalogue(connection)
+            await ensure_catalog(connection)
             # Whose table was lost: its entry would keep it from being made.
             await connection.execute(
                 "DELETE FROM search.indexes WHERE id = %s AND to_regclass('search.passages_' || number) IS NULL",
@@ -82,15 +82,15 @@ class PgvectorEngine:
         except psycopg.errors.UndefinedTable:
             return set()
 
-    async def write(self, index_id: str, passages: Sequence[Passage]) -> None:
-        if not passages:
+    async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
+        if not chunks:
             return
-        prepared = await asyncio.to_thread(self._writing.prepare, passages)
+        prepared = await asyncio.to_thread(self._writing.prepare, chunks)
         await self._changed(index_id, lambda connection: self._writing.write(connection, index_id, prepared))
 
     async def finish(self, index_id: str) -> None:
         async with self._connected(index_id) as connection:
-            await self._finishing.finish(connection, await required(connection, index_id))
+            await self._builder.finish(connection, await required(connection, index_id))
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
         with suppress(IndexMissing):

@@ -11,21 +11,21 @@ from psycopg.sql import SQL, Literal
 from libs.persistence import Connection
 from services.ingestion.adapters.engines.bm25 import TermWeights
 from services.ingestion.adapters.engines.pgvector.binary import sparse_literal
-from services.ingestion.adapters.engines.pgvector.catalogue import Index
+from services.ingestion.adapters.engines.pgvector.catalog import Index
 
 _SAMPLE = 3000
 
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """Terms that are missing are in one passage at most, among `passages`."""
+    """Terms that are missing are in one chunk at most, among `chunks`."""
 
     of_terms: Mapping[int, float]
-    passages: float
+    chunks: float
 
 
 async def frequencies(connection: Connection, index: Index, terms: Sequence[int]) -> Frequencies:
-    if index.counted_passages is None:
+    if index.counted_chunks is None:
         return await _sampled(connection, index, terms)
     found = await connection.execute(
         """
@@ -35,12 +35,12 @@ async def frequencies(connection: Connection, index: Index, terms: Sequence[int]
         """,
         (index.id, list(terms)),
     )
-    return Frequencies({row[0]: float(row[1]) for row in await found.fetchall()}, index.counted_passages)
+    return Frequencies({row[0]: float(row[1]) for row in await found.fetchall()}, index.counted_chunks)
 
 
 async def _sampled(connection: Connection, index: Index, terms: Sequence[int]) -> Frequencies:
     """An estimate while the first run has not come to its end."""
-    share = min(1.0, _SAMPLE / max(1, index.passages))
+    share = min(1.0, _SAMPLE / max(1, index.chunks))
     each = ", ".join(["count(*) FILTER (WHERE weights <#> %s::sparsevec < 0)"] * len(terms))
     statement = "SELECT count(*), " + each + " FROM {} TABLESAMPLE SYSTEM ({})"
     one = np.ones(1, np.float32)
@@ -52,6 +52,6 @@ async def _sampled(connection: Connection, index: Index, terms: Sequence[int]) -
     row = await found.fetchone()
     assert row is not None
     if not row[0]:
-        return Frequencies({}, index.passages)
-    scale = index.passages / row[0]
-    return Frequencies({term: max(1.0, n * scale) for term, n in zip(terms, row[1:], strict=True)}, index.passages)
+        return Frequencies({}, index.chunks)
+    scale = index.chunks / row[0]
+    return Frequencies({term: max(1.0, n * scale) for term, n in zip(terms, row[1:], strict=True)}, index.chunks)

@@ -10,7 +10,7 @@ from psycopg.sql import SQL, Composable, Composed, Literal
 from libs.persistence import Connection
 from services.ingestion.adapters.engines.bm25 import TermWeights, best_possible, counted, query_weights
 from services.ingestion.adapters.engines.pgvector.binary import dense_literal, sparse_literal
-from services.ingestion.adapters.engines.pgvector.catalogue import Index, required
+from services.ingestion.adapters.engines.pgvector.catalog import Index, required
 from services.ingestion.adapters.engines.pgvector.frequencies import Frequencies, frequencies
 from services.ingestion.adapters.engines.pgvector.statements import (
     HYBRID,
@@ -24,11 +24,11 @@ from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.domain.engines import FileSelection, Hit, Query
 from services.ingestion.domain.search_ranking import SEMANTIC_SHARE, candidates
 
-# So few passages are compared one by one, which beats a walk through a graph that mostly meets others.
-_FEW_PASSAGES = 10_000
-# On three labelled collections, ranking only passages with these words changed nDCG@10 by 0.002 at most.
+# So few chunks are compared one by one, which beats a walk through a graph that mostly meets others.
+_FEW_CHUNKS = 10_000
+# On three labelled collections, ranking only chunks with these words changed nDCG@10 by 0.002 at most.
 _TELLING_SHARE = 0.7
-_MOST_OF_PASSAGES = 0.3
+_MOST_OF_CHUNKS = 0.3
 
 
 class Searching:
@@ -54,7 +54,7 @@ class Searching:
         if not counts:
             return None, Frequencies({}, 0)
         seen = await frequencies(connection, index, sorted(counts))
-        return query_weights(counts, seen.of_terms, seen.passages), seen
+        return query_weights(counts, seen.of_terms, seen.chunks), seen
 
 
 async def _graph_pays(connection: Connection, index: Index, files: FileSelection) -> bool:
@@ -62,13 +62,13 @@ async def _graph_pays(connection: Connection, index: Index, files: FileSelection
         return True
     found = await connection.execute(
         SQL("SELECT count(*) FROM (SELECT FROM {} WHERE file_id = ANY(%s) LIMIT {}) AS selected").format(
-            index.table.name, Literal(_FEW_PASSAGES + 1)
+            index.table.name, Literal(_FEW_CHUNKS + 1)
         ),
         (list(files.only),),
         prepare=False,
     )
     row = await found.fetchone()
-    return row is not None and row[0] > _FEW_PASSAGES
+    return row is not None and row[0] > _FEW_CHUNKS
 
 
 async def _prepare(connection: Connection, query: Query, *, walk: bool) -> None:
@@ -123,20 +123,20 @@ def _files(selection: FileSelection) -> tuple[Composable, dict[str, Any]]:
 def _telling(words: TermWeights, seen: Frequencies) -> list[int] | None:
     """The rarest words of the query that make up most of its weight: what has none of them comes to nothing.
 
-    None when they are in so many passages that looking at all of them is faster.
+    None when they are in so many chunks that looking at all of them is faster.
     """
     weight_of = dict(zip(words.terms.tolist(), words.weights.tolist(), strict=True))
     known = sorted((term for term in weight_of if term in seen.of_terms), key=lambda term: seen.of_terms[term])
-    missing, passages = _TELLING_SHARE * sum(weight_of[term] for term in known), 0.0
-    # Words that hardly any passage has cost nothing, and say nothing about the others.
+    missing, chunks = _TELLING_SHARE * sum(weight_of[term] for term in known), 0.0
+    # Words that hardly any chunk has cost nothing, and say nothing about the others.
     chosen = [term for term in weight_of if term not in seen.of_terms]
     for term in known:
         if missing <= 0:
             break
         chosen.append(term)
         missing -= weight_of[term]
-        passages += seen.of_terms[term]
-    return chosen if passages < _MOST_OF_PASSAGES * seen.passages else None
+        chunks += seen.of_terms[term]
+    return chosen if chunks < _MOST_OF_CHUNKS * seen.chunks else None
 
 
 def _hit(row: Sequence[Any]) -> Hit:

@@ -15,7 +15,7 @@ from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.adapters.engines.weaviate.connection import Address, Connection
 from services.ingestion.adapters.engines.weaviate.objects import object_of, refusal
 from services.ingestion.adapters.engines.weaviate.searching import Searching
-from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexMissing, Passage, Query
+from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexedChunk, IndexMissing, Query
 
 _MOST_OBJECTS = 200
 # Weaviate finds no more than 10,000 objects at once, and deletes no more.
@@ -55,10 +55,10 @@ class WeaviateEngine:
         except IndexMissing:
             return set()
 
-    async def write(self, index_id: str, passages: Sequence[Passage]) -> None:
-        if not passages:
+    async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
+        if not chunks:
             return
-        objects = await asyncio.to_thread(lambda: [object_of(each, self._terms) for each in passages])
+        objects = await asyncio.to_thread(lambda: [object_of(each, self._terms) for each in chunks])
         async with self._connection.collection(index_id) as collection:
             tenant = collection.with_tenant(index_id)
             for start in range(0, len(objects), _MOST_OBJECTS):

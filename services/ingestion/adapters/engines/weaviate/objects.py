@@ -9,7 +9,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from weaviate.classes.data import DataObject
 
 from services.ingestion.adapters.engines.terms import Terms
-from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexMissing, Passage
+from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexedChunk, IndexMissing
 
 RETURNED = ["chunk_id", "file_id", "content", "start_offset", "end_offset", "page", "row_number"]
 
@@ -18,22 +18,22 @@ def identity(file_id: str, chunk_id: str) -> UUID:
     return uuid5(NAMESPACE_OID, f"{file_id}/{chunk_id}")
 
 
-def object_of(passage: Passage, terms: Terms) -> DataObject[dict[str, Any], None]:
+def object_of(chunk: IndexedChunk, terms: Terms) -> DataObject[dict[str, Any], None]:
     properties = {
-        "file_id": passage.file_id,
-        "chunk_id": passage.chunk_id,
-        "content": passage.text,
-        "terms": " ".join(terms.of(passage.text)),
-        "position": passage.position,
-        "start_offset": passage.start,
-        "end_offset": passage.end,
-        "page": passage.page,
-        "row_number": passage.row,
+        "file_id": chunk.file_id,
+        "chunk_id": chunk.chunk_id,
+        "content": chunk.text,
+        "terms": " ".join(terms.of(chunk.text)),
+        "position": chunk.position,
+        "start_offset": chunk.start,
+        "end_offset": chunk.end,
+        "page": chunk.page,
+        "row_number": chunk.row,
     }
     return DataObject(
         properties={name: value for name, value in properties.items() if value is not None},
-        uuid=identity(passage.file_id, passage.chunk_id),
-        vector=passage.vector.tolist(),
+        uuid=identity(chunk.file_id, chunk.chunk_id),
+        vector=chunk.vector.tolist(),
     )
 
 

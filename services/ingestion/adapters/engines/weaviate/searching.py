@@ -75,7 +75,7 @@ async def _by_words(tenant: CollectionAsync, terms: Sequence[str], query: Query,
 
 
 async def _hits(tenant: CollectionAsync, scores: Mapping[UUID, float]) -> list[Hit]:
-    """In the order of the scores; a passage that was deleted meanwhile is left out."""
+    """In the order of the scores; a chunk that was deleted meanwhile is left out."""
     if not scores:
         return []
     answer = await tenant.query.fetch_objects_by_ids(scores, limit=len(scores), return_properties=RETURNED)

@@ -1,0 +1,41 @@
+"""Large additions to a complete index: building graph and inverted index anew costs a fraction of growing them.
+
+Measured: 90,000 passages added one by one to 10,000 take 244 s, added to the bare table and indexed at the end 85 s.
+Until then searches compare with every passage.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import psycopg
+import structlog
+from psycopg.sql import SQL, Identifier
+
+from libs.persistence import Connection
+from services.ingestion.adapters.engines.pgvector.catalog import Index
+
+# What was added one by one until then has cost about as much as building will.
+_SHARE: Final = 0.1
+_LEAST: Final = 1000
+# Searches wait behind whoever waits to be alone with the table.
+_WAIT_MS: Final = 200
+_log: Final = structlog.get_logger(__name__)
+
+
+async def prepare_bulk_append(connection: Connection, index: Index, more: int) -> None:
+    """Before ``more`` chunks are added: take away what `finish` will build anew, once much has been added.
+
+    In a transaction of its own, so that searches are locked out for no longer than that takes; not at all while
+    somebody reads or builds for long.
+    """
+    counted = index.counted_chunks or 0
+    added = index.chunks + more - counted
+    if (index.has_graph or index.has_words) and added > max(_LEAST, _SHARE * counted):
+        names = (Identifier("search", name) for name in (index.table.graph_name, index.table.words_name))
+        try:
+            async with connection.transaction():
+                await connection.execute(SQL("SELECT set_config('lock_timeout', %s, true)"), (f"{_WAIT_MS}ms",))
+                await connection.execute(SQL("DROP INDEX IF EXISTS {}, {}").format(*names), prepare=False)
+        except psycopg.errors.LockNotAvailable:
+            _log.info("index.table_busy", index_id=index.id)

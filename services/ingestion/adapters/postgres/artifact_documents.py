@@ -1,0 +1,196 @@
+"""Documents of sessions in PostgreSQL."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from psycopg.rows import dict_row
+
+from libs.contracts.api.artifacts import ArtifactRecord
+from libs.contracts.errors import ErrorInfo
+from libs.contracts.events.ingestion import ArtifactIndexed, ArtifactIndexing, ArtifactIndexingFailed
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from libs.eventing import MessageContext, Outbox
+from libs.persistence import Connection, Database
+from services.ingestion.adapters import metrics
+from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed
+
+_OURS = "artifact_id = %(artifact)s AND token = %(token)s AND state = 'pending'"
+_CLAIM = """
+    WITH free AS (
+        SELECT artifact_id FROM artifact_documents
+        WHERE state = 'pending' AND (lease_until IS NULL OR lease_until < now())
+        ORDER BY lost_at IS NOT NULL, created_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+    UPDATE artifact_documents d
+    SET token = %(token)s || '/' || d.artifact_id, lease_until = now() + %(seconds)s * interval '1 second',
+        attempts = attempts + 1, changed_at = now()
+    FROM free WHERE d.artifact_id = free.artifact_id
+    RETURNING d.artifact_id, d.company_id, d.session_id, d.name, d.content_type, d.token, d.attempts AS attempt,
+              d.correlation_id
+"""
+# From one index to the next: the documents in them are many.
+_IN_USE = """
+    WITH RECURSIVE places AS (
+        (SELECT engine, index_id FROM artifact_documents WHERE state = 'indexed' ORDER BY index_id LIMIT 1)
+        UNION ALL
+        SELECT further.engine, further.index_id FROM places CROSS JOIN LATERAL (
+            SELECT d.engine, d.index_id FROM artifact_documents d
+            WHERE d.state = 'indexed' AND d.index_id > places.index_id ORDER BY d.index_id LIMIT 1) further
+    )
+    SELECT engine, index_id FROM places
+"""
+
+
+class PostgresArtifactWriter:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def add(self, artifact: ArtifactRecord, company_id: str, correlation_id: str) -> None:
+        await self._connection.execute(
+            """INSERT INTO artifact_documents (artifact_id, company_id, session_id, name, content_type, correlation_id)
+               VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
+            (
+                artifact.artifact_id,
+                company_id,
+                artifact.session_id,
+                artifact.name,
+                artifact.content_type,
+                correlation_id,
+            ),
+        )
+
+    async def bury(self, artifact_id: str, session_id: str, company_id: str) -> None:
+        await self._connection.execute(
+            """INSERT INTO artifact_documents AS d
+                   (artifact_id, company_id, session_id, name, content_type, correlation_id, state)
+               VALUES (%s, %s, %s, '', '', '', 'deleted')
+               ON CONFLICT (artifact_id) DO UPDATE SET state = 'deleted', name = '', changed_at = now()""",
+            (artifact_id, company_id, session_id),
+        )
+
+
+class PostgresArtifactJobs:
+    def __init__(self, database: Database, outbox: Outbox) -> None:
+        self._database = database
+        self._outbox = outbox
+
+    async def claim(self, limit: int, seconds: float) -> list[ArtifactJob]:
+        async with (
+            self._database.connection() as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
+            await cursor.execute(_CLAIM, {"limit": limit, "token": new_id(), "seconds": seconds})
+            return [ArtifactJob(**row) for row in await cursor.fetchall()]
+
+    async def renew(self, tokens: Collection[str], seconds: float) -> None:
+        async with self._database.connection() as connection:
+            await connection.execute(
+                """UPDATE artifact_documents SET lease_until = now() + %s * interval '1 second'
+                   WHERE artifact_id IN (
+                       SELECT artifact_id FROM artifact_documents WHERE token = ANY (%s) FOR UPDATE SKIP LOCKED)""",
+                (seconds, list(tokens)),
+            )
+
+    async def postpone(self, job: ArtifactJob, seconds: float, *, counts: bool) -> None:
+        async with self._database.connection() as connection:
+            await connection.execute(
+                f"""UPDATE artifact_documents
+                    SET lease_until = now() + %(seconds)s * interval '1 second', attempts = attempts - %(given_back)s
+                    WHERE {_OURS}""",
+                {**_of(job), "seconds": seconds, "given_back": 0 if counts else 1},
+            )
+
+    async def advanced(self, job: ArtifactJob, progress: int) -> None:
+        await self._change(job, "changed_at = now()", ArtifactIndexing(**_ids(job), progress=progress))
+
+    async def placing(self, job: ArtifactJob, place: IndexPlace) -> bool:
+        return await self._change(
+            job, "engine = %(engine)s, index_id = %(index)s", engine=place.engine, index=place.index_id
+        )
+
+    async def in_use(self) -> list[IndexPlace]:
+        async with self._database.connection() as connection:
+            found = await connection.execute(_IN_USE)
+            return [IndexPlace(row[0], row[1]) for row in await found.fetchall()]
+
+    async def lost(self, place: IndexPlace) -> int:
+        async with self._database.connection() as connection:
+            changed = await connection.execute(
+                """UPDATE artifact_documents
+                   SET state = 'pending', lost_at = now(), attempts = 0, lease_until = NULL, changed_at = now()
+                   WHERE state = 'indexed' AND artifact_id IN (
+                       SELECT artifact_id FROM artifact_documents
+                       WHERE state = 'indexed' AND index_id = %s AND engine = %s ORDER BY artifact_id FOR UPDATE)""",
+                (place.index_id, place.engine),
+            )
+            return changed.rowcount
+
+    async def indexed(self, job: ArtifactJob, *, characters: int, passages: int) -> bool:
+        event = ArtifactIndexed(**_ids(job), characters=characters, passages=passages)
+        return await self._ended(job, "indexed", event)
+
+    async def failed(self, job: ArtifactJob, error: ErrorInfo) -> None:
+        event = ArtifactIndexingFailed(**_ids(job), error=error)
+        await self._ended(job, "failed", event)
+
+    async def leaving(self, limit: int) -> list[tuple[str, IndexPlace]]:
+        async with self._database.connection() as connection:
+            # Whoever is writing one has a lease; when it has run out nobody writes it any more.
+            found = await connection.execute(
+                """SELECT artifact_id, engine, index_id FROM artifact_documents
+                   WHERE state = 'deleted' AND index_id IS NOT NULL
+                     AND (lease_until IS NULL OR token IS NULL OR lease_until < now())
+                   ORDER BY changed_at LIMIT %s""",
+                (limit,),
+            )
+            return [(row[0], IndexPlace(row[1], row[2])) for row in await found.fetchall()]
+
+    async def left(self, artifact_ids: Sequence[str]) -> None:
+        async with self._database.connection() as connection:
+            await connection.execute(
+                """UPDATE artifact_documents SET engine = NULL, index_id = NULL WHERE artifact_id IN (
+                       SELECT artifact_id FROM artifact_documents
+                       WHERE artifact_id = ANY (%s) ORDER BY artifact_id FOR UPDATE)""",
+                (list(artifact_ids),),
+            )
+
+    async def _ended(self, job: ArtifactJob, state: str, event: Event) -> bool:
+        changes = f"state = '{state}', token = NULL, lost_at = NULL, changed_at = now()"
+        changed = await self._change(job, changes, event)
+        if changed:
+            metrics.DOCUMENTS.labels(state).inc()
+        return changed
+
+    async def _change(self, job: ArtifactJob, changes: str, event: Event | None = None, **values: Any) -> bool:
+        async with self._outbox.transaction() as transaction:
+            changed = await transaction.connection.execute(
+                f"UPDATE artifact_documents SET {changes} WHERE {_OURS} RETURNING correlation_id".encode(),
+                {**_of(job), **values},
+            )
+            row = await changed.fetchone()
+            if row is not None and event is not None:
+                transaction.emit(event, subject=job.artifact_id, context=MessageContext(job.company_id, row[0]))
+        return row is not None
+
+
+class PostgresArtifactPlaces:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
+        async with self._database.connection() as connection:
+            found = await connection.execute(
+                """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
+                   WHERE artifact_id = ANY (%s) AND company_id = %s
+                     AND (state = 'indexed' OR state = 'pending' AND lost_at IS NOT NULL)""",
+                ([each for each in artifact_ids if "\x00" not in each], company_id),
+            )
+            return {row[0]: Placed(IndexPlace(row[1], row[2]), row[3]) for row in await found.fetchall()}
+
+
+def _of(job: ArtifactJob) -> dict[str, Any]:
+    return {"artifact": job.artifact_id, "token": job.token}
+
+
+def _ids(job: ArtifactJob) -> dict[str, Any]:
+    return {"artifact_id": job.artifact_id, "session_id": job.session_id}

@@ -1,0 +1,182 @@
+"""Collections: reads, changes inside a transaction, and changes that follow from their files."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from psycopg.rows import dict_row
+from psycopg.types.json import Json
+
+from libs.persistence import Connection, Database
+from services.ingestion.adapters.postgres.files import storable
+from services.ingestion.domain.collections import Content, StoredCollection, told
+from services.ingestion.domain.ports.files import PendingUpdate
+
+COLLECTIONS: Final = """
+    SELECT c.id, c.company_id, c.name, c.description, c.created_at, c.updated_at,
+           n.files, n.total_size, n.parsed, n.failed, n.begun
+    FROM collections c
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS files, coalesce(sum(f.size), 0)::bigint AS total_size,
+               count(*) FILTER (WHERE t.state = 'parsed') AS parsed,
+               count(*) FILTER (WHERE t.state = 'failed') AS failed,
+               coalesce(bool_or(t.state = 'running'
+                   OR (t.state IN ('parsed', 'failed') AND t.changed_at >= c.files_changed_at)), false) AS begun
+        FROM collection_files cf
+        JOIN files f ON f.id = cf.file_id AND f.deleted_at IS NULL
+        LEFT JOIN texts t ON t.blob_id = f.blob_id AND t.content_type = f.content_type
+        WHERE cf.collection_id = c.id
+    ) n
+"""
+_CONTENT: Final = ("files", "total_size", "parsed", "failed", "begun")
+
+
+def collection_of(row: dict[str, Any]) -> StoredCollection:
+    content = Content(**{name: row[name] for name in _CONTENT})
+    return StoredCollection(**{name: value for name, value in row.items() if name not in _CONTENT}, content=content)
+
+
+_NEWEST_FIRST = "ORDER BY c.created_at DESC, c.id DESC"
+
+
+class PostgresCollectionReader:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, company_id: str, collection_id: str) -> StoredCollection | None:
+        if "\x00" in collection_id:
+            return None
+        rows = await self._rows(f"{COLLECTIONS} WHERE c.company_id = %s AND c.id = %s", (company_id, collection_id))
+        return collection_of(rows[0]) if rows else None
+
+    async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[StoredCollection], int]:
+        rows = await self._rows(
+            f"{COLLECTIONS} WHERE c.company_id = %s {_NEWEST_FIRST} LIMIT %s OFFSET %s", (company_id, limit, offset)
+        )
+        total = await self._rows("SELECT count(*) AS total FROM collections WHERE company_id = %s", (company_id,))
+        return [collection_of(row) for row in rows], int(total[0]["total"])
+
+    async def all(self, company_id: str) -> list[StoredCollection]:
+        rows = await self._rows(f"{COLLECTIONS} WHERE c.company_id = %s {_NEWEST_FIRST}", (company_id,))
+        return [collection_of(row) for row in rows]
+
+    async def _rows(self, query: str, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
+        async with (
+            self._database.connection() as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
+            await cursor.execute(query, parameters)
+            return await cursor.fetchall()
+
+
+class PostgresCollectionWriter:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def add(self, collection: StoredCollection, created_by: str, correlation_id: str) -> None:
+        await self._connection.execute(
+            """INSERT INTO collections
+                   (id, company_id, name, description, created_by, created_at, updated_at, told, correlation_id)
+               VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)""",
+            (
+                collection.id, collection.company_id, collection.name, collection.description, created_by,
+                collection.created_at, collection.updated_at, Json(told(collection.public())), correlation_id,
+            ),
+        )  # fmt: skip
+
+    async def lock(self, company_id: str, collection_id: str) -> StoredCollection | None:
+        if "\x00" in collection_id:
+            return None
+        key = (company_id, collection_id)
+        # Two statements: one that waited for the lock would miss files added meanwhile.
+        await self._connection.execute("SELECT FROM collections WHERE (company_id, id) = (%s, %s) FOR UPDATE", key)
+        return await self._read(key)
+
+    async def describe(self, collection_id: str, name: str, description: str) -> None:
+        await self._connection.execute(
+            "UPDATE collections SET name = %s, description = %s, updated_at = clock_timestamp() WHERE id = %s",
+            (name, description, collection_id),
+        )
+
+    async def delete(self, collection_id: str) -> None:
+        await self._connection.execute("DELETE FROM collections WHERE id = %s", (collection_id,))
+
+    async def add_files(self, collection_id: str, file_ids: Sequence[str], correlation_id: str) -> set[str]:
+        added = await self._connection.execute(
+            """INSERT INTO collection_files (collection_id, file_id, added_at)
+               SELECT %s, id, clock_timestamp() FROM unnest(%s::text[]) AS id
+               ON CONFLICT DO NOTHING RETURNING file_id""",
+            (collection_id, storable(file_ids)),
+        )
+        ids = {file_id for (file_id,) in await added.fetchall()}
+        if ids:
+            await self._touch(collection_id, correlation_id)
+        return ids
+
+    async def remove_file(self, collection_id: str, file_id: str, correlation_id: str) -> bool:
+        removed = await self._connection.execute(
+            "DELETE FROM collection_files WHERE collection_id = %s AND file_id = ANY (%s)",
+            (collection_id, storable([file_id])),
+        )
+        if removed.rowcount:
+            await self._touch(collection_id, correlation_id)
+        return bool(removed.rowcount)
+
+    async def _touch(self, collection_id: str, correlation_id: str) -> None:
+        await self._connection.execute(
+            """UPDATE collections SET files_changed_at = now(), updated_at = clock_timestamp(), correlation_id = %s
+               WHERE id = %s""",
+            (correlation_id, collection_id),
+        )
+
+    async def _read(self, key: tuple[str, str]) -> StoredCollection | None:
+        async with self._connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(f"{COLLECTIONS} WHERE (c.company_id, c.id) = (%s, %s)", key)
+            row = await cursor.fetchone()
+        return collection_of(row) if row else None
+
+
+# A change carries the time at which its transaction began, and can be seen only when that has ended.
+_OVERLAP_SECONDS: Final = 45
+
+
+class PostgresCollectionChanges:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def changed_since(self, since: datetime | None) -> tuple[list[str], datetime]:
+        async with self._database.connection() as connection:
+            cursor = await connection.execute("SELECT now() - %s * interval '1 second'", (_OVERLAP_SECONDS,))
+            row = await cursor.fetchone()
+            assert row is not None
+            found = await connection.execute(
+                """SELECT id FROM collections WHERE files_changed_at >= %(since)s
+                   UNION
+                   SELECT cf.collection_id FROM texts t
+                   JOIN files f ON f.blob_id = t.blob_id AND f.content_type = t.content_type
+                   JOIN collection_files cf ON cf.file_id = f.id
+                   WHERE t.changed_at >= %(since)s""",
+                {"since": since or "-infinity"},
+            )
+            return [collection_id for (collection_id,) in await found.fetchall()], row[0]
+
+
+class PostgresCollectionPublisher:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def pending(self, collection_ids: Sequence[str]) -> list[PendingUpdate]:
+        cursor = await self._connection.execute(
+            "SELECT id, told, correlation_id FROM collections WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED",
+            (list(collection_ids),),
+        )
+        before = {collection_id: (was, label) for collection_id, was, label in await cursor.fetchall()}
+        async with self._connection.cursor(row_factory=dict_row) as rows:
+            await rows.execute(f"{COLLECTIONS} WHERE c.id = ANY (%s)", (list(before),))
+            now = [collection_of(row) for row in await rows.fetchall()]
+        changed = [each for each in now if told(each.public()) != before[each.id][0]]
+        await self._connection.cursor().executemany(
+            "UPDATE collections SET told = %s WHERE id = %s",
+            [(Json(told(each.public())), each.id) for each in changed],
+        )
+        return [PendingUpdate(each, before[each.id][1]) for each in changed]

@@ -1,0 +1,206 @@
+"""Files: reads, changes inside a transaction, and the files that a search may answer from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from psycopg.rows import dict_row
+
+from libs.contracts.api.files import FileStatus
+from libs.contracts.api.knowledge import SearchFilters
+from libs.persistence import Connection, Database
+from services.ingestion.domain.engines import FileSelection
+from services.ingestion.domain.files import StoredFile
+from services.ingestion.domain.ports.files import FileFilter
+
+LIVE_FILES: Final = """
+    SELECT f.id, f.company_id, f.blob_id, f.name, f.content_type, f.size, f.sha256, f.status, f.tags,
+           f.created_at, f.updated_at,
+           ARRAY(SELECT cf.collection_id FROM collection_files cf WHERE cf.file_id = f.id
+                 ORDER BY cf.added_at, cf.collection_id) AS collection_ids
+    FROM files f
+    WHERE f.deleted_at IS NULL AND f.company_id = %(company)s
+"""
+
+
+def file_of(row: dict[str, Any]) -> StoredFile:
+    return StoredFile(**{**row, "tags": tuple(row["tags"]), "collection_ids": tuple(row["collection_ids"])})
+
+
+def storable(ids: Iterable[str]) -> list[str]:
+    """Without those that PostgreSQL refuses and that nothing stored can have, each once, in order."""
+    return [each for each in dict.fromkeys(ids) if "\x00" not in each]
+
+
+_CONDITIONS = {
+    "status": "f.status = %(status)s",
+    "tag": "%(tag)s = ANY (f.tags)",
+    "collection_id": "EXISTS (SELECT FROM collection_files c WHERE c.file_id = f.id"
+    " AND c.collection_id = %(collection_id)s)",
+    "name": "f.name ILIKE %(name)s",
+}
+
+
+class PostgresFileReader:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, company_id: str, file_id: str) -> StoredFile | None:
+        if "\x00" in file_id:
+            return None
+        rows = await self._rows(f"{LIVE_FILES} AND f.id = %(id)s", {"company": company_id, "id": file_id})
+        return file_of(rows[0]) if rows else None
+
+    async def page(
+        self, company_id: str, which: FileFilter, *, limit: int, offset: int
+    ) -> tuple[list[StoredFile], int]:
+        given = {name: value for name in _CONDITIONS if (value := getattr(which, name)) is not None}
+        if any("\x00" in value for value in given.values()):
+            return [], 0
+        if "name" in given:
+            given["name"] = _containing(given["name"])
+        condition = "".join(f" AND {_CONDITIONS[name]}" for name in given)
+        parameters = {"company": company_id, "limit": limit, "offset": offset, **given}
+        rows = await self._rows(
+            f"""{LIVE_FILES} {condition}
+                ORDER BY f.created_at DESC, f.id DESC LIMIT %(limit)s OFFSET %(offset)s""",
+            parameters,
+        )
+        total = await self._rows(
+            f"""SELECT count(*) AS total FROM files f
+                WHERE f.deleted_at IS NULL AND f.company_id = %(company)s {condition}""",
+            parameters,
+        )
+        return [file_of(row) for row in rows], int(total[0]["total"])
+
+    async def _rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        async with (
+            self._database.connection() as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
+            await cursor.execute(query, parameters)
+            return await cursor.fetchall()
+
+
+def _containing(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+class PostgresFileWriter:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
+        parameters = {"company": company_id, "ids": storable(file_ids)}
+        # Two statements: one that waited for a lock would not see what was added to collections meanwhile.
+        await self._connection.execute(
+            """SELECT FROM files WHERE id = ANY (%(ids)s) AND company_id = %(company)s AND deleted_at IS NULL
+               ORDER BY id FOR UPDATE""",
+            parameters,
+        )
+        async with self._connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(f"{LIVE_FILES} AND f.id = ANY (%(ids)s)", parameters)
+            return {row["id"]: file_of(row) for row in await cursor.fetchall()}
+
+    async def set_tags(self, file_ids: Sequence[str], tags: Sequence[str]) -> None:
+        await self._connection.execute(
+            "UPDATE files SET tags = %s, updated_at = clock_timestamp() WHERE id = ANY (%s)",
+            (list(tags), list(file_ids)),
+        )
+
+    async def set_status(self, file_ids: Sequence[str], status: FileStatus) -> None:
+        await self._connection.execute(
+            "UPDATE files SET status = %s, updated_at = clock_timestamp() WHERE id = ANY (%s)",
+            (status, list(file_ids)),
+        )
+
+    async def delete(self, file_ids: Sequence[str], correlation_id: str) -> None:
+        ids = list(file_ids)
+        await self._leave_collections(ids, correlation_id)
+        deleted = await self._connection.execute(
+            """WITH before AS (SELECT id, blob_id FROM files WHERE id = ANY (%(ids)s))
+               UPDATE files f SET blob_id = NULL, tags = '{}', deleted_at = now(), updated_at = clock_timestamp()
+               FROM before WHERE f.id = before.id RETURNING before.blob_id""",
+            {"ids": ids},
+        )
+        blobs = [blob_id for (blob_id,) in await deleted.fetchall()]
+        await self._leave_indexes(ids)
+        await self._connection.execute(
+            # In the order in which uploads take them.
+            """WITH held AS MATERIALIZED (SELECT id FROM blobs WHERE id = ANY (%s) ORDER BY sha256 FOR UPDATE)
+               UPDATE blobs b SET unused_since = now()
+               FROM held WHERE b.id = held.id AND NOT EXISTS (SELECT FROM files f WHERE f.blob_id = b.id)""",
+            (blobs,),
+        )
+
+    async def _leave_collections(self, file_ids: list[str], correlation_id: str) -> None:
+        await self._connection.execute(
+            """SELECT FROM collections c
+               WHERE EXISTS (SELECT FROM collection_files cf WHERE cf.collection_id = c.id AND cf.file_id = ANY (%s))
+               ORDER BY c.id FOR UPDATE""",
+            (file_ids,),
+        )
+        await self._connection.execute(
+            """WITH gone AS (DELETE FROM collection_files WHERE file_id = ANY (%s) RETURNING collection_id)
+               UPDATE collections SET files_changed_at = now(), updated_at = clock_timestamp(), correlation_id = %s
+               WHERE id IN (SELECT collection_id FROM gone)""",
+            (file_ids, correlation_id),
+        )
+
+    async def _leave_indexes(self, file_ids: list[str]) -> None:
+        """Whoever is just writing them finds that they are unwanted, and takes them out again."""
+        await self._connection.execute(
+            """WITH held AS MATERIALIZED (
+                   SELECT index_id, file_id FROM ingestion_items WHERE file_id = ANY (%s)
+                   ORDER BY index_id, file_id FOR UPDATE)
+               UPDATE ingestion_items d
+               SET state = 'removing', phase = '', attempts = 0, sent_at = NULL, retry_at = NULL, changed_at = now()
+               FROM held WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.state <> 'removing'""",
+            (file_ids,),
+        )
+
+
+_SEARCH_CONDITIONS = {
+    "file_ids": "f.id = ANY (%(file_ids)s)",
+    "tags": "f.tags && %(tags)s::text[]",
+    "collection_ids": "EXISTS (SELECT FROM collection_files c WHERE c.file_id = f.id"
+    " AND c.collection_id = ANY (%(collection_ids)s))",
+}
+_INDEXED = """
+    SELECT f.id FROM ingestion_items i JOIN files f ON f.id = i.file_id
+    WHERE i.index_id = %(index)s AND f.company_id = %(company)s
+"""
+
+
+class PostgresSearchableFiles:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
+        wanted = {name: value for name in _SEARCH_CONDITIONS if (value := getattr(filters, name))}
+        # PostgreSQL refuses the character, so nothing stored has it.
+        given = {name: [each for each in value if "\0" not in each] for name, value in wanted.items()}
+        parameters = {"index": index_id, "company": company_id, **given}
+        if not given:
+            # Files that are out of use are few, and an index without them is searched as a whole.
+            unwanted = f"{_INDEXED} AND (f.status <> 'active' OR f.deleted_at IS NOT NULL)"
+            return FileSelection(without=await self._ids(unwanted, parameters))
+        conditions = "".join(f" AND {_SEARCH_CONDITIONS[name]}" for name in given)
+        active = f"{_INDEXED} AND f.status = 'active' AND f.deleted_at IS NULL"
+        return FileSelection(only=await self._ids(active + conditions, parameters))
+
+    async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
+        query = """
+            SELECT id, name FROM files
+            WHERE id = ANY (%s) AND company_id = %s AND deleted_at IS NULL AND status = 'active'
+        """
+        async with self._database.connection() as connection:
+            found = await connection.execute(query, (list(file_ids), company_id))
+            return {row[0]: row[1] for row in await found.fetchall()}
+
+    async def _ids(self, query: str, parameters: Mapping[str, Any]) -> frozenset[str]:
+        async with self._database.connection() as connection:
+            found = await connection.execute(query, parameters)
+            return frozenset(row[0] for row in await found.fetchall())

@@ -1,0 +1,98 @@
+"""Indexes of knowledge bases: which there should be, and which are to be deleted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from libs.contracts.events.ingestion import KnowledgeBaseDeleted
+from libs.eventing import MessageContext, Outbox, Transaction
+from libs.persistence import Database
+from services.ingestion.domain.ports.indexes import Content, KnownIndex
+
+# One that is being built exists when its first item does. A count that is wrong for good must not have an index made
+# anew again and again: young ones are not settled.
+_KNOWN: Final = """
+    SELECT i.id, i.engine, k.id, k.company_id,
+           i.state = 'live' AND i.created_at < now() - interval '1 day' AND NOT EXISTS (
+               SELECT FROM ingestion_runs r
+               WHERE r.knowledge_base_id = k.id AND r.state IN ('planning', 'running', 'finishing'))
+    FROM knowledge_base_indexes i JOIN knowledge_bases k ON k.id = i.knowledge_base_id
+    WHERE k.deleting_at IS NULL AND (
+        i.state = 'live' OR i.state = 'building' AND EXISTS (SELECT FROM ingestion_items d WHERE d.index_id = i.id))
+    ORDER BY i.id
+"""
+_CONTENT: Final = """
+    SELECT coalesce(sum(chunks) FILTER (WHERE state = 'ingested'), 0)::bigint,
+           concat_ws(' ', count(*), count(*) FILTER (WHERE state = 'ingested'), max(changed_at))
+    FROM ingestion_items WHERE index_id = %s
+"""
+
+
+class PostgresIndexCatalog:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def known(self) -> list[KnownIndex]:
+        async with self._database.connection() as connection:
+            return [KnownIndex(*row) for row in await (await connection.execute(_KNOWN)).fetchall()]
+
+    async def content(self, index_id: str) -> Content:
+        async with self._database.connection() as connection:
+            row = await (await connection.execute(_CONTENT, (index_id,))).fetchone()
+        assert row is not None
+        return Content(*row)
+
+
+_BURY: Final = """
+    WITH ended AS MATERIALIZED (
+        SELECT k.id FROM knowledge_bases k
+        WHERE k.deleting_at IS NOT NULL AND k.deleted_at IS NULL
+          AND NOT EXISTS (SELECT FROM knowledge_base_indexes i WHERE i.knowledge_base_id = k.id)
+        FOR UPDATE OF k SKIP LOCKED)
+    UPDATE knowledge_bases k SET deleted_at = now(), name = '', description = '', llm_config = '{}'
+    FROM ended, ingestion_runs r
+    WHERE k.id = ended.id AND r.id = k.run_id AND k.deleted_at IS NULL
+    RETURNING k.id, r.company_id, r.correlation_id, r.causation_id, r.traceparent
+"""
+
+
+class PostgresIndexDeletion:
+    def __init__(self, database: Database, outbox: Outbox) -> None:
+        self._database = database
+        self._outbox = outbox
+
+    async def droppable(self) -> list[tuple[str, str]]:
+        async with self._database.connection() as connection:
+            cursor = await connection.execute(
+                "SELECT id, engine FROM knowledge_base_indexes WHERE drop_after <= now() ORDER BY drop_after LIMIT 20"
+            )
+            return [(row[0], row[1]) for row in await cursor.fetchall()]
+
+    async def mark_for_deletion(self, index_id: str) -> None:
+        async with self._database.connection() as connection:
+            await connection.execute(
+                "UPDATE knowledge_base_indexes SET state = 'dropping' WHERE id = %s AND drop_after <= now()",
+                (index_id,),
+            )
+
+    async def dropped(self, index_id: str) -> None:
+        async with self._outbox.transaction() as transaction:
+            # Deleted with their index, in no order of their own.
+            await transaction.connection.execute(
+                "SELECT FROM ingestion_items WHERE index_id = %s ORDER BY file_id FOR UPDATE", (index_id,)
+            )
+            await transaction.connection.execute(
+                "DELETE FROM knowledge_base_indexes WHERE id = %s AND state = 'dropping'", (index_id,)
+            )
+            await _bury(transaction)
+
+    async def bury(self) -> None:
+        async with self._outbox.transaction() as transaction:
+            await _bury(transaction)
+
+
+async def _bury(transaction: Transaction) -> None:
+    cursor = await transaction.connection.execute(_BURY)
+    for knowledge_base_id, *context in await cursor.fetchall():
+        event = KnowledgeBaseDeleted(knowledge_base_id=knowledge_base_id)
+        transaction.emit(event, subject=knowledge_base_id, context=MessageContext(*context))

@@ -1,0 +1,194 @@
+"""Changes of knowledge bases in PostgreSQL, inside a transaction of the caller's.
+
+Locked in this order: knowledge base, run, items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from psycopg.rows import dict_row
+from psycopg.types.json import Json
+
+from libs.contracts.api.knowledge import KnowledgeBaseStatus
+from libs.contracts.errors import Conflict
+from libs.eventing import Transaction
+from libs.persistence import Connection
+from services.ingestion.adapters import metrics
+from services.ingestion.adapters.postgres.files import storable
+from services.ingestion.adapters.postgres.knowledge_bases import LIVE, knowledge_base_of, settings_json, view_of
+from services.ingestion.adapters.postgres.run_events import publish_superseded
+from services.ingestion.domain.knowledge_bases import KnowledgeBaseView, StoredKnowledgeBase
+from services.ingestion.domain.runs import RunRef
+
+_ACTIVE = "state IN ('planning', 'running', 'finishing')"
+
+
+class PostgresKnowledgeBaseWriter:
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._connection = transaction.connection
+
+    async def missing(
+        self, company_id: str, collection_ids: Sequence[str], file_ids: Sequence[str]
+    ) -> tuple[list[str], list[str]]:
+        collections = await self._connection.execute(
+            "SELECT id FROM collections WHERE company_id = %s AND id = ANY (%s)", (company_id, storable(collection_ids))
+        )
+        there = {row[0] for row in await collections.fetchall()}
+        files = await self._connection.execute(
+            "SELECT id FROM files WHERE company_id = %s AND id = ANY (%s) AND deleted_at IS NULL",
+            (company_id, storable(file_ids)),
+        )
+        stored = {row[0] for row in await files.fetchall()}
+        return [i for i in collection_ids if i not in there], [i for i in file_ids if i not in stored]
+
+    async def add(self, knowledge_base: StoredKnowledgeBase) -> None:
+        kb = knowledge_base
+        inserted = await self._connection.execute(
+            """INSERT INTO knowledge_bases (id, company_id, name, description, collection_ids, file_ids, settings,
+                   llm_config, created_by, created_by_name, company_name, created_at, updated_at)
+               VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
+            (
+                kb.id, kb.company_id, kb.name, kb.description, list(kb.collection_ids), list(kb.file_ids),
+                Json(settings_json(kb.settings)), Json(dict(kb.llm_config)), kb.created_by, kb.created_by_name,
+                kb.company_name, kb.created_at, kb.updated_at,
+            ),
+        )  # fmt: skip
+        if inserted.rowcount == 0:
+            raise Conflict("There is already a knowledge base with this id.")
+
+    async def lock(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
+        async with self._connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(
+                f"{LIVE} AND company_id = %s AND id = ANY (%s) FOR UPDATE", (company_id, storable([knowledge_base_id]))
+            )
+            row = await cursor.fetchone()
+        return knowledge_base_of(row) if row else None
+
+    async def save(self, knowledge_base: StoredKnowledgeBase) -> None:
+        kb = knowledge_base
+        await self._connection.execute(
+            """UPDATE knowledge_bases SET name = %s, description = %s, collection_ids = %s, file_ids = %s,
+                   settings = %s, llm_config = %s, updated_at = %s WHERE id = %s""",
+            (
+                kb.name, kb.description, list(kb.collection_ids), list(kb.file_ids), Json(settings_json(kb.settings)),
+                Json(dict(kb.llm_config)), kb.updated_at, kb.id,
+            ),
+        )  # fmt: skip
+
+    async def set_status(self, knowledge_base_id: str, status: KnowledgeBaseStatus) -> None:
+        await set_status(self._connection, knowledge_base_id, status)
+
+    async def start_run(self, knowledge_base: StoredKnowledgeBase, run: RunRef) -> RunRef:
+        index_id = await self._target_index(knowledge_base, run.index_id)
+        again = await self._connection.execute(
+            f"""UPDATE ingestion_runs SET state = 'planning', planned_to = '', sent_at = NULL, retry_at = NULL,
+                    token = NULL, lease_until = NULL, changed_at = now()
+                WHERE knowledge_base_id = %s AND index_id = %s AND {_ACTIVE}
+                RETURNING id, correlation_id, causation_id, traceparent""",
+            (knowledge_base.id, index_id),
+        )
+        if row := await again.fetchone():
+            return RunRef(row[0], run.knowledge_base_id, run.company_id, index_id, *row[1:])
+        await self._supersede(knowledge_base.id, "Another ingestion, with other settings, takes its place.")
+        run = replace(run, index_id=index_id)
+        await self._add_run(run, "planning")
+        return run
+
+    async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
+        given_up = await self._connection.execute(
+            """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
+               WHERE id = %s AND knowledge_base_id = %s AND state IN ('building', 'live')""",
+            (index_id, knowledge_base.id),
+        )
+        if given_up.rowcount == 0:
+            return None
+        metrics.LOST_INDEXES.inc()
+        fresh = await self._target_index(knowledge_base, run.index_id)
+        await self._connection.execute(
+            f"UPDATE ingestion_runs SET index_id = %s WHERE knowledge_base_id = %s AND index_id = %s AND {_ACTIVE}",
+            (fresh, knowledge_base.id, index_id),
+        )
+        return await self.start_run(knowledge_base, run)
+
+    async def begin_deletion(self, knowledge_base_id: str, run: RunRef) -> None:
+        await self._supersede(knowledge_base_id, "The knowledge base was deleted.")
+        await self._add_run(run, "superseded")
+        await self._connection.execute(
+            "UPDATE knowledge_bases SET deleting_at = now(), index_id = NULL WHERE id = %s", (knowledge_base_id,)
+        )
+        await self._connection.execute(
+            "UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now() WHERE knowledge_base_id = %s",
+            (knowledge_base_id,),
+        )
+        await self._connection.execute(
+            "DELETE FROM knowledge_base_views WHERE knowledge_base_id = %s", (knowledge_base_id,)
+        )
+
+    async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None:
+        async with self._connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(f"{LIVE} AND company_id = %s AND id = %s", (company_id, knowledge_base_id))
+            row = await cursor.fetchone()
+        return await view_of(self._connection, knowledge_base_of(row)) if row else None
+
+    async def _target_index(self, knowledge_base: StoredKnowledgeBase, new_id: str) -> str:
+        wanted = knowledge_base.settings.hash()
+        found = await self._connection.execute(
+            """SELECT id FROM knowledge_base_indexes
+               WHERE knowledge_base_id = %s AND settings_hash = %s AND state IN ('building', 'live')""",
+            (knowledge_base.id, wanted),
+        )
+        row = await found.fetchone()
+        await self._connection.execute(
+            """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
+               WHERE knowledge_base_id = %s AND state = 'building' AND id IS DISTINCT FROM %s""",
+            (knowledge_base.id, row[0] if row else None),
+        )
+        if row:
+            return str(row[0])
+        await self._connection.execute(
+            """INSERT INTO knowledge_base_indexes (id, knowledge_base_id, engine, settings, settings_hash)
+               VALUES (%s, %s, %s, %s, %s)""",
+            (
+                new_id, knowledge_base.id, knowledge_base.settings.engine,
+                Json(settings_json(knowledge_base.settings)), wanted,
+            ),
+        )  # fmt: skip
+        return new_id
+
+    async def _supersede(self, knowledge_base_id: str, reason: str) -> None:
+        """Whoever waits for the end of what went on is told of it."""
+        ended = await self._connection.execute(
+            f"""UPDATE ingestion_runs SET state = 'superseded', token = NULL, lease_until = NULL, changed_at = now()
+                WHERE knowledge_base_id = %s AND {_ACTIVE}
+                RETURNING id, knowledge_base_id, company_id, index_id, correlation_id, causation_id, traceparent""",
+            (knowledge_base_id,),
+        )
+        for row in await ended.fetchall():
+            await publish_superseded(self._transaction, RunRef(*row), reason)
+
+    async def _add_run(self, run: RunRef, state: str) -> None:
+        await self._connection.execute(
+            """INSERT INTO ingestion_runs
+                   (id, knowledge_base_id, company_id, index_id, state, correlation_id, causation_id, traceparent)
+               VALUES (%s, %s, %s, %s, %s, %s, %s, %s)""",
+            (
+                run.id, run.knowledge_base_id, run.company_id, run.index_id, state, run.correlation_id,
+                run.causation_id, run.traceparent,
+            ),
+        )  # fmt: skip
+        await self._connection.execute(
+            "UPDATE knowledge_bases SET run_id = %s WHERE id = %s", (run.id, run.knowledge_base_id)
+        )
+
+
+async def set_status(connection: Connection, knowledge_base_id: str, status: KnowledgeBaseStatus) -> None:
+    """Counts the changes, by which callers are told of them."""
+    await connection.execute(
+        """UPDATE knowledge_bases SET status = %(status)s, updated_at = clock_timestamp(),
+               status_version = status_version + (status <> %(status)s)::integer
+           WHERE id = %(id)s""",
+        {"id": knowledge_base_id, "status": status},
+    )

@@ -1,0 +1,176 @@
+"""Knowledge bases: rows and reads."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from psycopg.rows import dict_row
+
+from libs.contracts.api.knowledge import ChunkingStrategy, DatasourceError
+from libs.persistence import Connection, Database
+from services.ingestion.adapters.postgres.files import storable
+from services.ingestion.domain.knowledge_bases import (
+    IndexSettings,
+    KnowledgeBaseView,
+    LiveIndex,
+    Source,
+    StoredKnowledgeBase,
+)
+
+LIVE: Final = """
+    SELECT id, company_id, name, description, collection_ids, file_ids, settings, llm_config, status, status_version,
+           index_id, run_id, created_by, created_by_name, company_name, created_at, updated_at
+    FROM knowledge_bases WHERE deleting_at IS NULL
+"""
+# What an ingestion fills: the index being built while there is one, else the one that is searched.
+TARGET_INDEX: Final = """
+    (SELECT i.id FROM knowledge_base_indexes i WHERE i.knowledge_base_id = k.id AND i.state IN ('building', 'live')
+     ORDER BY i.state LIMIT 1)
+"""
+# Files of the knowledge base, and those that are in its index still. OFFSET keeps PostgreSQL, which knows little of
+# young tables, from comparing all with all.
+SOURCES: Final = f"""
+    WITH target AS MATERIALIZED (
+        SELECT k.id, k.company_id, k.collection_ids, k.file_ids, {TARGET_INDEX} AS index_id
+        FROM knowledge_bases k WHERE k.id = %(id)s
+    ), wanted AS (
+        SELECT unnest(file_ids) AS id FROM target
+        UNION SELECT cf.file_id FROM target, collection_files cf WHERE cf.collection_id = ANY (target.collection_ids)
+        UNION SELECT d.file_id FROM target, ingestion_items d WHERE d.index_id = target.index_id
+    )
+    SELECT f.id, f.name, f.status, coalesce(d.state, 'pending') AS state, coalesce(d.phase, '') AS phase,
+           coalesce(d.chunks, 0) AS chunks, d.error
+    FROM target CROSS JOIN wanted CROSS JOIN LATERAL (
+        SELECT id, name, status, deleted_at, company_id FROM files WHERE id = wanted.id OFFSET 0) f
+    LEFT JOIN LATERAL (
+        SELECT state, phase, chunks, error FROM ingestion_items
+        WHERE index_id = target.index_id AND file_id = f.id OFFSET 0) d ON true
+    WHERE f.deleted_at IS NULL AND f.company_id = target.company_id AND d.state IS DISTINCT FROM 'removing'
+    ORDER BY f.id
+"""
+
+
+def settings_of(stored: Mapping[str, Any]) -> IndexSettings:
+    return IndexSettings(
+        stored["engine"],
+        ChunkingStrategy.model_validate(stored["chunking"]),
+        stored["provider"],
+        stored["model"],
+        stored["dimensions"],
+    )
+
+
+def settings_json(settings: IndexSettings) -> dict[str, Any]:
+    return {"engine": settings.engine, "chunking": settings.chunking.model_dump(), **settings.embedding()}
+
+
+def knowledge_base_of(row: Mapping[str, Any]) -> StoredKnowledgeBase:
+    fields = dict(row)
+    for name in ("collection_ids", "file_ids"):
+        fields[name] = tuple(fields[name])
+    return StoredKnowledgeBase(**{**fields, "settings": settings_of(fields["settings"])})
+
+
+def source_of(row: tuple[Any, ...]) -> Source:
+    file_id, name, status, state, phase, chunks, error = row
+    return Source(file_id, name, status, state, phase, chunks, DatasourceError(**error) if error else None)
+
+
+async def view_of(connection: Connection, stored: StoredKnowledgeBase) -> KnowledgeBaseView:
+    """The knowledge base with its files; callers see to it that both are of one moment."""
+    found = await connection.execute(SOURCES, {"id": stored.id})
+    sources = tuple(source_of(row) for row in await found.fetchall())
+    run = await connection.execute("SELECT state FROM ingestion_runs WHERE id = %s", (stored.run_id,))
+    row = await run.fetchone()
+    return KnowledgeBaseView(stored, sources, row[0] if row else None)
+
+
+class PostgresKnowledgeBaseReader:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
+        async with self._database.connection() as connection:
+            return await _get(connection, company_id, knowledge_base_id)
+
+    async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None:
+        async with self._moment() as connection:
+            stored = await _get(connection, company_id, knowledge_base_id)
+            return await view_of(connection, stored) if stored else None
+
+    async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[KnowledgeBaseView], int]:
+        async with self._moment() as connection:
+            counted = await connection.execute(
+                "SELECT count(*) FROM knowledge_bases WHERE deleting_at IS NULL AND company_id = %s", (company_id,)
+            )
+            total = await counted.fetchone()
+            async with connection.cursor(row_factory=dict_row) as cursor:
+                await cursor.execute(
+                    f"{LIVE} AND company_id = %s ORDER BY created_at DESC, id DESC LIMIT %s OFFSET %s",
+                    (company_id, limit, offset),
+                )
+                found = [knowledge_base_of(row) for row in await cursor.fetchall()]
+            return [await view_of(connection, each) for each in found], total[0] if total else 0
+
+    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
+        async with self._moment() as connection:
+            stored = await _get(connection, company_id, knowledge_base_id)
+            if stored is None:
+                return None
+            cursor = await connection.execute(
+                "SELECT settings FROM knowledge_base_indexes WHERE id = %s AND state <> 'dropping'", (stored.index_id,)
+            )
+            row = await cursor.fetchone()
+            settings = settings_of(row[0]) if row else stored.settings
+            given_up = row is None and stored.index_id is not None
+            return LiveIndex(stored.id, stored.name, stored.index_id, settings, given_up=given_up)
+
+    async def sources(
+        self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int
+    ) -> tuple[list[Source], int] | None:
+        async with self._moment() as connection:
+            if await _get(connection, company_id, knowledge_base_id) is None:
+                return None
+            counted = await connection.execute(f"SELECT count(*) FROM ({SOURCES}) s", {"id": knowledge_base_id})
+            total = await counted.fetchone()
+            found = await connection.execute(
+                f"{SOURCES} LIMIT %(limit)s OFFSET %(offset)s",
+                {"id": knowledge_base_id, "limit": limit, "offset": offset},
+            )
+            return [source_of(row) for row in await found.fetchall()], total[0] if total else 0
+
+    async def seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
+        async with self._database.transaction() as connection:
+            cursor = await connection.execute(
+                """SELECT status_version FROM knowledge_base_views
+                   WHERE knowledge_base_id = %s AND user_id = %s FOR UPDATE""",
+                (knowledge_base_id, user_id),
+            )
+            row = await cursor.fetchone()
+            # Whoever asks for the first time knows the status that it was created with.
+            before = row[0] if row else 0
+            if before != status_version or row is None:
+                await connection.execute(
+                    """INSERT INTO knowledge_base_views AS v VALUES (%s, %s, %s)
+                       ON CONFLICT (knowledge_base_id, user_id)
+                       DO UPDATE SET status_version = greatest(v.status_version, EXCLUDED.status_version)""",
+                    (knowledge_base_id, user_id, status_version),
+                )
+            return bool(before >= status_version)
+
+    @asynccontextmanager
+    async def _moment(self) -> AsyncIterator[Connection]:
+        async with self._database.transaction() as connection:
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield connection
+
+
+async def _get(connection: Connection, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(
+            f"{LIVE} AND company_id = %s AND id = ANY (%s)", (company_id, storable([knowledge_base_id]))
+        )
+        row = await cursor.fetchone()
+    return knowledge_base_of(row) if row else None

@@ -1,0 +1,231 @@
+"""Runs in PostgreSQL: planned in steps, completed once, ended under the locks of knowledge base and run."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from libs.contracts.api.knowledge import KnowledgeBaseStatus
+from libs.contracts.events.ingestion import IngestionProgress
+from libs.eventing import Outbox
+from libs.persistence import Connection, Database
+from services.ingestion.adapters import metrics
+from services.ingestion.adapters.postgres.knowledge_base_writer import set_status
+from services.ingestion.adapters.postgres.knowledge_bases import settings_of
+from services.ingestion.adapters.postgres.run_events import count_items, publish_ending
+from services.ingestion.adapters.postgres.work_items import message_context_of
+from services.ingestion.domain.knowledge_bases import Progress
+from services.ingestion.domain.runs import ClaimedRun, Ending, RunKey, RunRef, Token
+
+_CLAIM: Final = """
+    UPDATE ingestion_runs r SET token = %(token)s, lease_until = now() + %(seconds)s * interval '1 second'
+    FROM knowledge_base_indexes i
+    WHERE r.id = %(id)s AND r.state IN ('planning', 'finishing') AND i.id = r.index_id
+      AND (r.lease_until IS NULL OR r.lease_until < now())
+    RETURNING r.id, r.knowledge_base_id, r.company_id, r.index_id, r.correlation_id, r.causation_id, r.traceparent,
+              r.state, i.settings
+"""
+# The files stay as they are until the items are there: whoever deletes one then finds its items.
+_NEXT: Final = """
+    SELECT f.id FROM files f
+    WHERE f.company_id = %(company)s AND f.deleted_at IS NULL AND f.id > %(after)s
+      AND (f.id = ANY (%(files)s) OR EXISTS (
+          SELECT FROM collection_files cf WHERE cf.file_id = f.id AND cf.collection_id = ANY (%(collections)s)))
+    ORDER BY f.id LIMIT %(limit)s FOR SHARE OF f
+"""
+# What is ingested stays as it is; what somebody is at stays with them and counts for the new run.
+_ITEMS: Final = """
+    INSERT INTO ingestion_items AS d (index_id, file_id, run_id)
+    SELECT %(index)s, unnest(%(ids)s::text[]), %(run)s
+    ON CONFLICT (index_id, file_id) DO UPDATE
+    SET run_id = EXCLUDED.run_id, changed_at = now(), retry_at = NULL, sent_at = NULL,
+        state = CASE WHEN d.state = 'running' THEN d.state ELSE 'pending' END,
+        attempts = CASE WHEN d.state = 'running' THEN d.attempts ELSE 0 END, error = NULL, failing_since = NULL
+    WHERE d.state <> 'ingested'
+"""
+# OFFSET keeps PostgreSQL, which knows little of young tables, from comparing all with all.
+_TAKEN_OUT: Final = """
+    WITH unwanted AS MATERIALIZED (
+        SELECT d.file_id FROM ingestion_items d
+        WHERE d.index_id = %(index)s AND d.state <> 'removing' AND NOT EXISTS (
+            SELECT FROM files f WHERE f.id = d.file_id AND f.deleted_at IS NULL AND (
+                f.id = ANY (%(files)s) OR EXISTS (
+                    SELECT FROM collection_files cf
+                    WHERE cf.file_id = f.id AND cf.collection_id = ANY (%(collections)s)))
+            OFFSET 0)
+        ORDER BY d.file_id FOR UPDATE OF d)
+    UPDATE ingestion_items d
+    SET state = 'removing', phase = '', run_id = %(run)s, attempts = 0, sent_at = NULL, retry_at = NULL, error = NULL,
+        changed_at = now()
+    FROM unwanted WHERE (d.index_id, d.file_id) = (%(index)s, unwanted.file_id) AND d.state <> 'removing'
+"""
+_UNFINISHED: Final = """
+    SELECT EXISTS (SELECT FROM ingestion_items WHERE index_id = %s AND state IN ('pending', 'running', 'removing'))
+"""
+# Whatever can be found in the old index must be found in the new one, unless it was taken out.
+_WORSE: Final = """
+    SELECT EXISTS (
+        SELECT FROM knowledge_base_indexes i JOIN ingestion_items old ON old.index_id = i.id
+        JOIN ingestion_items new ON new.index_id = %(index)s AND new.file_id = old.file_id
+        WHERE i.knowledge_base_id = %(kb)s AND i.state = 'live' AND i.id <> %(index)s
+          AND old.state = 'ingested' AND new.state = 'failed')
+"""
+_SWITCH: Final = """
+    WITH retired AS (
+        UPDATE knowledge_base_indexes
+        SET state = 'retired', drop_after = now() + %(grace)s * interval '1 second'
+        WHERE knowledge_base_id = %(kb)s AND state = 'live' AND id <> %(index)s
+    )
+    UPDATE knowledge_bases SET index_id = %(index)s WHERE id = %(kb)s AND index_id IS DISTINCT FROM %(index)s
+"""
+
+
+class PostgresRuns:
+    def __init__(self, database: Database, outbox: Outbox, *, lease_seconds: float, grace_seconds: float) -> None:
+        """``grace_seconds``: how long an index that was replaced is kept for searches under way."""
+        self._database = database
+        self._outbox = outbox
+        self._lease = lease_seconds
+        self._grace = grace_seconds
+
+    async def claim(self, key: RunKey, token: Token) -> ClaimedRun | None:
+        async with self._database.connection() as connection:
+            cursor = await connection.execute(_CLAIM, {"id": key.run_id, "token": token, "seconds": self._lease})
+            row = await cursor.fetchone()
+        return ClaimedRun(RunRef(*row[:7]), row[7], token, settings_of(row[8])) if row else None
+
+    async def plan(self, run: ClaimedRun, limit: int) -> bool:
+        async with self._database.transaction() as connection:
+            # Knowledge base before run, as whoever changes or deletes it does.
+            base = await _locked_base(connection, run.run)
+            planned_to = await _locked(connection, run, "planning")
+            if base is None or planned_to is None:
+                return False
+            collections, files, status = base
+            if status != "running":
+                await set_status(connection, run.run.knowledge_base_id, "running")
+            wanted = {"collections": collections, "files": files, "index": run.run.index_id, "run": run.run.id}
+            found = await connection.execute(
+                _NEXT, {**wanted, "company": run.run.company_id, "after": planned_to, "limit": limit}
+            )
+            ids = [row[0] for row in await found.fetchall()]
+            await connection.execute(_ITEMS, {**wanted, "ids": ids})
+            # A full portion: there may be more. What was taken out is looked for once, at the end.
+            if len(ids) == limit:
+                await connection.execute(
+                    "UPDATE ingestion_runs SET planned_to = %s, changed_at = now() WHERE id = %s", (ids[-1], run.run.id)
+                )
+                return True
+            await connection.execute(_TAKEN_OUT, wanted)
+            await _release(connection, run, "running")
+            return False
+
+    async def release(self, run: ClaimedRun, *, seconds: float) -> None:
+        async with self._database.connection() as connection:
+            await connection.execute(
+                """UPDATE ingestion_runs SET token = NULL, lease_until = NULL, sent_at = NULL,
+                       retry_at = now() + %s * interval '1 second' WHERE id = %s AND token = %s""",
+                (seconds, run.run.id, run.token),
+            )
+
+    async def complete(self, run_id: str) -> bool:
+        async with self._database.transaction() as connection:
+            cursor = await connection.execute(
+                "SELECT index_id FROM ingestion_runs WHERE id = %s AND state = 'running' FOR UPDATE", (run_id,)
+            )
+            row = await cursor.fetchone()
+            # A statement of its own: one that waited for the lock would not see what was committed meanwhile.
+            if row is None or await _unfinished(connection, row[0]):
+                return False
+            await connection.execute(
+                """UPDATE ingestion_runs SET state = 'finishing', sent_at = NULL, retry_at = NULL, changed_at = now()
+                   WHERE id = %s""",
+                (run_id,),
+            )
+            return True
+
+    async def end(self, run: ClaimedRun) -> Ending | None:
+        ref = run.run
+        async with self._outbox.transaction(message_context_of(ref)) as transaction:
+            connection = transaction.connection
+            base = await _locked_base(connection, ref)
+            if base is None or await _locked(connection, run, "finishing") is None:
+                return None
+            if await _unfinished(connection, ref.index_id):
+                await _release(connection, run, "running")
+                return None
+            progress = await count_items(connection, ref.index_id)
+            completed = progress.failed == 0
+            worse = await _one(connection, _WORSE, {"kb": ref.knowledge_base_id, "index": ref.index_id})
+            switched = not worse and await self._switch(connection, ref)
+            status: KnowledgeBaseStatus = "completed" if completed else "failed"
+            await set_status(connection, ref.knowledge_base_id, status)
+            await _release(connection, run, status)
+            publish_ending(transaction, ref, progress)
+        metrics.RUNS.labels(status).inc()
+        return Ending(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
+
+    async def publish_progress(self, run: RunRef) -> Progress | None:
+        async with self._outbox.transaction(message_context_of(run)) as transaction:
+            told = await transaction.connection.execute(
+                """UPDATE ingestion_runs SET told_at = now()
+                   WHERE id = %s AND state IN ('planning', 'running')
+                     AND (told_at IS NULL OR told_at < now() - interval '1 second') RETURNING state""",
+                (run.id,),
+            )
+            row = await told.fetchone()
+            if row is None:
+                return None
+            progress = await count_items(transaction.connection, run.index_id)
+            event = IngestionProgress(
+                knowledge_base_id=run.knowledge_base_id, ingestion_id=run.id, progress=progress.percent(ended=False),
+                finished_datasources=progress.finished, total_datasources=progress.total,
+                metadata=progress.metadata(row[0]),
+            )  # fmt: skip
+            transaction.emit(event, subject=run.knowledge_base_id)
+            return progress
+
+    async def _switch(self, connection: Connection, run: RunRef) -> bool:
+        parameters = {"kb": run.knowledge_base_id, "index": run.index_id, "grace": self._grace}
+        switched = await connection.execute(_SWITCH, parameters)
+        await connection.execute(
+            "UPDATE knowledge_base_indexes SET state = 'live' WHERE id = %s AND state = 'building'", (run.index_id,)
+        )
+        return bool(switched.rowcount)
+
+
+async def _locked_base(connection: Connection, run: RunRef) -> tuple[list[str], list[str], str] | None:
+    cursor = await connection.execute(
+        """SELECT collection_ids, file_ids, status FROM knowledge_bases
+           WHERE id = %s AND deleting_at IS NULL FOR UPDATE""",
+        (run.knowledge_base_id,),
+    )
+    row = await cursor.fetchone()
+    return (row[0], row[1], row[2]) if row else None
+
+
+async def _locked(connection: Connection, run: ClaimedRun, state: str) -> str | None:
+    planned_to: str | None = await _one(
+        connection,
+        """SELECT planned_to FROM ingestion_runs
+           WHERE id = %(id)s AND token = %(token)s AND state = %(state)s FOR UPDATE""",
+        {"id": run.run.id, "token": run.token, "state": state},
+    )
+    return planned_to
+
+
+async def _release(connection: Connection, run: ClaimedRun, state: str) -> None:
+    await connection.execute(
+        """UPDATE ingestion_runs SET state = %s, token = NULL, lease_until = NULL, retry_at = NULL, changed_at = now()
+           WHERE id = %s""",
+        (state, run.run.id),
+    )
+
+
+async def _unfinished(connection: Connection, index_id: str) -> bool:
+    return bool(await _one(connection, _UNFINISHED, (index_id,)))
+
+
+async def _one(connection: Connection, statement: str, parameters: Any) -> Any:
+    cursor = await connection.execute(statement, parameters)
+    row = await cursor.fetchone()
+    return row[0] if row else None

@@ -1,0 +1,89 @@
+"""What became of texts, in PostgreSQL."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from libs.persistence import Database
+from services.ingestion.domain.files import TextKey
+from services.ingestion.domain.parsing import Unparsable
+from services.ingestion.domain.ports.files import TextFailure, TextState
+
+_KEYS: Final = "unnest(%(blobs)s::text[], %(types)s::text[]) AS k (blob_id, content_type)"
+
+
+class PostgresTexts:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
+        async with self._database.connection() as connection:
+            cursor = await connection.execute(
+                f"""SELECT t.blob_id, t.content_type, t.state, t.attempts, t.characters,
+                           t.error_code, t.error_message, t.retryable
+                    FROM texts t JOIN {_KEYS} USING (blob_id, content_type)""",
+                _columns(texts),
+            )
+            rows = await cursor.fetchall()
+        return {TextKey(row[0], row[1]): _state(row) for row in rows}
+
+    async def claim(self, texts: Sequence[TextKey], *, seconds: float, again: bool = False) -> set[TextKey]:
+        async with self._database.connection() as connection:
+            # In order of the keys, so that two claims never wait for each other.
+            cursor = await connection.execute(
+                f"""WITH free AS (
+                        SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)
+                        WHERE t.state = 'pending' OR (t.state = 'running' AND t.lease_until < now())
+                           OR (t.state = 'failed' AND (t.retryable OR %(again)s))
+                        ORDER BY t.blob_id, t.content_type FOR UPDATE OF t SKIP LOCKED)
+                    UPDATE texts t
+                    SET state = 'running', attempts = attempts + 1, changed_at = clock_timestamp(),
+                        lease_until = now() + %(seconds)s * interval '1 second'
+                    FROM free WHERE (t.blob_id, t.content_type) = (free.blob_id, free.content_type)
+                    RETURNING t.blob_id, t.content_type""",
+                {**_columns(texts), "seconds": seconds, "again": again},
+            )
+            return {TextKey(*row) for row in await cursor.fetchall()}
+
+    async def keep(self, texts: Sequence[TextKey], *, seconds: float) -> None:
+        async with self._database.connection() as connection:
+            await connection.execute(
+                f"""UPDATE texts t SET lease_until = now() + %(seconds)s * interval '1 second' FROM (
+                        SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)
+                        WHERE t.state = 'running' FOR UPDATE OF t SKIP LOCKED) held
+                    WHERE (t.blob_id, t.content_type) = (held.blob_id, held.content_type)""",
+                {**_columns(texts), "seconds": seconds},
+            )
+
+    async def parsed(self, characters: Mapping[TextKey, int]) -> None:
+        async with self._database.transaction() as connection:
+            await connection.cursor().executemany(
+                """UPDATE texts SET state = 'parsed', characters = %s, error_code = NULL, error_message = NULL,
+                       retryable = false, lease_until = NULL, changed_at = clock_timestamp()
+                   WHERE blob_id = %s AND content_type = %s""",
+                [(characters[key], key.blob_id, key.content_type) for key in sorted(characters, key=_order)],
+            )
+
+    async def failed(self, failures: Mapping[TextKey, Unparsable]) -> None:
+        async with self._database.transaction() as connection:
+            await connection.cursor().executemany(
+                """UPDATE texts SET state = 'failed', characters = NULL, error_code = %s, error_message = %s,
+                       retryable = %s, lease_until = NULL, changed_at = clock_timestamp()
+                   WHERE blob_id = %s AND content_type = %s AND state <> 'parsed'""",
+                [
+                    (why.code, why.message, why.retryable, key.blob_id, key.content_type)
+                    for key, why in sorted(failures.items(), key=lambda item: _order(item[0]))
+                ],
+            )
+
+
+def _order(key: TextKey) -> tuple[str, str]:
+    return key.blob_id, key.content_type
+
+
+def _columns(texts: Sequence[TextKey]) -> dict[str, Any]:
+    return {"blobs": [key.blob_id for key in texts], "types": [key.content_type for key in texts]}
+
+
+def _state(row: Sequence[Any]) -> TextState:
+    failure = TextFailure(row[5], row[6], row[7]) if row[2] == "failed" else None
+    return TextState(row[2], row[3], row[4], failure)

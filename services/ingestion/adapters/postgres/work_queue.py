@@ -1,0 +1,168 @@
+"""Queue of unfinished work: what is to be dispatched, reconciled or counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import structlog
+
+from libs.persistence import Connection, Database, is_outage
+from services.ingestion.adapters.metrics import WAITING
+from services.ingestion.domain.files import TextKey
+from services.ingestion.domain.runs import Due, ItemKey, RunKey
+
+_DUE_RUNS: Final = """
+    UPDATE ingestion_runs r SET sent_at = now() FROM (
+        SELECT id FROM ingestion_runs
+        WHERE sent_at IS NULL AND state IN ('planning', 'finishing') AND (retry_at IS NULL OR retry_at <= now())
+        ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED) due
+    WHERE r.id = due.id RETURNING r.id, r.company_id, r.correlation_id
+"""
+_DUE_ITEMS: Final = """
+    WITH due AS (
+        SELECT index_id, file_id FROM ingestion_items
+        WHERE sent_at IS NULL AND state IN ('pending', 'removing') AND (retry_at IS NULL OR retry_at <= now())
+        ORDER BY index_id, file_id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ), sent AS (
+        UPDATE ingestion_items d SET sent_at = now() FROM due
+        WHERE (d.index_id, d.file_id) = (due.index_id, due.file_id) RETURNING d.index_id, d.file_id, d.run_id
+    )
+    SELECT sent.index_id, sent.file_id, r.company_id, r.correlation_id
+    FROM sent JOIN ingestion_runs r ON r.id = sent.run_id
+"""
+# Files are deleted with their items; these are items that were planned by an older release, or lost in a restore.
+_DELETED_FILES: Final = """
+    UPDATE ingestion_items d SET state = 'removing', phase = '', attempts = 0, sent_at = NULL, retry_at = NULL FROM (
+        SELECT d.index_id, d.file_id FROM ingestion_items d JOIN files f ON f.id = d.file_id
+        WHERE f.deleted_at IS NOT NULL AND d.state <> 'removing' FOR UPDATE OF d SKIP LOCKED) deleted
+    WHERE (d.index_id, d.file_id) = (deleted.index_id, deleted.file_id)
+"""
+# Whoever had these is gone without a word. Claiming raises the attempts, so a file that kills workers has an end.
+_LOST_ITEMS: Final = """
+    UPDATE ingestion_items d SET state = 'pending', phase = '', token = NULL, lease_until = NULL, sent_at = NULL FROM (
+        SELECT index_id, file_id FROM ingestion_items
+        WHERE state = 'running' AND lease_until < now() FOR UPDATE SKIP LOCKED) lost
+    WHERE (d.index_id, d.file_id) = (lost.index_id, lost.file_id)
+"""
+# Waiting behind others is no loss: while work moves on, only so many are announced again at a time.
+_UNHEARD_ITEMS: Final = """
+    UPDATE ingestion_items d SET sent_at = NULL FROM (
+        SELECT d.index_id, d.file_id FROM ingestion_items d
+        WHERE d.state IN ('pending', 'removing') AND d.sent_at < now() - %(seconds)s * interval '1 second'
+          AND (d.lease_until IS NULL OR d.lease_until < now())
+        ORDER BY d.sent_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED) unheard
+    WHERE (d.index_id, d.file_id) = (unheard.index_id, unheard.file_id)
+"""
+_UNHEARD_RUNS: Final = """
+    UPDATE ingestion_runs r SET sent_at = NULL, token = NULL, lease_until = NULL FROM (
+        SELECT id FROM ingestion_runs
+        WHERE state IN ('planning', 'finishing') AND sent_at < now() - %(seconds)s * interval '1 second'
+          AND (lease_until IS NULL OR lease_until < now()) FOR UPDATE SKIP LOCKED) unheard
+    WHERE r.id = unheard.id
+"""
+_DONE_RUNS: Final = """
+    SELECT r.id FROM ingestion_runs r WHERE r.state = 'running' AND NOT EXISTS (
+        SELECT FROM ingestion_items d WHERE d.index_id = r.index_id AND d.state IN ('pending', 'running', 'removing'))
+"""
+_MOVED: Final = """
+    SELECT EXISTS (SELECT FROM ingestion_items WHERE changed_at > now() - %(seconds)s * interval '1 second')
+        OR EXISTS (SELECT FROM ingestion_runs WHERE changed_at > now() - %(seconds)s * interval '1 second')
+"""
+_WAITING: Final = """
+    SELECT EXISTS (
+        SELECT FROM ingestion_items d JOIN knowledge_base_indexes i ON i.id = d.index_id
+        WHERE d.state IN ('pending', 'running', 'removing') AND i.state <> 'dropping'
+          AND (d.lease_until IS NULL OR d.lease_until < now()) AND (d.retry_at IS NULL OR d.retry_at < now()))
+"""
+_UNSENT_RUNS: Final = """
+    UPDATE ingestion_runs r SET sent_at = NULL FROM (
+        SELECT id FROM ingestion_runs WHERE id = ANY (%s) ORDER BY id FOR UPDATE) unsent
+    WHERE r.id = unsent.id
+"""
+_UNSENT_ITEMS: Final = """
+    UPDATE ingestion_items d SET sent_at = NULL FROM (
+        SELECT d.index_id, d.file_id FROM ingestion_items d
+        JOIN unnest(%s::text[], %s::text[]) AS w (index_id, file_id) USING (index_id, file_id)
+        ORDER BY d.index_id, d.file_id FOR UPDATE OF d) unsent
+    WHERE (d.index_id, d.file_id) = (unsent.index_id, unsent.file_id)
+"""
+_UNPARSED: Final = """
+    SELECT t.blob_id, t.content_type, f.name FROM texts t CROSS JOIN LATERAL (
+        SELECT f.name FROM files f JOIN collection_files cf ON cf.file_id = f.id
+        WHERE f.blob_id = t.blob_id AND f.content_type = t.content_type LIMIT 1) f
+    WHERE t.state IN ('pending', 'running') AND (t.state = 'pending' OR t.lease_until < now()) LIMIT %s
+"""
+_MANY: Final = 5000
+_FEW: Final = 500
+
+
+class PostgresWorkQueue:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def due(self, limit: int) -> list[Due]:
+        async with self._database.transaction() as connection:
+            runs = await connection.execute(_DUE_RUNS, {"limit": limit})
+            found = [Due(RunKey(row[0]), row[1], row[2]) for row in await runs.fetchall()]
+            items = await connection.execute(_DUE_ITEMS, {"limit": limit})
+            return found + [Due(ItemKey(row[0], row[1]), row[2], row[3]) for row in await items.fetchall()]
+
+    async def requeue(self, work: Sequence[Due]) -> None:
+        items = [due.key for due in work if isinstance(due.key, ItemKey)]
+        runs = [due.key.run_id for due in work if isinstance(due.key, RunKey)]
+        async with self._database.transaction() as connection:
+            await connection.execute(_UNSENT_RUNS, (runs,))
+            await connection.execute(_UNSENT_ITEMS, ([key.index_id for key in items], [key.file_id for key in items]))
+
+    async def reconcile(self, seconds: float) -> int:
+        age = {"seconds": seconds}
+        async with self._database.transaction() as connection:
+            limit = _FEW if await _is(connection, _MOVED, age) else _MANY
+            count = 0
+            for statement in (_DELETED_FILES, _LOST_ITEMS, _UNHEARD_ITEMS, _UNHEARD_RUNS):
+                count += (await connection.execute(statement, {**age, "limit": limit})).rowcount
+            return count
+
+    async def finished_runs(self) -> list[str]:
+        async with self._database.connection() as connection:
+            return [row[0] for row in await (await connection.execute(_DONE_RUNS)).fetchall()]
+
+    async def stuck(self, seconds: float) -> bool:
+        async with self._database.connection() as connection:
+            return not await _is(connection, _MOVED, {"seconds": seconds}) and await _is(connection, _WAITING, {})
+
+    async def unparsed(self, limit: int) -> list[tuple[TextKey, str]]:
+        async with self._database.connection() as connection:
+            rows = await (await connection.execute(_UNPARSED, (limit,))).fetchall()
+        return [(TextKey(row[0], row[1]), row[2]) for row in rows]
+
+
+async def _is(connection: Connection, question: str, parameters: dict[str, Any]) -> bool:
+    row = await (await connection.execute(question, parameters)).fetchone()
+    return bool(row and row[0])
+
+
+_log = structlog.get_logger(__name__)
+_COUNT_SECONDS: Final = 10.0
+# Without any worker an ingestion has no items yet. Texts are left out: unless they are parsed ahead, they wait long.
+BACKLOG: Final = """
+    SELECT (SELECT count(*) FROM ingestion_items WHERE state IN ('pending', 'running', 'removing'))
+    + (SELECT count(*) FROM ingestion_runs WHERE state IN ('planning', 'running', 'finishing'))
+    + (SELECT count(*) FROM artifact_documents WHERE state = 'pending' OR (state = 'deleted' AND index_id IS NOT NULL))
+"""
+
+
+async def keep_counting(database: Database) -> None:
+    """Until cancelled."""
+    while True:
+        try:
+            async with database.connection() as connection:
+                row = await (await connection.execute(BACKLOG)).fetchone()
+                WAITING.set(row[0] if row else 0)
+        except Exception as problem:
+            if not is_outage(problem):
+                raise
+            _log.debug("backlog.not_counted", problem=str(problem).strip())
+        await asyncio.sleep(_COUNT_SECONDS)

@@ -1,0 +1,91 @@
+"""Plans runs and ends them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from libs import tracing
+from libs.contracts.identifiers import new_id
+from libs.persistence import is_outage
+from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
+from services.ingestion.domain.ports.knowledge_bases import Engines, Runs
+from services.ingestion.domain.runs import ClaimedRun, RunKey, Token
+from services.ingestion.use_cases.inspect_indexes import IndexInspection
+
+_log = structlog.get_logger(__name__)
+_FILES_AT_ONCE: Final = 500
+_AGAIN_SECONDS: Final = 5.0
+
+
+class RunAdvance:
+    def __init__(self, runs: Runs, engines: Engines, inspection: IndexInspection) -> None:
+        self._runs = runs
+        self._engines = engines
+        self._inspection = inspection
+        self.claims: set[Token] = set()
+        """Claims whose leases are to be renewed."""
+
+    async def process(self, key: RunKey) -> None:
+        """Raises only when the database does not answer; the run is then taken up again later."""
+        token = new_id()
+        self.claims.add(token)
+        try:
+            claimed = await self._runs.claim(key, token)
+            if claimed is not None:
+                await self._advance(claimed)
+        finally:
+            self.claims.discard(token)
+
+    async def _advance(self, run: ClaimedRun) -> None:
+        structlog.contextvars.bind_contextvars(correlation_id=run.run.correlation_id)
+        try:
+            with _span(run):
+                await (self._plan(run) if run.state == "planning" else self._finish(run))
+        except Exception as problem:
+            # The index of a run that was superseded or deleted meanwhile is gone.
+            if isinstance(problem, EngineUnavailable | IndexMissing) or is_outage(problem):
+                _log.warning("ingestion.run_put_off", run_id=run.run.id, problem=repr(problem))
+            else:
+                _log.exception("ingestion.run_failed", run_id=run.run.id, state=run.state)
+            await self._runs.release(run, seconds=_AGAIN_SECONDS)
+
+    async def _plan(self, run: ClaimedRun) -> None:
+        # An index that was lost and made again by this would be empty, and what it had counts as ingested.
+        if await self._inspection.replaces(run):
+            return
+        engine = self._engines[run.settings.engine]
+        await engine.create_index(run.run.index_id, run.settings.dimensions)
+        while await self._runs.plan(run, _FILES_AT_ONCE):
+            await self._runs.publish_progress(run.run)
+        await self._runs.complete(run.run.id)
+
+    async def _finish(self, run: ClaimedRun) -> None:
+        await self._engines[run.settings.engine].finish(run.run.index_id)
+        ending = await self._runs.end(run)
+        if ending is not None:
+            _log.info(
+                "ingestion.ended",
+                run_id=run.run.id,
+                knowledge_base_id=run.run.knowledge_base_id,
+                completed=ending.completed,
+                switched=ending.switched,
+                ingested=ending.ingested,
+                failed=ending.failed,
+                chunks=ending.chunks,
+            )
+
+
+def _span(run: ClaimedRun) -> tracing.Span:
+    return tracing.span(
+        "plan ingestion" if run.state == "planning" else "finish ingestion",
+        tracing.Kind.CONSUMER,
+        {
+            "aes.ingestion_id": run.run.id,
+            "aes.knowledge_base_id": run.run.knowledge_base_id,
+            "aes.company_id": run.run.company_id,
+        },
+        correlation_id=run.run.correlation_id,
+        parent=run.run.traceparent,
+    )

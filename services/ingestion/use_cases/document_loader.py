@@ -1,0 +1,140 @@
+"""Turns files into chunks: parses what nobody has parsed yet, and takes up again what was parsed before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.objects import ObjectMissing, ObjectStore, one_piece, read_all
+from services.ingestion.domain.chunking import Chunker
+from services.ingestion.domain.documents import Chunk, ParsedDocument
+from services.ingestion.domain.files import TextKey, original_key, text_key
+from services.ingestion.domain.parsing import Parser, Unparsable
+from services.ingestion.domain.ports.files import Texts
+from services.ingestion.domain.runs import ClaimedItem
+
+
+class DocumentReader(Parser, Chunker, Protocol):
+    """Parses and cuts, in processes of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    item: ClaimedItem
+    chunks: Sequence[Chunk]
+
+
+@dataclass(frozen=True, slots=True)
+class NotLoaded:
+    """``problem`` is None when somebody else is parsing the same bytes right now."""
+
+    items: Sequence[ClaimedItem]
+    problem: Exception | None
+
+
+class DocumentLoader:
+    def __init__(self, texts: Texts, store: ObjectStore, reader: DocumentReader, *, lease_seconds: float) -> None:
+        """A text that is being made is nobody else's for so long, and for longer with ``keep``."""
+        self._lease = lease_seconds
+        self._texts = texts
+        self._store = store
+        self._reader = reader
+        self._lengths: dict[TextKey, int] = {}
+        self._parsing: set[TextKey] = set()
+
+    async def keep(self) -> None:
+        """Renew the leases on what is being parsed here; to be called every few seconds."""
+        if self._parsing:
+            await self._texts.keep(list(self._parsing), seconds=self._lease)
+
+    async def load(self, items: Sequence[ClaimedItem]) -> AsyncGenerator[Sequence[Loaded] | NotLoaded, None]:
+        """Each of the items once, as they become ready; several at a time when they have the same bytes.
+
+        Closing the iterator ends what is under way.
+        """
+        groups: dict[TextKey, list[ClaimedItem]] = {}
+        for item in items:
+            if item.text is not None:
+                groups.setdefault(item.text, []).append(item)
+        states = await self._texts.states(list(groups))
+        parsed = {key for key, state in states.items() if state.state == "parsed"}
+        ours = await self._texts.claim([key for key in groups if key not in parsed], seconds=self._lease, again=True)
+        self._parsing |= ours
+        loading = [
+            asyncio.create_task(self._group(key, group, parsed=key in parsed))
+            for key, group in groups.items()
+            if key in parsed or key in ours
+        ]
+        try:
+            for done in asyncio.as_completed(loading):
+                yield await done
+        finally:
+            for task in loading:
+                task.cancel()
+            await asyncio.gather(*loading, return_exceptions=True)
+            self._parsing -= ours
+            # All at once, since it costs more than to parse most of them.
+            if lengths := {key: self._lengths.pop(key) for key in groups if key in self._lengths}:
+                await self._texts.parsed(lengths)
+        if others := [item for key, group in groups.items() if key not in parsed | ours for item in group]:
+            # Somebody else makes these texts just now; their items come back in a moment.
+            yield NotLoaded(others, None)
+
+    async def parse(self, key: TextKey, name: str) -> None:
+        """Make a text that no knowledge base has asked for yet, unless somebody is at it."""
+        if key not in await self._texts.claim([key], seconds=self._lease):
+            return
+        self._parsing.add(key)
+        try:
+            async with self._store.as_file(original_key(key.blob_id)) as path:
+                document = await self._reader.parse(path, name, key.content_type)
+            await self._keep(key, document)
+            await self._texts.parsed({key: self._lengths.pop(key)})
+        except Unparsable as problem:
+            await self._texts.failed({key: problem})
+        finally:
+            self._parsing.discard(key)
+
+    async def _group(self, key: TextKey, items: list[ClaimedItem], *, parsed: bool) -> Sequence[Loaded] | NotLoaded:
+        try:
+            if parsed:
+                return await self._cut(await self._stored(key, items[0]), items)
+            document, first = await self._parse(key, items[0])
+            return [first, *await self._cut(document, items[1:])]
+        except Exception as problem:
+            return NotLoaded(items, problem)
+
+    async def _stored(self, key: TextKey, item: ClaimedItem) -> ParsedDocument:
+        try:
+            return ParsedDocument.from_bytes(await read_all(self._store, text_key(key)))
+        except (ObjectMissing, ValueError):
+            # It was written without waiting for the disk, so a power failure may have taken it.
+            document, _ = await self._parse(key, item)
+            return document
+
+    async def _parse(self, key: TextKey, item: ClaimedItem) -> tuple[ParsedDocument, Loaded]:
+        try:
+            async with self._store.as_file(original_key(key.blob_id)) as path:
+                document, chunks = await self._reader.parse_and_chunk(
+                    path, item.name, key.content_type, item.settings.chunking, item.chunk_source, item.settings
+                )
+        except Unparsable as problem:
+            await self._texts.failed({key: problem})
+            raise
+        await self._keep(key, document)
+        return document, Loaded(item, chunks)
+
+    async def _keep(self, key: TextKey, document: ParsedDocument) -> None:
+        await self._store.put(text_key(key), one_piece(document.to_bytes()), durable=False)
+        self._lengths[key] = len(document.text)
+
+    async def _cut(self, document: ParsedDocument, items: Sequence[ClaimedItem]) -> list[Loaded]:
+        return [
+            Loaded(
+                item,
+                await self._reader.chunk(document, item.settings.chunking, item.chunk_source, item.settings),
+            )
+            for item in items
+        ]

@@ -1,0 +1,54 @@
+"""Finds out what an index for a configuration is made with, asking the embedding's provider where necessary."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
+from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed
+from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
+from services.ingestion.domain.knowledge_bases import IndexSettings
+from services.ingestion.domain.ports.knowledge_bases import Engines
+
+B = TypeVar("B", bound=BaseModel)
+
+
+class SettingsResolver:
+    def __init__(self, embedders: Embedders, engines: Engines, default_engine: str) -> None:
+        self._embedders = embedders
+        self._engines = engines
+        self._default_engine = default_engine
+
+    async def resolve(
+        self, engine: str | None, chunking: ChunkingStrategy, embedding: EmbeddingConfig
+    ) -> IndexSettings:
+        """Raises ``ValidationFailed``, and ``ServiceUnavailable`` when the provider does not answer."""
+        engine = engine or self._default_engine
+        if engine not in self._engines:
+            known = ", ".join(sorted(self._engines))
+            raise _refused("processing_engine", f"The engine {engine} is not installed here; {known} is.")
+        try:
+            embedder = await self._embedders.embedder(embedding.provider, embedding.model, embedding.dimensions)
+        except EmbeddingRefused as refusal:
+            raise _refused("embedding_config", str(refusal)) from refusal
+        except EmbeddingUnavailable as problem:
+            raise ServiceUnavailable("The embedding provider does not answer.", retry_after=5) from problem
+        model = embedder.model.removeprefix(f"{embedding.provider}:")
+        return IndexSettings(engine, chunking, embedding.provider, model, embedder.dimensions)
+
+
+def parsed(model: type[B], document: object) -> B:
+    """The body in a command, which the gateway has checked already. Raises ``ValidationFailed``."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as problem:
+        details = [
+            ErrorDetail(loc=list(error["loc"]), type=error["type"], message=error["msg"]) for error in problem.errors()
+        ]
+        raise ValidationFailed("The knowledge base is not valid.", details=details) from problem
+
+
+def _refused(field: str, message: str) -> ValidationFailed:
+    return ValidationFailed(message, details=[ErrorDetail(loc=[field], type="value_error", message=message)])

@@ -1,0 +1,44 @@
+"""Passages for engines to hold, with vectors that say what they are about."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from services.ingestion.domain.engines import FileSelection, IndexedChunk, Mode, Query, Vector
+
+DIMENSIONS = 4
+SEA, MOUNTAIN, CITY = ([1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0])
+
+
+def vector(values: Sequence[float]) -> Vector:
+    array = np.asarray(values, np.float32)
+    unit: Vector = array / np.linalg.norm(array)
+    return unit
+
+
+def chunk(
+    chunk_id: str, text: str, about: Sequence[float] = SEA, *, file_id: str = "file-1", position: int = 0
+) -> IndexedChunk:
+    return IndexedChunk(
+        chunk_id=chunk_id,
+        file_id=file_id,
+        position=position,
+        text=text,
+        vector=vector(about),
+        start=position * 100,
+        end=position * 100 + len(text),
+        page=position + 1,
+    )
+
+
+def query(
+    text: str,
+    about: Sequence[float] | None = None,
+    *,
+    mode: Mode = "hybrid",
+    top_k: int = 10,
+    only: set[str] | None = None,
+    without: set[str] | None = None,
+) -> Query:
+    selection = FileSelection(None if only is None else frozenset(only), frozenset(without or ()))
+    return Query(text, None if about is None else vector(about), mode, top_k, selection)
