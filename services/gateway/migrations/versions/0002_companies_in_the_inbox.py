@@ -1,4 +1,4 @@
-"""The inbox knows whose message it was: another company may not even learn that a command is under way."""
+"""The company of each message in the inbox: other companies cannot look up its commands."""
 
 from alembic import op
 
