@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 from libs.contracts import commands
 from libs.contracts.asyncapi_headers import CORRELATION_ID_SCHEMA, header_schemas, headers_of
 from libs.contracts.messages import Command, CommandRejected, Message, command_models, event_models
-from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind
+from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind, topic_of
 
 M = TypeVar("M", bound=Message)
 
@@ -60,7 +60,7 @@ def published_messages() -> dict[str, tuple[type[Message], Topic]]:
         found[event.TYPE] = (event, event.TOPIC)
     for command in _of_contracts(command_models().values()):
         found[command.TYPE] = (command, command.TOPIC)
-        found[command.rejected_type()] = (CommandRejected, events_topic(command.TOPIC))
+        found[command.rejected_type()] = (CommandRejected, topic_of(command.TOPIC.owner, TopicKind.EVENTS))
     return dict(sorted(found.items()))
 
 
@@ -68,11 +68,6 @@ def examples_of(message_type: str) -> list[dict[str, Any]]:
     """The published examples of a message: ``<type>.json``, and ``<type>+<label>.json`` for further ones."""
     files = [EXAMPLES / f"{message_type}.json", *sorted(EXAMPLES.glob(f"{message_type}+*.json"))]
     return [json.loads(file.read_text()) for file in files if file.exists()]
-
-
-def events_topic(commands_topic: Topic) -> Topic:
-    """Where the owner of a commands topic tells how its commands ended."""
-    return next(topic for topic in TOPICS if topic.owner == commands_topic.owner and topic.kind is TopicKind.EVENTS)
 
 
 def _of_contracts(models: Iterable[type[M]]) -> list[type[M]]:
@@ -116,7 +111,7 @@ def _operations(messages: dict[str, tuple[type[Message], Topic]]) -> dict[str, A
             operations[f"{topic.owner}-carries-out-{model.__name__}"] = {
                 **_operation("receive", topic.owner, topic, [name]),
                 "summary": _summary(model),
-                "reply": _reply(model, events_topic(topic)),
+                "reply": _reply(model, topic_of(topic.owner, TopicKind.EVENTS)),
             }
     return operations
 

@@ -1,4 +1,4 @@
-"""What can go wrong, by kind. One table each maps kinds to HTTP statuses and to retries."""
+"""Errors by kind. One table maps kinds to HTTP statuses, another one to retries."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -51,7 +51,7 @@ class ErrorInfo(BaseModel):
 
 
 class ServiceError(Exception):
-    """An outcome that the caller is told about: a 4xx or 5xx on HTTP, a rejection on the bus."""
+    """An error for the caller: a 4xx or 5xx on HTTP, a rejection on the bus."""
 
     kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
 
@@ -133,16 +133,10 @@ class InternalError(ServiceError):
     kind = ErrorKind.INTERNAL
 
 
-_BY_KIND: dict[ErrorKind, type[ServiceError]] = {
-    error.kind: error
-    for error in (
-        InvalidRequest, AuthenticationFailed, PermissionDenied, NotFound, Conflict, TooLarge, UnsupportedMediaType,
-        ValidationFailed, RateLimited, ModelFailed, ServiceUnavailable, TimedOut, InternalError,
-    )
-}  # fmt: skip
+_BY_KIND = {error.kind: error for error in ServiceError.__subclasses__()}
 
 
 def error_from(info: ErrorInfo) -> ServiceError:
-    """The exception that an error body stands for, e.g. one read from a ``….rejected`` event."""
+    """Returns the exception for an error body, such as that of a ``….rejected`` event."""
     error = _BY_KIND.get(info.type, InternalError)
     return error(info.message, details=info.details, retry_after=info.retry_after)

@@ -1,11 +1,11 @@
-"""What commands and events have in common, and the register that finds a model by its type."""
+"""Base classes of commands and events, and the register of their types."""
 
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict
 
 from libs.contracts.errors import ErrorInfo
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Topic, TopicKind, topic_of
 
 
 class Message(BaseModel):
@@ -26,13 +26,32 @@ class Message(BaseModel):
 
 
 class Event(Message):
-    """Something that happened, in past tense."""
+    """Something that happened, in past tense.
+
+    ``type`` is ``aes.<service>.<name>.v<version>``; ``topic`` is by default the events topic of that service.
+    """
+
+    def __init_subclass__(cls, type: str = "", topic: Topic | None = None) -> None:
+        super().__init_subclass__()
+        if type:
+            cls.TYPE, cls.TOPIC = type, topic or topic_of(_service(type), TopicKind.EVENTS)
 
 
 class Command(Message):
-    """Something a service is asked to do; its owner answers with exactly one of the outcomes or a rejection."""
+    """A request to a service, which answers it with exactly one of the ``outcomes`` or a rejection.
+
+    ``type`` and ``topic`` as for events.
+    """
 
     OUTCOMES: ClassVar[tuple[type[Event], ...]] = ()
+
+    def __init_subclass__(
+        cls, type: str = "", outcomes: "tuple[type[Event], ...]" = (), topic: Topic | None = None
+    ) -> None:
+        super().__init_subclass__()
+        if type:
+            cls.TYPE, cls.TOPIC = type, topic or topic_of(_service(type), TopicKind.COMMANDS)
+            cls.OUTCOMES = outcomes
 
     @classmethod
     def rejected_type(cls) -> str:
@@ -61,6 +80,16 @@ def public_name(message_type: str) -> str:
     return ".".join(parts[2:-1]) if len(parts) > 3 else message_type
 
 
+def event_models() -> dict[str, type[Event]]:
+    """Every published event model by type."""
+    return {model.TYPE: model for model in _concrete(Event)}
+
+
+def command_models() -> dict[str, type[Command]]:
+    """Every command model by type."""
+    return {model.TYPE: model for model in _concrete(Command)}
+
+
 def _concrete(base: type[Any]) -> list[type[Any]]:
     found = []
     for child in base.__subclasses__():
@@ -70,11 +99,5 @@ def _concrete(base: type[Any]) -> list[type[Any]]:
     return found
 
 
-def event_models() -> dict[str, type[Event]]:
-    """Every published event model by type."""
-    return {model.TYPE: model for model in _concrete(Event)}
-
-
-def command_models() -> dict[str, type[Command]]:
-    """Every command model by type."""
-    return {model.TYPE: model for model in _concrete(Command)}
+def _service(message_type: str) -> str:
+    return message_type.split(".")[1]

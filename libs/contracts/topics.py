@@ -115,6 +115,11 @@ TOPICS: Final[tuple[Topic, ...]] = (
 EVENT_TOPICS: Final = tuple(topic for topic in TOPICS if topic.kind is TopicKind.EVENTS)
 
 
+def topic_of(owner: str, kind: TopicKind) -> Topic:
+    """Returns the commands or events topic of a service."""
+    return next(topic for topic in TOPICS if (topic.owner, topic.kind) == (owner, kind))
+
+
 def dead_letter_name(topic: str, consumer: str) -> str:
     return f"{topic}-{consumer}-dlq"
 

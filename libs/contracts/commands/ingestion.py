@@ -17,25 +17,14 @@ from libs.contracts.events.ingestion import (
     KnowledgeBaseUpdated,
 )
 from libs.contracts.messages import Command
-from libs.contracts.topics import INGESTION_COMMANDS
 
 
-class IngestionCommand(Command):
-    TOPIC = INGESTION_COMMANDS
-
-
-class DeleteFile(IngestionCommand):
-    TYPE = "aes.ingestion.delete_file.v1"
-    OUTCOMES = (FileDeleted,)
-
+class DeleteFile(Command, type="aes.ingestion.delete_file.v1", outcomes=(FileDeleted,)):
     file_id: str
 
 
-class CopyArtifact(IngestionCommand):
+class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(FileUploaded,)):
     """Make a file of an artifact, with this id; its bytes are fetched from the artifacts service."""
-
-    TYPE = "aes.ingestion.copy_artifact.v1"
-    OUTCOMES = (FileUploaded,)
 
     file_id: str
     artifact_id: str
@@ -44,11 +33,8 @@ class CopyArtifact(IngestionCommand):
     content_type: str
 
 
-class ChangeFiles(IngestionCommand):
+class ChangeFiles(Command, type="aes.ingestion.change_files.v1", outcomes=(FilesChanged,)):
     """A bulk operation: each file on its own, with partial success."""
-
-    TYPE = "aes.ingestion.change_files.v1"
-    OUTCOMES = (FilesChanged,)
 
     operation: str
     file_ids: list[str]
@@ -56,80 +42,53 @@ class ChangeFiles(IngestionCommand):
     status: str | None = None
 
 
-class CreateCollection(IngestionCommand):
-    TYPE = "aes.ingestion.create_collection.v1"
-    OUTCOMES = (CollectionCreated,)
-
+class CreateCollection(Command, type="aes.ingestion.create_collection.v1", outcomes=(CollectionCreated,)):
     collection_id: str
     name: str
     description: str = ""
 
 
-class UpdateCollection(IngestionCommand):
-    TYPE = "aes.ingestion.update_collection.v1"
-    OUTCOMES = (CollectionUpdated,)
-
+class UpdateCollection(Command, type="aes.ingestion.update_collection.v1", outcomes=(CollectionUpdated,)):
     collection_id: str
     name: str | None = None
     description: str | None = None
 
 
-class DeleteCollection(IngestionCommand):
+class DeleteCollection(Command, type="aes.ingestion.delete_collection.v1", outcomes=(CollectionDeleted,)):
     """Its files remain."""
-
-    TYPE = "aes.ingestion.delete_collection.v1"
-    OUTCOMES = (CollectionDeleted,)
 
     collection_id: str
 
 
-class AddCollectionFiles(IngestionCommand):
-    TYPE = "aes.ingestion.add_collection_files.v1"
-    OUTCOMES = (CollectionFilesAdded,)
-
+class AddCollectionFiles(Command, type="aes.ingestion.add_collection_files.v1", outcomes=(CollectionFilesAdded,)):
     collection_id: str
     file_ids: list[str]
 
 
-class RemoveCollectionFile(IngestionCommand):
-    TYPE = "aes.ingestion.remove_collection_file.v1"
-    OUTCOMES = (CollectionFileRemoved,)
-
+class RemoveCollectionFile(Command, type="aes.ingestion.remove_collection_file.v1", outcomes=(CollectionFileRemoved,)):
     collection_id: str
     file_id: str
 
 
-class CreateKnowledgeBase(IngestionCommand):
+class CreateKnowledgeBase(Command, type="aes.ingestion.create_knowledge_base.v1", outcomes=(KnowledgeBaseCreated,)):
     """``settings`` is a ``CreateKnowledgeBaseBody``."""
-
-    TYPE = "aes.ingestion.create_knowledge_base.v1"
-    OUTCOMES = (KnowledgeBaseCreated,)
 
     knowledge_base_id: str
     settings: dict[str, Any]
 
 
-class UpdateKnowledgeBase(IngestionCommand):
+class UpdateKnowledgeBase(Command, type="aes.ingestion.update_knowledge_base.v1", outcomes=(KnowledgeBaseUpdated,)):
     """``changes`` is an ``UpdateKnowledgeBaseBody``; fields left out stay as they are."""
-
-    TYPE = "aes.ingestion.update_knowledge_base.v1"
-    OUTCOMES = (KnowledgeBaseUpdated,)
 
     knowledge_base_id: str
     changes: dict[str, Any]
 
 
-class DeleteKnowledgeBase(IngestionCommand):
-    TYPE = "aes.ingestion.delete_knowledge_base.v1"
-    OUTCOMES = (KnowledgeBaseDeleted,)
-
+class DeleteKnowledgeBase(Command, type="aes.ingestion.delete_knowledge_base.v1", outcomes=(KnowledgeBaseDeleted,)):
     knowledge_base_id: str
 
 
-class IngestKnowledgeBase(IngestionCommand):
+class IngestKnowledgeBase(Command, type="aes.ingestion.ingest_knowledge_base.v1", outcomes=(IngestionQueued,)):
     """Take up what is new, changed or failed, drop what was taken out."""
-
-    TYPE = "aes.ingestion.ingest_knowledge_base.v1"
-    OUTCOMES = (IngestionQueued,)
 
     knowledge_base_id: str

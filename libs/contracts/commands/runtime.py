@@ -14,18 +14,10 @@ from libs.contracts.events.runtime import (
     TurnFailed,
 )
 from libs.contracts.messages import Command
-from libs.contracts.topics import RUNTIME_COMMANDS
 
 
-class RuntimeCommand(Command):
-    TOPIC = RUNTIME_COMMANDS
-
-
-class CreateSession(RuntimeCommand):
+class CreateSession(Command, type="aes.runtime.create_session.v1", outcomes=(SessionCreated,)):
     """Open a conversation with a validated, normalised configuration, which the session keeps."""
-
-    TYPE = "aes.runtime.create_session.v1"
-    OUTCOMES = (SessionCreated,)
 
     session_id: str
     agent_config: dict[str, Any]
@@ -33,34 +25,25 @@ class CreateSession(RuntimeCommand):
     agent_id: str | None = None
 
 
-class DeleteSession(RuntimeCommand):
+class DeleteSession(Command, type="aes.runtime.delete_session.v1", outcomes=(SessionDeleted,)):
     """End a session: refuse turns, cancel the running one, remove the history."""
-
-    TYPE = "aes.runtime.delete_session.v1"
-    OUTCOMES = (SessionDeleted,)
 
     session_id: str
 
 
-class ExecuteTurn(RuntimeCommand):
+class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=(TurnCompleted, TurnFailed, TurnCancelled)):
     """Take a message into a session and answer it. The turn's id is the command's id.
 
     ``stream`` asks for deltas of the text while it is made.
     """
-
-    TYPE = "aes.runtime.execute_turn.v1"
-    OUTCOMES = (TurnCompleted, TurnFailed, TurnCancelled)
 
     session_id: str
     content: str | list[Annotated[ContentBlock, Field()]]
     stream: bool = False
 
 
-class CancelTurn(RuntimeCommand):
+class CancelTurn(Command, type="aes.runtime.cancel_turn.v1", outcomes=(CancelTurnAccepted,)):
     """Stop a turn that waits or runs."""
-
-    TYPE = "aes.runtime.cancel_turn.v1"
-    OUTCOMES = (CancelTurnAccepted,)
 
     session_id: str
     turn_id: str

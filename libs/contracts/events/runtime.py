@@ -8,108 +8,80 @@ from typing import Any
 from libs.contracts.api.sessions import Citation, ExecuteReply
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.messages import Event
-from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS
+from libs.contracts.topics import RUNTIME_DELTAS
 
 
-class RuntimeEvent(Event):
-    TOPIC = RUNTIME_EVENTS
-
-
-class SessionCreated(RuntimeEvent):
-    TYPE = "aes.runtime.session.created.v1"
-
+class SessionCreated(Event, type="aes.runtime.session.created.v1"):
     session_id: str
     config_hash: str
     agent_id: str | None = None
     owner_id: str = ""
 
 
-class SessionDeleted(RuntimeEvent):
+class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):
     """The session has ended and its history is gone; whoever holds things of it drops them."""
-
-    TYPE = "aes.runtime.session.deleted.v1"
 
     session_id: str
 
 
-class TurnEvent(RuntimeEvent):
+class TurnEvent(Event):
     session_id: str
     turn_id: str
 
 
-class TurnQueued(TurnEvent):
+class TurnQueued(TurnEvent, type="aes.runtime.turn.queued.v1"):
     """The turn waits for those before it in its session, or for a free worker."""
-
-    TYPE = "aes.runtime.turn.queued.v1"
 
     position: int
     user_message_id: str
 
 
-class TurnStarted(TurnEvent):
-    TYPE = "aes.runtime.turn.started.v1"
-
+class TurnStarted(TurnEvent, type="aes.runtime.turn.started.v1"):
     attempt: int
     user_message_id: str
 
 
-class TurnRestarted(TurnEvent):
+class TurnRestarted(TurnEvent, type="aes.runtime.turn.restarted.v1"):
     """Another worker took the turn over; text sent after ``resumed_from_step`` is void."""
-
-    TYPE = "aes.runtime.turn.restarted.v1"
 
     attempt: int
     resumed_from_step: int
 
 
-class TurnCompleted(RuntimeEvent, ExecuteReply):
+class TurnCompleted(Event, ExecuteReply, type="aes.runtime.turn.completed.v1"):
     """The reply; the payload is the execute response itself."""
 
-    TYPE = "aes.runtime.turn.completed.v1"
 
-
-class TurnFailed(TurnEvent):
-    TYPE = "aes.runtime.turn.failed.v1"
-
+class TurnFailed(TurnEvent, type="aes.runtime.turn.failed.v1"):
     error: ErrorInfo
 
 
-class TurnCancelled(TurnEvent):
-    TYPE = "aes.runtime.turn.cancelled.v1"
-
+class TurnCancelled(TurnEvent, type="aes.runtime.turn.cancelled.v1"):
     reason: str
 
 
-class CancelTurnAccepted(TurnEvent):
+class CancelTurnAccepted(TurnEvent, type="aes.runtime.cancel_turn.accepted.v1"):
     """The cancel command did its work; the turn's own end is ``turn.cancelled``."""
-
-    TYPE = "aes.runtime.cancel_turn.accepted.v1"
 
     status: str = "cancelled"
 
 
-class ToolCallStarted(TurnEvent):
-    TYPE = "aes.runtime.turn.tool_call.started.v1"
-
+class ToolCallStarted(TurnEvent, type="aes.runtime.turn.tool_call.started.v1"):
     step: int
     call_id: str
     name: str
     arguments: dict[str, Any]
 
 
-class ToolCallCompleted(TurnEvent):
-    TYPE = "aes.runtime.turn.tool_call.completed.v1"
-
+class ToolCallCompleted(TurnEvent, type="aes.runtime.turn.tool_call.completed.v1"):
     step: int
     call_id: str
     name: str
     output: str
 
 
-class ToolCallFailed(TurnEvent):
+class ToolCallFailed(TurnEvent, type="aes.runtime.turn.tool_call.failed.v1"):
     """The tool failed, or its outcome is unknown after a crash; the model was told."""
-
-    TYPE = "aes.runtime.turn.tool_call.failed.v1"
 
     step: int
     call_id: str
@@ -117,17 +89,12 @@ class ToolCallFailed(TurnEvent):
     reason: str
 
 
-class CitationAdded(TurnEvent):
-    TYPE = "aes.runtime.turn.citation.added.v1"
-
+class CitationAdded(TurnEvent, type="aes.runtime.turn.citation.added.v1"):
     citation: Citation
 
 
-class OutputTextDelta(TurnEvent):
+class OutputTextDelta(TurnEvent, type="aes.runtime.turn.output_text.delta.v1", topic=RUNTIME_DELTAS):
     """A piece of the text of one step; ``offset`` counts characters from the step's beginning."""
-
-    TYPE = "aes.runtime.turn.output_text.delta.v1"
-    TOPIC = RUNTIME_DELTAS
 
     attempt: int
     step: int
@@ -135,11 +102,8 @@ class OutputTextDelta(TurnEvent):
     text: str
 
 
-class OutputTextDone(TurnEvent):
+class OutputTextDone(TurnEvent, type="aes.runtime.turn.output_text.done.v1", topic=RUNTIME_DELTAS):
     """A step's text is complete; ``length`` counts its characters."""
-
-    TYPE = "aes.runtime.turn.output_text.done.v1"
-    TOPIC = RUNTIME_DELTAS
 
     attempt: int
     step: int

@@ -16,18 +16,11 @@ from libs.service_defaults import Service, ServiceSettings, caller
 TOPICS = (commands_topic("notes", 3), events_topic("notes", 3, ()))
 
 
-class NoteTaken(Event):
-    TYPE = "aes.notes.note.taken.v1"
-    TOPIC = TOPICS[1]
-
+class NoteTaken(Event, type="aes.notes.note.taken.v1", topic=TOPICS[1]):
     note_id: str
 
 
-class TakeNote(Command):
-    TYPE = "aes.notes.take_note.v1"
-    TOPIC = TOPICS[0]
-    OUTCOMES = (NoteTaken,)
-
+class TakeNote(Command, type="aes.notes.take_note.v1", topic=TOPICS[0], outcomes=(NoteTaken,)):
     note_id: str
     text: str
 
