@@ -70,12 +70,11 @@ async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
         keys = FakeKeys(idempotency)
         outside = Outside(
             keys=keys,
-            key_store=keys,
             connections=FakeConnections(idempotency),
             tokens=JwtTokens("k" * 40),
             idempotency=idempotency,
             bus=FakeBus(),
-            owners=calls,
+            upstreams=calls,
             now=clock.now,
             monotonic=clock.monotonic,
         )
