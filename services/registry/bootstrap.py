@@ -6,19 +6,22 @@ from pathlib import Path
 
 from libs.eventing import Transaction
 from libs.service_defaults import Service
-from services.registry.adapters.agent_reader import PostgresAgentReader
-from services.registry.adapters.agent_writer import PostgresAgentWriter
-from services.registry.adapters.ingestion_knowledge_bases import HttpKnowledgeBases
-from services.registry.adapters.runtime_catalogue import HttpRuntimeCatalogues
-from services.registry.entrypoints.commands import AgentCommands
-from services.registry.entrypoints.http.agents import agents_router
-from services.registry.entrypoints.http.configurations import configurations_router
+from services.registry.adapters.internal_api.knowledge_bases import HttpKnowledgeBases
+from services.registry.adapters.internal_api.runtime_catalogues import HttpRuntimeCatalogues
+from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
+from services.registry.entrypoints.commands import register_commands
+from services.registry.entrypoints.http.agents import agents_router, configurations_router
 from services.registry.settings import RegistrySettings
-from services.registry.use_cases.create_agent import AgentCreation
-from services.registry.use_cases.normalize_configuration import Normalization
-from services.registry.use_cases.read_agents import AgentReading
-from services.registry.use_cases.update_agent import AgentChange
-from services.registry.use_cases.validate_configuration import Validation
+from services.registry.use_cases.change_agents import (
+    AddAgent,
+    ChangeAgent,
+    CheckAgentChange,
+    CheckNewAgent,
+    RemoveAgent,
+)
+from services.registry.use_cases.configuration_checks import ConfigurationChecks
+from services.registry.use_cases.normalize_configuration import NormalizeConfiguration
+from services.registry.use_cases.validate_configuration import ValidateConfiguration
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -27,12 +30,21 @@ def build(settings: RegistrySettings) -> Service:
     """The service, ready to run."""
     service = Service("registry", settings, migrations=MIGRATIONS)
     reader = PostgresAgentReader(service.database)
-    validation = Validation(HttpRuntimeCatalogues(service.calls, time.monotonic), HttpKnowledgeBases(service.calls))
-    AgentCommands(AgentCreation(validation, _now), AgentChange(reader, validation, _now), _writer).register(
-        service.commands
+    checks = ConfigurationChecks(
+        HttpRuntimeCatalogues(service.calls, time.monotonic), HttpKnowledgeBases(service.calls)
     )
-    service.http.include_router(configurations_router(validation, Normalization(reader, validation)))
-    service.http.include_router(agents_router(AgentReading(reader)))
+    register_commands(
+        service.commands,
+        CheckNewAgent(checks),
+        AddAgent(_writer, _now),
+        CheckAgentChange(reader, checks, _now),
+        ChangeAgent(_writer, _now),
+        RemoveAgent(_writer),
+    )
+    service.http.include_router(
+        configurations_router(ValidateConfiguration(checks), NormalizeConfiguration(reader, checks))
+    )
+    service.http.include_router(agents_router(reader))
     return service
 
 

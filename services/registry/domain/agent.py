@@ -1,4 +1,4 @@
-"""A stored agent: who may see it, who may change it, when it gets a new version."""
+"""A stored agent: who may see and change it, and when it gets a new version."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from services.registry.domain.configuration import (
 
 
 class AgentNotFound(NotFound):
-    """There is no such agent, or none that this caller may know of."""
+    """The agent does not exist, or the caller may not see it."""
 
     def __init__(self) -> None:
         super().__init__("no agent with this id or key")
@@ -51,31 +51,21 @@ class StoredAgent:
     updated_at: datetime
 
     @property
-    def open_to_visitors(self) -> bool:
+    def usable_in_web_pages(self) -> bool:
         """Whether pages of some origins may use the agent by its key."""
         return self.is_public and bool(self.allowed_origins)
 
     def visible_to(self, caller: Identity) -> bool:
-        """Private: the owner and who reads for the company; shared and public: everyone in the company."""
+        """Private agents: to the owner and keys with ``company:read``; shared and public ones: to the whole company."""
         if self.company_id != caller.company_id:
             return False
         return self.is_public or self.is_shared or caller.may_read_of(self.owner_id)
-
-    def require_visible(self, caller: Identity) -> None:
-        if not self.visible_to(caller):
-            raise AgentNotFound()
-
-    def require_writable(self, caller: Identity) -> None:
-        """Raises ``AgentNotFound`` when the caller may not see it, ``PermissionDenied`` when only see it."""
-        self.require_visible(caller)
-        if not caller.may_write_of(self.owner_id):
-            raise PermissionDenied("only the owner of an agent, or a key with company:write, may change it")
 
     def configuration(self) -> AgentConfiguration:
         return AgentConfiguration.model_validate(self.system_config)
 
     def changed(self, changes: UpdateAgentBody, now: datetime) -> "StoredAgent":
-        """This agent with the changes made, a new version when the hash differs; itself when nothing does."""
+        """A copy with the changes, in a new version when the hash differs; itself when nothing changes."""
         given = {name: getattr(changes, name) for name in changes.model_fields_set}
         parts = {name: value for name, value in given.items() if name in CONFIGURATION_FIELDS}
         settings = {name: value for name, value in given.items() if name not in CONFIGURATION_FIELDS}
@@ -88,7 +78,7 @@ class StoredAgent:
         return self if after == self else replace(after, updated_at=now)
 
     def public(self) -> Agent:
-        """The agent as it stands on the wire."""
+        """The agent as the API and events show it."""
         return Agent(
             id=self.id,
             agent_key=self.agent_key,
@@ -111,7 +101,7 @@ class StoredAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredVersion:
-    """One immutable version of an agent's configuration, and which user made it."""
+    """An immutable version of an agent's configuration; ``created_by`` is a user."""
 
     version_number: str
     config_hash: str
@@ -120,7 +110,6 @@ class StoredVersion:
     created_at: datetime
 
     def public(self) -> AgentVersion:
-        """The version as it stands on the wire."""
         return AgentVersion(
             version_number=self.version_number,
             config_hash=self.config_hash,
@@ -128,6 +117,21 @@ class StoredVersion:
             created_by=self.created_by,
             created_at=format_time(self.created_at),
         )
+
+
+def require_visible(agent: StoredAgent | None, caller: Identity) -> StoredAgent:
+    """Raises ``AgentNotFound``."""
+    if agent is None or not agent.visible_to(caller):
+        raise AgentNotFound()
+    return agent
+
+
+def require_writable(agent: StoredAgent | None, caller: Identity) -> StoredAgent:
+    """Raises ``AgentNotFound``, or ``PermissionDenied`` for an agent that the caller may only see."""
+    agent = require_visible(agent, caller)
+    if not caller.may_write_of(agent.owner_id):
+        raise PermissionDenied("only the owner of an agent, or a key with company:write, may change it")
+    return agent
 
 
 def new_agent(*, agent_id: str, agent_key: str, body: CreateAgentBody, owner: Identity, now: datetime) -> StoredAgent:

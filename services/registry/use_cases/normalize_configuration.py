@@ -1,6 +1,7 @@
-"""The configuration that a new session is created with: given in full, or by a stored agent."""
+"""Finds the configuration of a new session: the one given, or that of a stored agent."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -10,15 +11,15 @@ from libs.contracts.api.sessions import AgentReference
 from libs.contracts.errors import ErrorDetail
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
-from services.registry.domain.agent import AgentNotFound, StoredAgent
+from services.registry.domain.agent import StoredAgent, require_visible
 from services.registry.domain.configuration import config_hash, normalised
-from services.registry.domain.meaning import MODEL_PARTS, TOOL_PARTS
 from services.registry.domain.ports import AgentReader
-from services.registry.domain.structure import is_configuration_like
-from services.registry.use_cases.validate_configuration import (
+from services.registry.domain.schema_validation import is_configuration_like
+from services.registry.domain.semantic_validation import MODEL_PARTS, TOOL_PARTS
+from services.registry.use_cases.configuration_checks import (
+    ConfigurationChecks,
     InvalidConfiguration,
     NotAConfiguration,
-    Validation,
     parse_or_reject,
 )
 
@@ -33,47 +34,37 @@ class NormalizedConfiguration(BaseModel):
     agent_id: str | None = None
 
 
-class Normalization:
-    def __init__(self, reader: AgentReader, validation: Validation) -> None:
-        self._reader = reader
-        self._validation = validation
+@dataclass(frozen=True, slots=True)
+class NormalizeConfiguration:
+    reader: AgentReader
+    checks: ConfigurationChecks
 
-    async def normalize(self, document: object, caller: Identity) -> NormalizedConfiguration:
+    async def __call__(self, document: object, caller: Identity) -> NormalizedConfiguration:
         """Raises ``NotAConfiguration``, ``InvalidConfiguration`` or ``AgentNotFound``."""
         if isinstance(document, Mapping) and _REFERENCE_FIELDS & document.keys():
-            return await self._of_stored(await self._referenced(document, caller), caller)
+            agent = require_visible(await self._referenced(document), caller)
+            # Knowledge bases are not checked: a turn warns of a deleted one and goes on without it.
+            await self.checks.require(agent.configuration(), caller, MODEL_PARTS | TOOL_PARTS)
+            return NormalizedConfiguration(
+                agent_config=dict(agent.system_config), config_hash=agent.config_hash, agent_id=agent.id
+            )
         if not is_configuration_like(document):
             raise NotAConfiguration("give an agent configuration, or the agent_id or agent_key of a stored agent")
         configuration = parse_or_reject(AgentConfiguration, document)
-        await self._validation.require(configuration, caller)
+        await self.checks.require(configuration, caller)
         system_config = normalised(configuration)
         return NormalizedConfiguration(agent_config=system_config, config_hash=config_hash(system_config))
 
-    async def _of_stored(self, agent: StoredAgent, caller: Identity) -> NormalizedConfiguration:
-        # A knowledge base deleted since is left to the turn, which warns and goes on without it.
-        await self._validation.require(agent.configuration(), caller, MODEL_PARTS | TOOL_PARTS)
-        return NormalizedConfiguration(
-            agent_config=dict(agent.system_config), config_hash=agent.config_hash, agent_id=agent.id
-        )
-
-    async def _referenced(self, document: Mapping[str, Any], caller: Identity) -> StoredAgent:
+    async def _referenced(self, document: Mapping[str, Any]) -> StoredAgent | None:
         reference = parse_or_reject(AgentReference, document)
         if (reference.agent_id is None) == (reference.agent_key is None):
-            raise InvalidConfiguration(
-                [
-                    ErrorDetail(
-                        loc=["agent_key"],
-                        type="reference_ambiguous",
-                        message="Give exactly one of agent_id and agent_key",
-                        hint="remove one of them",
-                    )
-                ]
+            ambiguous = ErrorDetail(
+                loc=["agent_key"],
+                type="reference_ambiguous",
+                message="Give exactly one of agent_id and agent_key",
+                hint="remove one of them",
             )
+            raise InvalidConfiguration([ambiguous])
         if reference.agent_id is not None:
-            agent = await self._reader.get(reference.agent_id) if is_id(reference.agent_id) else None
-        else:
-            agent = await self._reader.get_by_key(reference.agent_key or "")
-        if agent is None:
-            raise AgentNotFound()
-        agent.require_visible(caller)
-        return agent
+            return await self.reader.get(reference.agent_id) if is_id(reference.agent_id) else None
+        return await self.reader.get_by_key(reference.agent_key or "")

@@ -12,8 +12,7 @@ from libs.contracts.api.agents import UpdateAgentBody
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Scope
 from libs.persistence import Database, migrate
-from services.registry.adapters.agent_reader import PostgresAgentReader
-from services.registry.adapters.agent_writer import PostgresAgentWriter
+from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
 from services.registry.bootstrap import MIGRATIONS
 from services.registry.domain.ports import AgentReader, AgentWriter
 from tests.support.infrastructure import Infrastructure

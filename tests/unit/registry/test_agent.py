@@ -5,7 +5,7 @@ import pytest
 from libs.contracts.api.agents import UpdateAgentBody
 from libs.contracts.errors import PermissionDenied
 from libs.contracts.identity import Scope
-from services.registry.domain.agent import AgentNotFound, StoredAgent
+from services.registry.domain.agent import AgentNotFound, StoredAgent, require_visible, require_writable
 from tests.support.registry import identity, stored_agent
 
 LATER = datetime(2026, 5, 5, tzinfo=UTC)
@@ -22,7 +22,7 @@ def changed(agent: StoredAgent, **changes: object) -> StoredAgent:
 
 @pytest.mark.parametrize("agent", [SHARED, PUBLIC])
 def test_shared_and_public_agents_are_seen_by_the_company(agent: StoredAgent) -> None:
-    agent.require_visible(COLLEAGUE)
+    require_visible(agent, COLLEAGUE)
 
 
 def test_private_agents_are_seen_by_their_owner_and_by_readers_for_the_company() -> None:
@@ -35,22 +35,22 @@ def test_private_agents_are_seen_by_their_owner_and_by_readers_for_the_company()
 @pytest.mark.parametrize("agent", [PRIVATE, SHARED, PUBLIC])
 def test_another_company_never_sees_an_agent(agent: StoredAgent) -> None:
     with pytest.raises(AgentNotFound):
-        agent.require_visible(STRANGER)
+        require_visible(agent, STRANGER)
     with pytest.raises(AgentNotFound):
-        agent.require_writable(STRANGER)
+        require_writable(agent, STRANGER)
 
 
 def test_changing_takes_the_owner_or_a_writer_for_the_company() -> None:
-    SHARED.require_writable(identity())
-    SHARED.require_writable(COMPANY_WRITER)
+    require_writable(SHARED, identity())
+    require_writable(SHARED, COMPANY_WRITER)
     for caller in (COLLEAGUE, COMPANY_READER):
         with pytest.raises(PermissionDenied):
-            SHARED.require_writable(caller)
+            require_writable(SHARED, caller)
 
 
 def test_who_may_not_see_an_agent_does_not_learn_that_it_is_there_by_changing_it() -> None:
     with pytest.raises(AgentNotFound):
-        PRIVATE.require_writable(COLLEAGUE)
+        require_writable(PRIVATE, COLLEAGUE)
 
 
 def test_another_configuration_is_another_version() -> None:

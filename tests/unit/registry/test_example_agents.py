@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from libs.contracts.api.agents import ValidationReport
-from services.registry.use_cases.validate_configuration import Validation
+from services.registry.use_cases.configuration_checks import ConfigurationChecks
+from services.registry.use_cases.validate_configuration import ValidateConfiguration
 from tests.support.registry import CATALOGUE, FixedCatalogues, FixedKnowledgeBases, identity
 
 AGENTS = Path(__file__).parents[3] / "examples" / "agents"
@@ -20,7 +21,8 @@ FULL = replace(
 
 
 async def report(name: str) -> ValidationReport:
-    return await Validation(FixedCatalogues(FULL), FixedKnowledgeBases(None)).report(DOCUMENTS[name], identity())
+    checks = ConfigurationChecks(FixedCatalogues(FULL), FixedKnowledgeBases(None))
+    return await ValidateConfiguration(checks)(DOCUMENTS[name], identity())
 
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTS.keys() - {"broken"}))

@@ -4,24 +4,33 @@ import pytest
 
 from libs.contracts.api.agents import AgentConfiguration
 from services.registry.domain.configuration import config_hash, normalised
-from services.registry.use_cases.validate_configuration import (
+from services.registry.use_cases.configuration_checks import (
+    ConfigurationChecks,
     InvalidConfiguration,
     NotAConfiguration,
-    Validation,
 )
+from services.registry.use_cases.validate_configuration import ValidateConfiguration
 from tests.support.registry import FixedCatalogues, FixedKnowledgeBases, configuration, identity
+
+
+def checks(
+    catalogues: FixedCatalogues | None = None, knowledge_bases: FixedKnowledgeBases | None = None
+) -> ConfigurationChecks:
+    return ConfigurationChecks(
+        catalogues or FixedCatalogues(), knowledge_bases or FixedKnowledgeBases(["kb-1", "kb-2"])
+    )
 
 
 def validation(
     catalogues: FixedCatalogues | None = None, knowledge_bases: FixedKnowledgeBases | None = None
-) -> Validation:
-    return Validation(catalogues or FixedCatalogues(), knowledge_bases or FixedKnowledgeBases(["kb-1", "kb-2"]))
+) -> ValidateConfiguration:
+    return ValidateConfiguration(checks(catalogues, knowledge_bases))
 
 
 async def test_a_valid_configuration_has_a_hash_and_no_findings() -> None:
     document = configuration(llm_config={"model": "openai:gpt-4o"}, knowledge_bases=["kb-1", {"id": "kb-2"}])
 
-    report = await validation().report(document, identity())
+    report = await validation()(document, identity())
 
     assert report.valid
     assert (report.errors, report.warnings) == ([], [])
@@ -61,7 +70,7 @@ async def test_a_valid_configuration_has_a_hash_and_no_findings() -> None:
 async def test_what_does_not_exist_is_an_error(
     changes: dict[str, Any], loc: list[str | int], error_type: str, hint: str
 ) -> None:
-    report = await validation().report(configuration(**changes), identity())
+    report = await validation()(configuration(**changes), identity())
 
     assert not report.valid
     assert report.config_hash is None
@@ -85,7 +94,7 @@ async def test_what_does_not_exist_is_an_error(
 async def test_what_is_odd_but_possible_is_a_warning(
     changes: dict[str, Any], loc: list[str | int], error_type: str
 ) -> None:
-    report = await validation().report(configuration(**changes), identity())
+    report = await validation()(configuration(**changes), identity())
 
     assert report.valid
     assert report.config_hash
@@ -93,10 +102,10 @@ async def test_what_is_odd_but_possible_is_a_warning(
 
 
 async def test_without_the_runtime_the_form_is_checked_and_a_warning_tells() -> None:
-    without = validation(FixedCatalogues(None))
+    validate = validation(FixedCatalogues(None))
 
-    sound = await without.report(configuration(tools=["anything"], agent_type="react_agent"), identity())
-    broken = await without.report(configuration(tools="anything"), identity())
+    sound = await validate(configuration(tools=["anything"], agent_type="react_agent"), identity())
+    broken = await validate(configuration(tools="anything"), identity())
 
     assert sound.valid
     assert [warning.type for warning in sound.warnings] == ["not_checked"]
@@ -104,16 +113,16 @@ async def test_without_the_runtime_the_form_is_checked_and_a_warning_tells() -> 
 
 
 async def test_a_knowledge_base_nobody_could_be_asked_about_is_a_warning() -> None:
-    checks = validation(knowledge_bases=FixedKnowledgeBases(["kb-1"], unchecked=["kb-2"]))
+    validate = validation(knowledge_bases=FixedKnowledgeBases(["kb-1"], unchecked=["kb-2"]))
 
-    report = await checks.report(configuration(knowledge_bases=["kb-1", "kb-2"]), identity())
+    report = await validate(configuration(knowledge_bases=["kb-1", "kb-2"]), identity())
 
     assert report.valid
     assert [(found.loc, found.type) for found in report.warnings] == [(["knowledge_bases", 1], "not_checked")]
 
 
 async def test_knowledge_bases_need_an_installation_that_has_them() -> None:
-    report = await validation(knowledge_bases=FixedKnowledgeBases(None)).report(
+    report = await validation(knowledge_bases=FixedKnowledgeBases(None))(
         configuration(knowledge_bases=["kb-1"]), identity()
     )
 
@@ -123,7 +132,7 @@ async def test_knowledge_bases_need_an_installation_that_has_them() -> None:
 @pytest.mark.parametrize("document", [None, [], "x", {}, {"model": "x"}])
 async def test_what_is_no_configuration_gets_no_report(document: object) -> None:
     with pytest.raises(NotAConfiguration):
-        await validation().report(document, identity())
+        await validation()(document, identity())
 
 
 async def test_requiring_names_all_errors_and_only_looks_at_the_parts_asked_for() -> None:
@@ -131,14 +140,14 @@ async def test_requiring_names_all_errors_and_only_looks_at_the_parts_asked_for(
         configuration(agent_type="react_agent", tools=["x", "y"], llm_config={"model": "none:such"})
     )
     catalogues = FixedCatalogues()
-    checks = validation(catalogues)
+    checked = checks(catalogues)
 
-    await checks.require(broken, identity(), {"name", "system_prompt", "is_public"})
+    await checked.require(broken, identity(), {"name", "system_prompt", "is_public"})
     assert catalogues.asked == 0
     with pytest.raises(InvalidConfiguration) as tools_only:
-        await checks.require(broken, identity(), {"tools"})
+        await checked.require(broken, identity(), {"tools"})
     with pytest.raises(InvalidConfiguration) as everything:
-        await checks.require(broken, identity())
+        await checked.require(broken, identity())
 
     assert [detail.loc for detail in tools_only.value.details or []] == [["tools", 0], ["tools", 1]]
     assert len(everything.value.details or []) == 3

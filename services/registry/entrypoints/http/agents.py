@@ -1,46 +1,84 @@
-"""Reads of agents over the internal API; the replies are what the public API answers."""
+"""Agents and configurations over the internal API; the replies are what the public API answers."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Body, Depends, Query
+from pydantic import BaseModel
 
-from libs.contracts.api.agents import Agent, AgentVersion
+from libs.contracts.api.agents import Agent, AgentVersion, ValidationReport
+from libs.contracts.errors import NotFound
 from libs.contracts.identity import Identity
 from libs.service_defaults import caller
-from services.registry.use_cases.read_agents import AgentReading, AgentVersionPage
+from services.registry.domain.agent import AgentNotFound, require_visible
+from services.registry.domain.ports import AgentReader
+from services.registry.use_cases.normalize_configuration import NormalizeConfiguration, NormalizedConfiguration
+from services.registry.use_cases.validate_configuration import ValidateConfiguration
 
 Caller = Annotated[Identity, Depends(caller)]
+Document = Annotated[Any, Body()]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
 
 
-def agents_router(reading: AgentReading) -> APIRouter:
+class AgentVersionPage(BaseModel):
+    """Newest version first."""
+
+    versions: list[AgentVersion]
+    total: int
+    has_more: bool
+
+
+def agents_router(agents: AgentReader) -> APIRouter:
     router = APIRouter(prefix="/internal/agents")
 
     @router.get("")
     async def list_agents(
         who: Caller, limit: Annotated[int | None, Query(ge=1, le=200)] = None, offset: Offset = 0
     ) -> list[Agent]:
-        return await reading.all(who, limit=limit, offset=offset)
+        return [agent.public() for agent in await agents.visible_to(who, limit=limit, offset=offset)]
 
     @router.get("/by-key/{agent_key}")
     async def get_agent_by_key(agent_key: str, who: Caller) -> Agent:
-        return await reading.by_key(agent_key, who)
+        return require_visible(await agents.get_by_key(agent_key), who).public()
 
     @router.get("/public/{agent_key}")
     async def get_public_agent(agent_key: str, _: Caller) -> Agent:
-        return await reading.open_to_visitors(agent_key)
+        agent = await agents.get_by_key(agent_key)
+        if agent is None or not agent.usable_in_web_pages:
+            raise AgentNotFound()
+        return agent.public()
 
     @router.get("/{agent_id}")
     async def get_agent(agent_id: str, who: Caller) -> Agent:
-        return await reading.one(agent_id, who)
+        return require_visible(await agents.get(agent_id), who).public()
 
     @router.get("/{agent_id}/versions")
     async def list_versions(agent_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0) -> AgentVersionPage:
-        return await reading.versions(agent_id, who, limit=limit, offset=offset)
+        require_visible(await agents.get(agent_id), who)
+        total = await agents.count_versions(agent_id)
+        page = [version.public() for version in await agents.versions(agent_id, limit=limit, offset=offset)]
+        return AgentVersionPage(versions=page, total=total, has_more=offset + len(page) < total)
 
     @router.get("/{agent_id}/versions/{version_number}")
     async def get_version(agent_id: str, version_number: str, who: Caller) -> AgentVersion:
-        return await reading.version(agent_id, version_number, who)
+        require_visible(await agents.get(agent_id), who)
+        version = await agents.version(agent_id, version_number)
+        if version is None:
+            raise NotFound("this agent has no such version")
+        return version.public()
+
+    return router
+
+
+def configurations_router(validate: ValidateConfiguration, normalize: NormalizeConfiguration) -> APIRouter:
+    router = APIRouter(prefix="/internal/agents")
+
+    @router.post("/validate")
+    async def validate_configuration(document: Document, who: Caller) -> ValidationReport:
+        return await validate(document, who)
+
+    @router.post("/normalize")
+    async def normalize_configuration(document: Document, who: Caller) -> NormalizedConfiguration:
+        return await normalize(document, who)
 
     return router

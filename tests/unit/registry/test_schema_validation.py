@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.api.agents import AgentConfiguration, CreateAgentBody, UpdateAgentBody
-from services.registry.domain.structure import is_configuration_like, parse
+from services.registry.domain.schema_validation import is_configuration_like, parse
 from tests.support.registry import configuration
 
 

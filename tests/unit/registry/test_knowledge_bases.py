@@ -5,7 +5,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.service_defaults import UpstreamResponse
 from libs.service_defaults.internal_calls import DEADLINE_SECONDS
-from services.registry.adapters.ingestion_knowledge_bases import HttpKnowledgeBases
+from services.registry.adapters.internal_api.knowledge_bases import HttpKnowledgeBases
 from tests.support.registry import identity
 
 

@@ -1,0 +1,162 @@
+"""Agents and their versions in PostgreSQL."""
+
+from typing import Any, Final
+
+from psycopg.rows import dict_row
+from psycopg.types.json import Json
+
+from libs.contracts.errors import Conflict
+from libs.contracts.identity import Identity
+from libs.persistence import Connection, Database
+from services.registry.domain.agent import StoredAgent, StoredVersion
+
+_AGENT_COLUMNS: Final = """
+    a.id, a.agent_key, a.company_id, a.owner_id, a.is_public, a.is_shared, a.origin_url, a.allowed_origins,
+    a.entry_point, a.version_number, a.created_at, a.updated_at, v.config_hash, v.system_config
+"""
+_LIVE_AGENTS: Final = f"""
+    SELECT {_AGENT_COLUMNS}
+    FROM agents a
+    JOIN agent_versions v ON v.agent_id = a.id AND v.version_number = a.version_number
+    WHERE a.deleted_at IS NULL
+"""
+_VERSION_COLUMNS: Final = "version_number, config_hash, system_config, created_by, created_at"
+
+
+class PostgresAgentReader:
+    """Every read is one statement, so it sees one state."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, agent_id: str) -> StoredAgent | None:
+        return await self._one(f"{_LIVE_AGENTS} AND a.id = %s", agent_id)
+
+    async def get_by_key(self, agent_key: str) -> StoredAgent | None:
+        return await self._one(f"{_LIVE_AGENTS} AND a.agent_key = %s", agent_key)
+
+    async def visible_to(self, caller: Identity, *, limit: int | None, offset: int) -> list[StoredAgent]:
+        rows = await self._rows(
+            f"""{_LIVE_AGENTS} AND a.company_id = %(company)s
+                AND (%(all)s OR a.is_public OR a.is_shared OR a.owner_id = %(user)s)
+                ORDER BY a.created_at DESC, a.id DESC LIMIT %(limit)s OFFSET %(offset)s""",
+            {
+                "company": caller.company_id,
+                "all": caller.reads_company,
+                "user": caller.user_id,
+                "limit": limit,
+                "offset": offset,
+            },
+        )
+        return [_agent_of(row) for row in rows]
+
+    async def versions(self, agent_id: str, *, limit: int, offset: int) -> list[StoredVersion]:
+        rows = await self._rows(
+            f"""SELECT {_VERSION_COLUMNS} FROM agent_versions WHERE agent_id = %s
+                ORDER BY position DESC LIMIT %s OFFSET %s""",
+            (agent_id, limit, offset),
+        )
+        return [_version_of(row) for row in rows]
+
+    async def count_versions(self, agent_id: str) -> int:
+        rows = await self._rows("SELECT count(*) AS total FROM agent_versions WHERE agent_id = %s", (agent_id,))
+        return int(rows[0]["total"])
+
+    async def version(self, agent_id: str, version_number: str) -> StoredVersion | None:
+        if "\x00" in version_number:
+            return None
+        rows = await self._rows(
+            f"SELECT {_VERSION_COLUMNS} FROM agent_versions WHERE agent_id = %s AND version_number = %s",
+            (agent_id, version_number),
+        )
+        return _version_of(rows[0]) if rows else None
+
+    async def _one(self, query: str, value: str) -> StoredAgent | None:
+        if "\x00" in value:  # PostgreSQL refuses the character, so nothing stored has it
+            return None
+        rows = await self._rows(query, (value,))
+        return _agent_of(rows[0]) if rows else None
+
+    async def _rows(self, query: str, parameters: Any) -> list[dict[str, Any]]:
+        async with (
+            self._database.connection() as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
+            await cursor.execute(query, parameters)
+            return await cursor.fetchall()
+
+
+class PostgresAgentWriter:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def add(self, agent: StoredAgent) -> bool:
+        inserted = await self._connection.execute(
+            """INSERT INTO agents (id, agent_key, company_id, owner_id, is_public, is_shared, origin_url,
+                   allowed_origins, entry_point, version_number, created_at, updated_at)
+               VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+               ON CONFLICT DO NOTHING""",
+            (
+                agent.id, agent.agent_key, agent.company_id, agent.owner_id, agent.is_public, agent.is_shared,
+                agent.origin_url, list(agent.allowed_origins), agent.entry_point, agent.version_number,
+                agent.created_at, agent.updated_at,
+            ),
+        )  # fmt: skip
+        if inserted.rowcount == 0:
+            same_id = await self._connection.execute("SELECT 1 FROM agents WHERE id = %s", (agent.id,))
+            if await same_id.fetchone():
+                raise Conflict("there is already an agent with this id")
+            return False
+        await self._add_version(agent, agent.owner_id)
+        return True
+
+    async def lock(self, agent_id: str) -> StoredAgent | None:
+        if "\x00" in agent_id:
+            return None
+        # Two statements: a join that waited for the lock would miss a version added meanwhile.
+        await self._connection.execute("SELECT 1 FROM agents WHERE id = %s FOR UPDATE", (agent_id,))
+        async with self._connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(f"{_LIVE_AGENTS} AND a.id = %s", (agent_id,))
+            row = await cursor.fetchone()
+        return _agent_of(row) if row else None
+
+    async def save(self, before: StoredAgent, after: StoredAgent, changed_by: str) -> None:
+        if after.version_number != before.version_number:
+            await self._add_version(after, changed_by)
+        await self._connection.execute(
+            """UPDATE agents SET is_public = %s, is_shared = %s, origin_url = %s, allowed_origins = %s,
+                   entry_point = %s, version_number = %s, updated_at = %s
+               WHERE id = %s""",
+            (
+                after.is_public, after.is_shared, after.origin_url, list(after.allowed_origins),
+                after.entry_point, after.version_number, after.updated_at, after.id,
+            ),
+        )  # fmt: skip
+
+    async def delete(self, agent: StoredAgent) -> None:
+        await self._connection.execute("DELETE FROM agent_versions WHERE agent_id = %s", (agent.id,))
+        await self._connection.execute(
+            """UPDATE agents
+               SET deleted_at = now(), origin_url = NULL, allowed_origins = '{}', entry_point = ''
+               WHERE id = %s""",
+            (agent.id,),
+        )
+
+    async def _add_version(self, agent: StoredAgent, created_by: str) -> None:
+        await self._connection.execute(
+            """INSERT INTO agent_versions
+                   (agent_id, version_number, config_hash, system_config, created_by, created_at)
+               VALUES (%s, %s, %s, %s, %s, %s)""",
+            (
+                agent.id, agent.version_number, agent.config_hash, Json(dict(agent.system_config)),
+                created_by, agent.updated_at,
+            ),
+        )  # fmt: skip
+
+
+def _agent_of(row: dict[str, Any]) -> StoredAgent:
+    return StoredAgent(**{**row, "allowed_origins": tuple(row["allowed_origins"])})
+
+
+def _version_of(row: dict[str, Any]) -> StoredVersion:
+    return StoredVersion(**row)

@@ -1,0 +1,102 @@
+"""Creates, updates and deletes stored agents. Checks ask other services, so they come before the transaction."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from libs.contracts.api.agents import CreateAgentBody, UpdateAgentBody
+from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
+from libs.contracts.errors import Conflict, InvalidRequest
+from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
+from libs.contracts.identifiers import is_id
+from libs.eventing import CommandContext, Transaction
+from services.registry.domain.agent import new_agent, require_writable
+from services.registry.domain.agent_key import candidates
+from services.registry.domain.ports import AgentReader, AgentWriter
+from services.registry.use_cases.configuration_checks import ConfigurationChecks, parse_or_reject
+
+# With 27^6 suffixes, a second one that is taken is a sign of something else.
+_KEYS_TO_TRY = 5
+
+Writers = Callable[[Transaction], AgentWriter]
+Now = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckNewAgent:
+    checks: ConfigurationChecks
+
+    async def __call__(self, command: CreateAgent, context: CommandContext) -> CreateAgentBody:
+        """Raises ``InvalidConfiguration``."""
+        if not is_id(command.agent_id):
+            raise InvalidRequest("agent_id is not an id")
+        body = parse_or_reject(CreateAgentBody, command.agent)
+        await self.checks.require(body, context.identity)
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class AddAgent:
+    writers: Writers
+    now: Now
+
+    async def __call__(
+        self, transaction: Transaction, command: CreateAgent, context: CommandContext, body: CreateAgentBody
+    ) -> None:
+        """Stores the agent under the first free key. Raises ``Conflict`` when its id is taken."""
+        agents, keys = self.writers(transaction), candidates(body.name)
+        for _ in range(_KEYS_TO_TRY):
+            agent = new_agent(
+                agent_id=command.agent_id, agent_key=next(keys), body=body, owner=context.identity, now=self.now()
+            )
+            if await agents.add(agent):
+                transaction.emit(AgentCreated(agent=agent.public()), subject=agent.id)
+                return
+        raise Conflict("no free key was found for an agent of this name")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAgentChange:
+    reader: AgentReader
+    checks: ConfigurationChecks
+    now: Now
+
+    async def __call__(self, command: UpdateAgent, context: CommandContext) -> UpdateAgentBody:
+        """Checks the parts that change, and only these: a tool that has gone since does not prevent a new name.
+
+        Raises ``AgentNotFound``, ``PermissionDenied`` or ``InvalidConfiguration``.
+        """
+        agent = require_writable(await self.reader.get(command.agent_id), context.identity)
+        changes = parse_or_reject(UpdateAgentBody, command.changes)
+        after = agent.changed(changes, self.now())
+        await self.checks.require(after.configuration(), context.identity, changes.model_fields_set)
+        return changes
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeAgent:
+    writers: Writers
+    now: Now
+
+    async def __call__(
+        self, transaction: Transaction, command: UpdateAgent, context: CommandContext, changes: UpdateAgentBody
+    ) -> None:
+        """Changes the agent as it stands now, which may be newer than the one that was checked."""
+        agents = self.writers(transaction)
+        agent = require_writable(await agents.lock(command.agent_id), context.identity)
+        after = agent.changed(changes, self.now())
+        if after is not agent:
+            await agents.save(agent, after, context.identity.user_id)
+        transaction.emit(AgentUpdated(agent=after.public()), subject=agent.id)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAgent:
+    writers: Writers
+
+    async def __call__(self, transaction: Transaction, command: DeleteAgent, context: CommandContext) -> None:
+        """Sessions keep their configuration. Raises ``AgentNotFound`` or ``PermissionDenied``."""
+        agents = self.writers(transaction)
+        agent = require_writable(await agents.lock(command.agent_id), context.identity)
+        await agents.delete(agent)
+        transaction.emit(AgentDeleted(agent_id=agent.id, agent_key=agent.agent_key), subject=agent.id)
