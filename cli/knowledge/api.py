@@ -11,9 +11,9 @@ import httpx
 
 from cli.demo.api import explained, unreachable
 from deploy.local.errors import StackError
+from libs.retry import RetryPolicy, Transient, retry_blocking
 
-_ATTEMPTS = 6
-_LONGEST_PAUSE = 30.0
+_RETRIES = RetryPolicy(first=1.0, longest=30.0, attempts=6)
 _BUSY = (429, 503)
 _REFUSED = (413, 415, 422)
 _NOT_FOUND = 404
@@ -26,12 +26,19 @@ class FileRefused(Exception):
     """The service refuses a file, with its reason."""
 
 
-class KnowledgeApi:
-    """Client of the knowledge base API. Raises StackError; `pause` waits for seconds."""
+class _Busy(Transient):
+    def __init__(self, response: httpx.Response) -> None:
+        after = response.headers.get("retry-after", "")
+        super().__init__("the service is busy", min(float(after), _RETRIES.longest) if after.isdigit() else None)
+        self.response = response
 
-    def __init__(self, client: httpx.Client, pause: Callable[[float], None] = time.sleep) -> None:
+
+class KnowledgeApi:
+    """Client of the knowledge base API. Raises StackError."""
+
+    def __init__(self, client: httpx.Client, sleep: Callable[[float], None] = time.sleep) -> None:
         self._client = client
-        self._pause = pause
+        self._sleep = sleep
 
     def upload(self, name: str, content: Any) -> dict[str, Any]:
         """Uploads a file and returns its record. `content` is an open file, read from its start at each try.
@@ -105,16 +112,19 @@ class KnowledgeApi:
         return self._checked(call, self._answer(call, send))
 
     def _answer(self, call: str, send: Callable[[], httpx.Response]) -> httpx.Response:
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                response = send()
-            except httpx.HTTPError as problem:
-                address = str(self._client.base_url).removesuffix("/api/v1/")
-                raise unreachable(call, address, problem) from problem
-            if response.status_code not in _BUSY or attempt == _ATTEMPTS:
-                break
-            self._pause(min(_seconds(response.headers.get("retry-after")) or 2.0**attempt / 2, _LONGEST_PAUSE))
-        return response
+        def attempt() -> httpx.Response:
+            response = send()
+            if response.status_code in _BUSY:
+                raise _Busy(response)
+            return response
+
+        try:
+            return retry_blocking(attempt, _RETRIES, on=_Busy, sleep=self._sleep)
+        except _Busy as busy:
+            return busy.response
+        except httpx.HTTPError as problem:
+            address = str(self._client.base_url).removesuffix("/api/v1/")
+            raise unreachable(call, address, problem) from problem
 
     def _checked(self, call: str, response: httpx.Response) -> dict[str, Any]:
         if response.status_code in _ASKED_WRONGLY:
@@ -122,7 +132,3 @@ class KnowledgeApi:
         if response.status_code >= 400:
             raise explained(call, response.status_code, response.content)
         return dict(response.json()) if response.content else {}
-
-
-def _seconds(header: str | None) -> float:
-    return float(header) if header and header.isdigit() else 0.0

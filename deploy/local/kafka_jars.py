@@ -16,14 +16,14 @@ from typing import Any
 
 from deploy.local.errors import StackError
 from deploy.local.managed_process import Report
+from libs.retry import RetryPolicy, retry_blocking
 
 KAFKA_VERSION = "4.1.0"
 COORDINATES = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simple:2.0.17"
 _LIST = Path(__file__).with_name("kafka_jars.txt")
 _NEEDED_BYTES = 150 * 1024 * 1024
 _AT_ONCE = 6
-# Seconds before each further attempt, and for each answer.
-_PAUSES = (1.0, 5.0)
+_RETRIES = RetryPolicy(first=2.0, attempts=3)
 _ANSWER_SECONDS = 60
 _PARTIAL = "partial-kafka-"
 _ABANDONED_SECONDS = 3600
@@ -87,12 +87,7 @@ def _remove_abandoned(cache: Path) -> None:
 
 
 def _fetch(maven: Any, jar: Jar, directory: Path) -> None:
-    for pause in _PAUSES:
-        try:
-            return _fetch_once(maven, jar, directory)
-        except StackError:
-            time.sleep(pause)
-    return _fetch_once(maven, jar, directory)
+    retry_blocking(lambda: _fetch_once(maven, jar, directory), _RETRIES, on=StackError)
 
 
 def _fetch_once(maven: Any, jar: Jar, directory: Path) -> None:

@@ -13,12 +13,13 @@ from deploy.local.managed_process import ManagedProcess
 from deploy.local.ports import is_free
 from deploy.local.processes import Identity, listens
 from deploy.local.state import ProcessPhase, ProcessState
+from libs.retry import RetryPolicy
 
 _POLL_SECONDS = 0.05
 _FIRST_DELAY, _LONGEST_DELAY = 0.2, 15.0
 # A process that was ready this long before it died is restarted without a longer delay.
 _STEADY_SECONDS = 30.0
-_FIRST_START_ATTEMPTS = 4
+_FIRST_START = RetryPolicy(first=0.4, attempts=4)
 _FIRST_START_SECONDS = 180.0
 _PATIENCE = 12.0
 
@@ -40,21 +41,21 @@ class ProcessSupervisor:
 
     async def start(self) -> None:
         """Returns when the process is ready; raises StackError when it cannot be started."""
-        for attempt in range(1, _FIRST_START_ATTEMPTS + 1):
-            try:
-                async with asyncio.timeout(_FIRST_START_SECONDS):
-                    await self._bring_up()
-                break
-            except TimeoutError:
-                raise self._failure("was not ready after three minutes") from None
-            except PortTaken:
-                # Only the stack as a whole can choose another port: the others know this one.
-                raise
-            except ProcessFailed:
-                if attempt == _FIRST_START_ATTEMPTS:
-                    raise
-                self._report("restarting", f"attempt {attempt + 1} of {_FIRST_START_ATTEMPTS}")
-                await asyncio.sleep(_FIRST_DELAY * 2**attempt)
+
+        async def attempt() -> None:
+            async with asyncio.timeout(_FIRST_START_SECONDS):
+                await self._bring_up()
+
+        def report(_problem: Exception, attempt: int) -> None:
+            self._report("restarting", f"attempt {attempt + 1} of {_FIRST_START.attempts}")
+
+        try:
+            # With a taken port only the stack as a whole can choose another one: the other processes know this one.
+            await _FIRST_START.run(
+                attempt, on=ProcessFailed, when=lambda problem: not isinstance(problem, PortTaken), before_sleep=report
+            )
+        except TimeoutError:
+            raise self._failure("was not ready after three minutes") from None
         self._watch = asyncio.create_task(self._keep_running())
 
     async def stop(self, patience: float) -> None:

@@ -19,7 +19,6 @@ from libs.eventing._outbox_table import RecordedEvent
 from libs.eventing._payloads import PayloadReader
 from libs.eventing._publisher import Publisher
 from libs.eventing._request_reply import CommandSender, CommandState, Received, Replies
-from libs.eventing._retry_policy import RetryPolicy
 from libs.eventing._topics import Replication, create_topics
 
 __all__ = [
@@ -52,7 +51,6 @@ __all__ = [
     "RecordedEvent",
     "Replication",
     "Replies",
-    "RetryPolicy",
     "Transaction",
     "connection_diagnostics",
     "create_topics",

@@ -1,8 +1,10 @@
 """A consumer loop: concurrent across keys, in order within one, offsets committed past what is done."""
 
 import asyncio
+import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 import structlog
@@ -12,7 +14,8 @@ from libs.eventing._bus import Bus, BusUnavailable, Consumer, Partition, Record
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._errors import PoisonMessage
 from libs.eventing._offsets import OffsetTracker
-from libs.eventing._retry_policy import RetryPolicy
+from libs.persistence import is_unreachable
+from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.consumer")
 _POLL_SECONDS: Final = 0.5
@@ -20,6 +23,8 @@ _POLL_RECORDS: Final = 500
 _COMMIT_SECONDS: Final = 1.0
 _REVOKE_SECONDS: Final = 3.0
 _RECONNECT_SECONDS: Final = 1.0
+# A message that has failed for a quarter of an hour is dead-lettered.
+_RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=15 * 60.0)
 
 
 class Handler(Protocol):
@@ -50,8 +55,7 @@ class ConsumerLoop:
         topics: Sequence[str],
         high_water: int = 1000,
         linger: bool = False,
-        retry: RetryPolicy | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        retries: RetryPolicy = _RETRIES,
     ) -> None:
         self.joined = False
         self.group = group
@@ -61,8 +65,7 @@ class ConsumerLoop:
         self._topics = topics
         self._high_water = high_water
         self._linger = linger
-        self._retry = retry or RetryPolicy()
-        self._sleep = sleep
+        self._retries = retries
         self._trackers: dict[Partition, OffsetTracker] = {}
         self._queues: dict[tuple[Partition, str], deque[Record]] = {}
         self._tasks: dict[tuple[Partition, str], asyncio.Task[None]] = {}
@@ -81,7 +84,7 @@ class ConsumerLoop:
                 await self._consume(consumer)
             except BusUnavailable as problem:
                 _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
-                await self._sleep(_RECONNECT_SECONDS)
+                await asyncio.sleep(_RECONNECT_SECONDS)
             finally:
                 self.joined = False
                 await self._drain(frozenset(self._trackers))
@@ -149,48 +152,40 @@ class ConsumerLoop:
             self._tasks.pop(key, None)
 
     async def _process(self, record: Record) -> None:
-        started = self._retry.clock()
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                await self._handler.deliver(record)
-                return
-            except PoisonMessage as problem:
-                reason = str(problem)
-                break
-            except Exception as problem:
-                outage = self._retry.is_outage(problem)
-                if outage:
-                    # Its quarter of an hour begins when the servers are back.
-                    started = self._retry.clock()
-                elif self._retry.clock() - started >= self._retry.give_up_after:
-                    reason = repr(problem)
-                    break
-                metrics.retried(self.group, outage=outage)
-                _log.warning(
-                    "message.retried",
-                    group=self.group,
-                    offset=record.offset,
-                    attempt=attempt,
-                    outage=outage,
-                    exc_info=not outage,
-                )
-            await self._sleep(self._retry.wait(attempt))
-        await self._dead_letter(record, reason, attempt)
+        attempts = 1
+
+        def log(problem: Exception, attempt: int) -> None:
+            nonlocal attempts
+            attempts, outage = attempt + 1, _is_outage(problem)
+            metrics.retried(self.group, outage=outage)
+            _log.warning(
+                "message.retried",
+                group=self.group,
+                offset=record.offset,
+                attempt=attempt,
+                outage=outage,
+                exc_info=None if outage else problem,
+            )
+
+        try:
+            await self._retries.run(
+                lambda: self._handler.deliver(record), when=_is_no_poison, outage=_is_outage, before_sleep=log
+            )
+            return
+        except Exception as problem:
+            reason = str(problem) if isinstance(problem, PoisonMessage) else repr(problem)
+        await self._dead_letter(record, reason, attempts)
 
     async def _dead_letter(self, record: Record, reason: str, attempts: int) -> None:
-        attempt = 0
+        async def put() -> None:
+            await self._handler.give_up(record, reason)
+            await self._dead_letters.put(record, reason=reason, attempts=attempts)
+
+        def log(problem: Exception, _attempt: int) -> None:
+            _log.warning("message.not_dead_lettered", group=self.group, offset=record.offset, problem=repr(problem))
+
         # Without an end: a message whose offset moved on without a dead letter and an outcome would be lost.
-        while True:
-            try:
-                await self._handler.give_up(record, reason)
-                await self._dead_letters.put(record, reason=reason, attempts=attempts)
-                return
-            except Exception as problem:
-                attempt += 1
-                _log.warning("message.not_dead_lettered", group=self.group, offset=record.offset, problem=repr(problem))
-            await self._sleep(self._retry.wait(attempt))
+        await replace(self._retries, give_up_after=math.inf).run(put, before_sleep=log)
 
     async def _commit(self, consumer: Consumer) -> None:
         moved = {
@@ -236,3 +231,12 @@ class ConsumerLoop:
         # Now, while the partitions are still ours: whoever gets them begins after what was done here.
         if self._consumer is not None:
             await self._commit(self._consumer)
+
+
+def _is_no_poison(problem: Exception) -> bool:
+    return not isinstance(problem, PoisonMessage)
+
+
+def _is_outage(problem: Exception) -> bool:
+    """Outages do not count towards giving up. Held locks do: a deadlock may be of the message's own making."""
+    return isinstance(problem, BusUnavailable) or is_unreachable(problem)

@@ -101,12 +101,18 @@ class RetryPolicy:
         return late or _retry_after(state) > self.longest
 
 
-def retry_blocking(call: Callable[[], T], policy: RetryPolicy, *, on: type[Exception] = Exception) -> T:
-    """``RetryPolicy.run`` for a thread that may block; the policy's ``sleep`` is not used."""
+def retry_blocking(
+    call: Callable[[], T],
+    policy: RetryPolicy,
+    *,
+    on: type[Exception] = Exception,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """``RetryPolicy.run`` for a thread that may block; the policy's own ``sleep`` is not used."""
     began = policy.clock()
     retrying = Retrying(
         stop=lambda state: policy._is_over(state, began),
-        sleep=time.sleep,
+        sleep=sleep,
         **policy._options(on, lambda _: True, lambda *_: None),
     )
     return retrying(call)

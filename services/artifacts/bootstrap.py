@@ -12,6 +12,7 @@ import structlog
 
 from libs.eventing import Transaction
 from libs.objects import ObjectStore, StoreUnavailable, open_store
+from libs.retry import RetryPolicy
 from libs.service_defaults import API, Service
 from services.artifacts.adapters.artifact_reader import PostgresArtifactReader
 from services.artifacts.adapters.artifact_writer import PostgresArtifactWriter
@@ -134,13 +135,11 @@ def _begun(store: ObjectStore) -> Callable[[], Awaitable[None]]:
     waiting: set[asyncio.Task[None]] = set()
 
     async def until_begun() -> None:
-        while True:
-            try:
-                await store.start()
-                return
-            except StoreUnavailable as problem:
-                _log.warning("store.unreachable", problem=problem.message)
-                await asyncio.sleep(_STORE_SECONDS)
+        retries = RetryPolicy(first=_STORE_SECONDS, longest=_STORE_SECONDS)
+        await retries.run(store.start, on=StoreUnavailable, before_sleep=log)
+
+    def log(problem: Exception, _attempt: int) -> None:
+        _log.warning("store.unreachable", problem=str(problem))
 
     async def begin() -> None:
         task = asyncio.create_task(until_begun())

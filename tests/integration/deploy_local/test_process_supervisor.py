@@ -12,6 +12,7 @@ from deploy.local.errors import PortTaken, ProcessFailed
 from deploy.local.ports import choose_free
 from deploy.local.process_supervisor import ProcessSupervisor
 from deploy.local.state import ProcessState
+from libs.retry import RetryPolicy
 from tests.integration.deploy_local.conftest import ScriptPart
 
 _DEAF = (
@@ -25,6 +26,7 @@ _TOUCH = "import pathlib, socket, sys, time; pathlib.Path(sys.argv[1]).touch()"
 @pytest.fixture(autouse=True)
 def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_supervisor, "_FIRST_DELAY", 0.01)
+    monkeypatch.setattr(process_supervisor, "_FIRST_START", RetryPolicy(first=0.01, attempts=4))
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import MemoryBus, RetryPolicy
+from libs.eventing import MemoryBus
+from libs.persistence import is_unreachable
 from tests.support.runtime_nodes import Node, ObedientModel, person, published, until
 
 TEXT = {"type": "text", "text": "what is this?"}
@@ -141,7 +142,7 @@ async def test_an_outage_is_told_as_one_and_the_command_is_taken_up_after_it(nod
     node.database.down = True
     with pytest.raises(Exception, match="cut off") as outage:
         await node.execute(session, "hello", command_id=command_id)
-    assert RetryPolicy.is_outage(outage.value), "or the command would be given up after a quarter of an hour"
+    assert is_unreachable(outage.value), "or the command would be given up after a quarter of an hour"
     node.database.down = False
     await node.execute(session, "hello", command_id=command_id)
     await node.ended(command_id)

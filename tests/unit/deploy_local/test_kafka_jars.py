@@ -7,6 +7,7 @@ import pytest
 from deploy.local import kafka_jars
 from deploy.local.errors import StackError
 from deploy.local.kafka_jars import check_disk, fetch_jars, installed_jars
+from libs.retry import RetryPolicy
 
 CONTENT = b"the jar"
 
@@ -43,7 +44,7 @@ def two_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digest = hashlib.sha256(CONTENT).hexdigest()
     (tmp_path / "list.txt").write_text(f"org.a one 1.0 {digest}\norg.b two 2.0 {digest}\n")
     monkeypatch.setattr(kafka_jars, "_LIST", tmp_path / "list.txt")
-    monkeypatch.setattr(kafka_jars, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(kafka_jars, "_RETRIES", RetryPolicy(first=0.0, attempts=3))
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, content: bytes = CONTENT, failure: Exception | None = None) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 from yarl import URL
 
+from libs.retry import RetryPolicy, Transient
 from services.ingestion.domain.embedding import (
     DimensionsMismatch,
     EmbeddingRefused,
@@ -25,6 +26,7 @@ _MOST_TEXTS = 128
 _MOST_CHARACTERS = 200_000
 _AT_ONCE = 4
 _LARGEST_ERROR = 300
+_LONGEST_WAIT = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class EmbeddingServer:
         self._headers = {"Content-Type": "application/json"}
         if endpoint.api_key:
             self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
+        self._retries = RetryPolicy(endpoint.first_wait, longest=_LONGEST_WAIT, attempts=endpoint.attempts)
         self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def embed(self, model: str, texts: Sequence[str], dimensions: int | None = None) -> Vectors:
@@ -57,14 +60,11 @@ class EmbeddingServer:
             body["dimensions"] = dimensions
         encoded = orjson.dumps(body)
         async with self._places:
-            for attempt in range(1, self._endpoint.attempts + 1):
-                try:
-                    return _vectors(await self._post(encoded), len(texts))
-                except _Transient as problem:
-                    if attempt == self._endpoint.attempts:
-                        raise EmbeddingUnavailable(str(problem)) from problem
-                    await asyncio.sleep(problem.wait or self._endpoint.first_wait * 2 ** (attempt - 1))
-        raise AssertionError("unreachable")
+            try:
+                content = await self._retries.run(lambda: self._post(encoded), on=Transient)
+            except Transient as problem:
+                raise EmbeddingUnavailable(str(problem)) from problem
+        return _vectors(content, len(texts))
 
     async def _post(self, body: bytes) -> bytes:
         # Redirects are not followed: they would carry documents to a host nobody configured.
@@ -80,12 +80,12 @@ class EmbeddingServer:
                 content = await response.read()
                 status, after = response.status, response.headers.get("Retry-After", "")
         except (aiohttp.ClientError, TimeoutError) as problem:
-            raise _Transient(f"the embedding server cannot be reached ({type(problem).__name__})") from problem
+            raise Transient(f"the embedding server cannot be reached ({type(problem).__name__})") from problem
         if status == 200:
             return content
         message = f"the embedding server answered {status}: {self._told(content)}"
         if status in _RETRIED:
-            raise _Transient(message, min(float(after), 20.0) if after.isdigit() else None)
+            raise Transient(message, min(float(after), _LONGEST_WAIT) if after.isdigit() else None)
         raise EmbeddingRefused(message)
 
     def _told(self, content: bytes) -> str:
@@ -134,14 +134,6 @@ async def server_embedder(server: EmbeddingServer, model: str, dimensions: int |
     if found != dimensions:
         raise DimensionsMismatch(f"the model {model} has vectors of {usual} dimensions, not of {dimensions}")
     return ServerEmbedder(server, model, dimensions, asked=True)
-
-
-class _Transient(Exception):
-    """A failure that may pass; `wait` is what the server asked for, in seconds."""
-
-    def __init__(self, message: str, wait: float | None = None) -> None:
-        super().__init__(message)
-        self.wait = wait
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:

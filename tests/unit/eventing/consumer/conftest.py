@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from libs.eventing import ConsumerLoop, DeadLetters, MemoryBus, Record, RetryPolicy
+from libs.eventing import ConsumerLoop, DeadLetters, MemoryBus, Record
+from libs.retry import RetryPolicy
 
 TOPIC = "things-commands"
 
@@ -80,7 +81,7 @@ class Group:
             group="things",
             topics=[TOPIC],
             high_water=high_water,
-            retry=RetryPolicy(first=0.001, longest=0.002, give_up_after=900, clock=self.clock),
+            retries=RetryPolicy(first=0.001, longest=0.002, give_up_after=900, clock=self.clock),
         )
         self.loops.append((loop, asyncio.create_task(loop.run())))
         return loop
