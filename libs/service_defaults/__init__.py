@@ -3,7 +3,7 @@
 from libs.service_defaults._command_line import serve
 from libs.service_defaults._logging import configure_logging
 from libs.service_defaults.callers import caller
-from libs.service_defaults.internal_calls import OwnerClient, UpstreamResponse, UpstreamStream
+from libs.service_defaults.internal_calls import UpstreamClient, UpstreamResponse, UpstreamStream
 from libs.service_defaults.service import API, ROLES, WORKER, Service
 from libs.service_defaults.settings import ServiceSettings
 
@@ -11,9 +11,9 @@ __all__ = [
     "API",
     "ROLES",
     "WORKER",
-    "OwnerClient",
     "Service",
     "ServiceSettings",
+    "UpstreamClient",
     "UpstreamResponse",
     "UpstreamStream",
     "caller",

@@ -46,7 +46,7 @@ class UpstreamStream:
     pieces: AsyncIterator[bytes]
 
 
-class OwnerClient:
+class UpstreamClient:
     """Reads from the internal APIs of other services, with a token minted on behalf of the caller.
 
     An address may be several, separated by commas, of the service's processes: calls go to them in turn. A process

@@ -30,7 +30,7 @@ from libs.service_defaults._schema import AwaitedSchema
 from libs.service_defaults._stopping import CONNECTIONS, CONSUMERS, HOOKS, OUTBOX, REQUESTS, TASKS, Stopping
 from libs.service_defaults._supervision import Hook, supervised, unless_stopped
 from libs.service_defaults.errors import install_error_handlers
-from libs.service_defaults.internal_calls import OwnerClient
+from libs.service_defaults.internal_calls import UpstreamClient
 from libs.service_defaults.observed_requests import ObservedRequests
 from libs.service_defaults.settings import ServiceSettings
 
@@ -65,7 +65,7 @@ class Service:
         self.publisher = Publisher(self.database, self.producer, source=self.source)
         self.outbox = Outbox(self.database, self.publisher)
         self.commands = CommandRouter(self.database, self.outbox, self.signer)
-        self.calls = OwnerClient(settings.addresses(), self.signer)
+        self.calls = UpstreamClient(settings.addresses(), self.signer)
         self.payloads = PayloadReader(self.calls.payload)
         self.readiness = Readiness()
         self._schema = AwaitedSchema(name, migrations)

@@ -5,7 +5,7 @@ from typing import Any
 
 from libs.contracts.api.artifacts import ArtifactPassage, ArtifactPassages, ArtifactSearchBody, ArtifactText
 from libs.contracts.identity import Identity
-from libs.service_defaults import OwnerClient
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.upstream_answers import checked
 
 # Less than whoever asked here waits.
@@ -13,7 +13,7 @@ _DEADLINE_SECONDS = 4.0
 
 
 class IndexedDocuments:
-    def __init__(self, calls: OwnerClient) -> None:
+    def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
 
     async def text(self, artifact_id: str, caller: Identity, *, offset: int, limit: int) -> ArtifactText:

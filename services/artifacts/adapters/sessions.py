@@ -5,7 +5,7 @@ import orjson
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.persistence import Database
-from libs.service_defaults import OwnerClient
+from libs.service_defaults import UpstreamClient
 from services.artifacts.domain.artifacts import KnownSession
 
 _GET = "SELECT id, company_id, owner_id, deleted_at IS NOT NULL FROM sessions WHERE id = %s"
@@ -32,7 +32,7 @@ class PostgresSessions:
 
 
 class RuntimeSessions:
-    def __init__(self, calls: OwnerClient) -> None:
+    def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
 
     async def session(self, session_id: str, caller: Identity) -> KnownSession | None:

@@ -10,7 +10,7 @@ from typing import Final
 from libs.contracts.api.artifacts import BYTES_MISSING
 from libs.contracts.errors import NotFound, ServiceError, ServiceUnavailable
 from libs.contracts.identity import Identity, Scope
-from libs.service_defaults import OwnerClient
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.upstream_answers import refusal
 from services.ingestion.domain.artifacts import ArtifactBytesMissing
 
@@ -18,7 +18,7 @@ _WRITTEN_AT_ONCE: Final = 1024 * 1024
 
 
 class HttpArtifactSource:
-    def __init__(self, calls: OwnerClient) -> None:
+    def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
 
     def content(

@@ -11,7 +11,7 @@ from deploy.local.ports import choose_free
 from libs.contracts.identity import Identity
 from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader, create_topics
 from libs.persistence import Database
-from libs.service_defaults import OwnerClient, Service
+from libs.service_defaults import Service, UpstreamClient
 from tests.support import sample_owner
 
 SIGNING_KEY = "k" * 40
@@ -75,7 +75,7 @@ async def sender(installation: Installation) -> AsyncIterator[CommandSender]:
     signer = IdentitySigner(SIGNING_KEY)
     bus = KafkaBus(installation.kafka, prefix=installation.prefix)
     producer = bus.producer()
-    calls = OwnerClient({"notes": f"http://127.0.0.1:{installation.port}"}, signer)
+    calls = UpstreamClient({"notes": f"http://127.0.0.1:{installation.port}"}, signer)
     sender = CommandSender(
         bus,
         producer,

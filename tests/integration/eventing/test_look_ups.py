@@ -9,7 +9,7 @@ import pytest
 from libs.contracts.identifiers import new_id
 from libs.eventing import CommandContext, CommandSender, IdentitySigner, Transaction
 from libs.persistence import Database
-from libs.service_defaults import OwnerClient, Service
+from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import ALICE, SIGNING_KEY
 from tests.integration.eventing.test_sample_owner import take_note
 from tests.support.command_records import MALLORY
@@ -18,13 +18,13 @@ from tests.support.sample_owner import NoteTaken, TakeNote
 
 @pytest.fixture
 async def calls(owner: Service):
-    calls = OwnerClient({"notes": f"http://127.0.0.1:{owner.settings.port}"}, IdentitySigner(SIGNING_KEY))
+    calls = UpstreamClient({"notes": f"http://127.0.0.1:{owner.settings.port}"}, IdentitySigner(SIGNING_KEY))
     yield calls
     await calls.stop()
 
 
 async def test_the_state_of_a_command_is_told_to_its_company_only(
-    owner: Service, sender: CommandSender, database: Database, calls: OwnerClient
+    owner: Service, sender: CommandSender, database: Database, calls: UpstreamClient
 ) -> None:
     command_id = new_id()
     assert not (await sender.knows(TakeNote, command_id, ALICE)).known
@@ -48,7 +48,7 @@ async def test_the_state_of_a_command_is_told_to_its_company_only(
 
 
 async def test_a_large_payload_is_fetched_from_its_owner(
-    owner: Service, sender: CommandSender, database: Database, calls: OwnerClient
+    owner: Service, sender: CommandSender, database: Database, calls: UpstreamClient
 ) -> None:
     large = "n" * (600 * 1024)
 

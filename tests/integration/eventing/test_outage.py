@@ -10,7 +10,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from deploy.local.ports import choose_free
 from libs.contracts.errors import ServiceUnavailable
 from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader, create_topics
-from libs.service_defaults import OwnerClient, Service
+from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import SIGNING_KEY, Installation, until_ready
 from tests.integration.eventing.test_sample_owner import take_note
 from tests.support import sample_owner
@@ -155,7 +155,7 @@ async def test_a_sender_starts_without_kafka_and_gets_ready_with_it(
     bus = KafkaBus(installation.kafka, prefix=installation.prefix)
     producer = bus.producer()
     signer = IdentitySigner(SIGNING_KEY)
-    calls = OwnerClient({"notes": f"http://127.0.0.1:{installation.port}"}, signer)
+    calls = UpstreamClient({"notes": f"http://127.0.0.1:{installation.port}"}, signer)
     payloads = PayloadReader(calls.payload)
     sender = CommandSender(
         bus, producer, signer, calls.command_state, payloads, source="/aes/test", topics=sample_owner.TOPICS

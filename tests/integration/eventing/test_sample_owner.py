@@ -7,7 +7,7 @@ import orjson
 from libs.contracts.identifiers import new_id
 from libs.eventing import CommandSender, IdentitySigner
 from libs.persistence import Database
-from libs.service_defaults import OwnerClient, Service
+from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import ALICE, SIGNING_KEY
 from tests.support.sample_owner import NoteTaken, TakeNote
 
@@ -37,7 +37,7 @@ async def test_a_command_takes_effect_and_its_outcome_comes_back(
     assert outcome.envelope.type == NoteTaken.TYPE
     assert outcome.envelope.sequence == 1
     assert orjson.loads(outcome.payload) == {"note_id": "note-1"}
-    calls = OwnerClient({"notes": f"http://127.0.0.1:{owner.settings.port}"}, IdentitySigner(SIGNING_KEY))
+    calls = UpstreamClient({"notes": f"http://127.0.0.1:{owner.settings.port}"}, IdentitySigner(SIGNING_KEY))
     answer = await calls.get("notes", "/internal/notes/note-1", ALICE)
     await calls.stop()
     assert orjson.loads(answer.body) == {"id": "note-1", "text": "buy rope"}

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from libs.eventing import IdentitySigner
-from libs.service_defaults import OwnerClient
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults._http_server import HttpServer
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.bootstrap import Outside, assemble
@@ -42,7 +42,7 @@ class Front:
     client: httpx.AsyncClient
     port: int
     secret: str
-    calls: OwnerClient
+    calls: UpstreamClient
 
     async def raw(self, head: str, *body: bytes) -> tuple[int, bytes]:
         """Send everything without waiting for anything, then read the answer."""
@@ -65,7 +65,7 @@ class Front:
 @pytest.fixture
 async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
     async with served(ingestion.service.http) as owner_port:
-        calls = OwnerClient({"ingestion": f"http://127.0.0.1:{owner_port}"}, IdentitySigner(SIGNING_KEY))
+        calls = UpstreamClient({"ingestion": f"http://127.0.0.1:{owner_port}"}, IdentitySigner(SIGNING_KEY))
         clock, idempotency = Clock(), FakeIdempotency()
         keys = FakeKeys(idempotency)
         outside = Outside(

@@ -10,7 +10,7 @@ from libs.contracts.envelope import Envelope
 from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.timestamps import now_text
 from libs.eventing import IdentitySigner
-from libs.service_defaults import OwnerClient
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults._frames import frame
 from libs.service_defaults.correlation import bind_correlation_id
 from libs.service_defaults.upstream_answers import checked
@@ -59,7 +59,7 @@ def neighbour() -> Neighbour:
 
 
 @pytest.fixture
-async def calls(neighbour: Neighbour) -> AsyncIterator[OwnerClient]:
+async def calls(neighbour: Neighbour) -> AsyncIterator[UpstreamClient]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", neighbour.answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -67,13 +67,13 @@ async def calls(neighbour: Neighbour) -> AsyncIterator[OwnerClient]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = runner.addresses[0][1]
-    client = OwnerClient({"notes": f"http://127.0.0.1:{port}", "gone": "http://127.0.0.1:9", "absent": ""}, SIGNER)
+    client = UpstreamClient({"notes": f"http://127.0.0.1:{port}", "gone": "http://127.0.0.1:9", "absent": ""}, SIGNER)
     yield client
     await client.stop()
     await runner.cleanup()
 
 
-async def test_a_call_is_made_for_its_caller_under_its_label(calls: OwnerClient, neighbour: Neighbour) -> None:
+async def test_a_call_is_made_for_its_caller_under_its_label(calls: UpstreamClient, neighbour: Neighbour) -> None:
     bind_correlation_id("my-label")
     neighbour.status, neighbour.body = 404, b'{"error":{}}'
     answer = await calls.get("notes", "/internal/notes", ALICE, {"limit": 5})
@@ -84,7 +84,7 @@ async def test_a_call_is_made_for_its_caller_under_its_label(calls: OwnerClient,
     assert SIGNER.verify_call(request.headers["Authorization"].removeprefix("Bearer ")) == ALICE
 
 
-async def test_an_owner_that_does_not_answer_is_unavailable(calls: OwnerClient, neighbour: Neighbour) -> None:
+async def test_an_owner_that_does_not_answer_is_unavailable(calls: UpstreamClient, neighbour: Neighbour) -> None:
     for owner in ("gone", "absent", "unheard of"):
         with pytest.raises(ServiceUnavailable):
             await calls.get(owner, "/", ALICE)
@@ -108,7 +108,7 @@ async def dropping() -> AsyncIterator[str]:
     server.close()
 
 
-async def test_calls_go_to_the_processes_of_a_service_in_turn(neighbour: Neighbour, calls: OwnerClient) -> None:
+async def test_calls_go_to_the_processes_of_a_service_in_turn(neighbour: Neighbour, calls: UpstreamClient) -> None:
     first = calls._addresses["notes"]
     second = first.replace("127.0.0.1", "localhost")
     calls._addresses["notes"] = f"{first}, {second}"
@@ -118,7 +118,7 @@ async def test_calls_go_to_the_processes_of_a_service_in_turn(neighbour: Neighbo
 
 
 async def test_a_process_that_is_gone_or_goes_is_passed_over(
-    neighbour: Neighbour, calls: OwnerClient, dropping: str
+    neighbour: Neighbour, calls: UpstreamClient, dropping: str
 ) -> None:
     calls._addresses["notes"] = f"http://127.0.0.1:9,{dropping},{calls._addresses['notes']}"
     for _ in range(6):
@@ -129,7 +129,7 @@ async def test_a_process_that_is_gone_or_goes_is_passed_over(
         await calls.get("notes", "/", ALICE)
 
 
-async def test_behind_one_address_may_be_several_processes(neighbour: Neighbour, calls: OwnerClient) -> None:
+async def test_behind_one_address_may_be_several_processes(neighbour: Neighbour, calls: UpstreamClient) -> None:
     neighbour.ends = 1
     assert (await calls.request("POST", "notes", "/", ALICE, body=b"{}")).status == 200
     assert len(neighbour.requests) == 2
@@ -138,7 +138,7 @@ async def test_behind_one_address_may_be_several_processes(neighbour: Neighbour,
         await calls.request("POST", "notes", "/", ALICE, body=b"{}")
 
 
-async def test_a_stream_begins_at_a_process_that_is_there(neighbour: Neighbour, calls: OwnerClient) -> None:
+async def test_a_stream_begins_at_a_process_that_is_there(neighbour: Neighbour, calls: UpstreamClient) -> None:
     calls._addresses["notes"] = f"http://127.0.0.1:9,{calls._addresses['notes']}"
 
     async def body() -> AsyncIterator[bytes]:
@@ -151,7 +151,7 @@ async def test_a_stream_begins_at_a_process_that_is_there(neighbour: Neighbour, 
     assert len(neighbour.requests) == 2
 
 
-async def test_streams_that_stall_do_not_keep_short_calls_out(calls: OwnerClient, neighbour: Neighbour) -> None:
+async def test_streams_that_stall_do_not_keep_short_calls_out(calls: UpstreamClient, neighbour: Neighbour) -> None:
     async def stalled() -> None:
         async with calls.exchange("GET", "notes", "/internal/bytes", ALICE):
             pass
@@ -171,7 +171,7 @@ async def test_streams_that_stall_do_not_keep_short_calls_out(calls: OwnerClient
 
 
 @pytest.mark.parametrize("name", [".", "..", "%2e%2E", "..?all=1", "../", "./x"])
-async def test_a_name_of_dots_is_asked_of_nobody(calls: OwnerClient, neighbour: Neighbour, name: str) -> None:
+async def test_a_name_of_dots_is_asked_of_nobody(calls: UpstreamClient, neighbour: Neighbour, name: str) -> None:
     answer = await calls.get("notes", f"/internal/notes/{name}", ALICE)
     with pytest.raises(NotFound, match="nothing by this name"):
         checked(answer)
@@ -180,14 +180,14 @@ async def test_a_name_of_dots_is_asked_of_nobody(calls: OwnerClient, neighbour: 
     assert not neighbour.requests
 
 
-async def test_dots_within_a_name_are_asked_for(calls: OwnerClient, neighbour: Neighbour) -> None:
+async def test_dots_within_a_name_are_asked_for(calls: UpstreamClient, neighbour: Neighbour) -> None:
     names = ("1.0.0", "...", ".hidden", "a..", "%252e")
     for name in names:
         assert (await calls.get("notes", f"/internal/notes/{name}", ALICE)).status == 200
     assert [request.raw_path for request in neighbour.requests] == [f"/internal/notes/{name}" for name in names]
 
 
-async def test_the_state_of_a_command(calls: OwnerClient, neighbour: Neighbour) -> None:
+async def test_the_state_of_a_command(calls: UpstreamClient, neighbour: Neighbour) -> None:
     neighbour.status = 404
     assert not (await calls.command_state("notes", "c", ALICE)).known
     neighbour.status = 202
@@ -203,7 +203,7 @@ async def test_the_state_of_a_command(calls: OwnerClient, neighbour: Neighbour) 
     assert {request.path for request in neighbour.requests} == {"/internal/commands/c"}
 
 
-async def test_a_payload_is_fetched_for_its_company(calls: OwnerClient, neighbour: Neighbour) -> None:
+async def test_a_payload_is_fetched_for_its_company(calls: UpstreamClient, neighbour: Neighbour) -> None:
     neighbour.body = b"large"
     assert await calls.payload("notes", "/internal/events/e/payload", "company-7") == b"large"
     token = neighbour.requests[0].headers["Authorization"].removeprefix("Bearer ")

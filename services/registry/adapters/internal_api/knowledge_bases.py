@@ -9,7 +9,7 @@ import structlog
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
-from libs.service_defaults import OwnerClient
+from libs.service_defaults import UpstreamClient
 from services.registry.domain.ports import KnowledgeBaseCheck
 
 _AT_ONCE: Final = 8
@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 class HttpKnowledgeBases:
     """Nothing is remembered: a knowledge base is validated right after it was made, or deleted."""
 
-    def __init__(self, calls: OwnerClient) -> None:
+    def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
 
     @property

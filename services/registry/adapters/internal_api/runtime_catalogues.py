@@ -9,7 +9,7 @@ import structlog
 
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
-from libs.service_defaults import OwnerClient
+from libs.service_defaults import UpstreamClient
 from services.registry.domain.ports import Provider, RuntimeCatalogue
 
 _FRESH_SECONDS: Final = 30.0
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 class HttpRuntimeCatalogues:
     """One remembered catalogue for all callers: what a runtime offers is the same for every company."""
 
-    def __init__(self, calls: OwnerClient, monotonic: Callable[[], float]) -> None:
+    def __init__(self, calls: UpstreamClient, monotonic: Callable[[], float]) -> None:
         self._calls = calls
         self._monotonic = monotonic
         self._remembered: RuntimeCatalogue | None = None

@@ -15,7 +15,7 @@ from libs.contracts.api.artifacts import Artifact, ArtifactPage, ArtifactPassage
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.retry import CircuitBreaker, RetryPolicy
-from libs.service_defaults import OwnerClient, UpstreamResponse, UpstreamStream
+from libs.service_defaults import UpstreamClient, UpstreamResponse, UpstreamStream
 from libs.service_defaults.upstream_answers import checked
 from services.runtime.domain.artifacts import ArtifactFacts, Table, TextPortion
 from services.runtime.domain.conversation import Citation
@@ -31,7 +31,7 @@ _OWNER: Final = "artifacts"
 class HttpArtifacts:
     """A SessionArtifacts. Every call is safe to repeat, and is retried for a while when the service does not answer."""
 
-    def __init__(self, calls: OwnerClient, breaker: CircuitBreaker | None = None) -> None:
+    def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
         self._calls = calls
         self._breaker = breaker or CircuitBreaker(_RETRIES)
 

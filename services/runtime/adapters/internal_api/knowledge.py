@@ -14,7 +14,7 @@ from libs.contracts.api.knowledge import SearchReply
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.retry import CircuitBreaker, RetryPolicy
-from libs.service_defaults import OwnerClient, UpstreamResponse
+from libs.service_defaults import UpstreamClient, UpstreamResponse
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.knowledge import KnowledgeBaseRef, Retrieved
 
@@ -28,7 +28,7 @@ _FIELDS = tuple(field.name for field in fields(Citation))
 class HttpKnowledge:
     """A KnowledgeRetriever. All knowledge bases of an agent are searched at the same time."""
 
-    def __init__(self, calls: OwnerClient, breaker: CircuitBreaker | None = None) -> None:
+    def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
         self._calls = calls
         self._breaker = breaker or CircuitBreaker(_RETRIES)
 
