@@ -1,1 +1,1 @@
-"""Companies, users and keys, worked on in the gateway's own database."""
+"""`aes companies`, `aes users` and `aes keys`, which work in the gateway's database."""

@@ -1,14 +1,11 @@
 """`aes companies`."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from cli.administration.office import DatabaseUrl, run, show
+from cli.administration.gateway_database import DatabaseUrl, as_json, run, show
 from cli.terminal import Json, print_json
-
-if TYPE_CHECKING:
-    from services.gateway.domain.accounts import Company
 
 app = typer.Typer(help="Manage the companies that use the service.", no_args_is_help=True, add_completion=False)
 
@@ -28,9 +25,11 @@ def create(
     json_output: Json = False,
 ) -> None:
     """Create a company."""
-    company = run(lambda office: office.create_company(name, rate_limit=rate_limit or None), database_url, json_output)
+    company = run(
+        lambda gateway: gateway.create_company(name, rate_limit=rate_limit or None), database_url, json_output
+    )
     if json_output:
-        print_json(_as_json(company))
+        print_json(as_json(company))
     else:
         show(("id", "name"), [(company.id, company.name)])
 
@@ -38,20 +37,9 @@ def create(
 @app.command("list")
 def list_all(database_url: DatabaseUrl = None, json_output: Json = False) -> None:
     """List the companies."""
-    found = run(lambda office: office.companies(), database_url, json_output)
+    found = run(lambda gateway: gateway.companies(), database_url, json_output)
     if json_output:
-        print_json({"companies": [_as_json(company) for company in found]})
+        print_json({"companies": [as_json(company) for company in found]})
     else:
         rows = [(company.id, company.name, company.rate_limit or "no limit") for company in found]
         show(("id", "name", "requests a minute"), rows)
-
-
-def _as_json(company: "Company") -> dict[str, Any]:
-    from libs.contracts.timestamps import format_time
-
-    return {
-        "id": company.id,
-        "name": company.name,
-        "rate_limit": company.rate_limit,
-        "created_at": format_time(company.created_at),
-    }

@@ -1,4 +1,4 @@
-"""`aes keys first` and `aes keys take`: how an installation's first user comes to a key without anybody's help."""
+"""`aes keys first` and `aes keys take`: the first key of an installation, made without an operator."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.administration.office import Company, DatabaseUrl, run
+from cli.administration.gateway_database import Company, DatabaseUrl, run
 from cli.terminal import Json, failures_explained, note, print_json
 from deploy.local.errors import StackError
 from deploy.local.files import write_atomically
@@ -30,14 +30,14 @@ def first(
     A company that has a valid key, as after a restore, gets none: its holders make others.
     """
 
-    async def ensure(office: "Administration") -> bool:
+    async def ensure(gateway: "Administration") -> bool:
         if file.exists():
             return False
-        await _ensure_holder(office, company, user)
+        await _ensure_user(gateway, company, user)
         now = datetime.now(UTC)
-        if any(key.state(now) == "valid" for key in await office.keys(company)):
+        if any(key.state(now) == "valid" for key in await gateway.keys(company)):
             return False
-        issued = await office.create_key(company, user, name="first key")
+        issued = await gateway.create_key(company, user, name="first key")
         write_atomically(file, issued.secret + "\n", mode=0o600)
         return True
 
@@ -58,17 +58,17 @@ def take(file: KeyFile, json_output: Json = False) -> None:
         print(secret)
 
 
-async def _ensure_holder(office: "Administration", company: str, user: str) -> None:
+async def _ensure_user(gateway: "Administration", company: str, user: str) -> None:
     from libs.contracts.errors import NotFound
 
     try:
-        await office.company(company)
+        await gateway.company(company)
     except NotFound:
-        await office.create_company(company)
+        await gateway.create_company(company)
     try:
-        await office.user(company, user)
+        await gateway.user(company, user)
     except NotFound:
-        await office.create_user(company, user)
+        await gateway.create_user(company, user)
 
 
 def _taken(file: Path) -> str:

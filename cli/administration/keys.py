@@ -1,13 +1,13 @@
 """`aes keys`."""
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.administration import first_key
-from cli.administration.expiry import parse_expiry
-from cli.administration.office import Company, DatabaseUrl, run, show
+from cli.administration.gateway_database import Company, DatabaseUrl, as_json, run, show
 from cli.terminal import Json, note, print_json
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from services.gateway.use_cases.change_keys import IssuedKey
 
 app = typer.Typer(help="Manage API keys.", no_args_is_help=True, add_completion=False)
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 KeyId = Annotated[str, typer.Argument(help="Id of the key.")]
 
 
@@ -48,7 +49,7 @@ def create(
     expires_at = parse_expiry(expires, datetime.now(UTC))
     wanted = frozenset(scope.strip() for scope in scopes.split(",")) if scopes != "all" else ALL_SCOPES
     issued = run(
-        lambda office: office.create_key(
+        lambda gateway: gateway.create_key(
             company, user, scopes=wanted, expires_at=expires_at, name=name, rate_limit=rate_limit
         ),
         database_url,
@@ -60,9 +61,9 @@ def create(
 @app.command("list")
 def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
     """List the keys of a company, also those that are no longer valid."""
-    found = run(lambda office: office.keys(company), database_url, json_output)
+    found = run(lambda gateway: gateway.keys(company), database_url, json_output)
     if json_output:
-        print_json({"api_keys": [_as_json(key) for key in found]})
+        print_json({"api_keys": [as_json(key) for key in found]})
         return
     now = datetime.now(UTC)
     rows = [(key.id, key.prefix, key.name, _state(key, now), key.expires_at, key.user_id) for key in found]
@@ -84,7 +85,9 @@ def rotate(
     """Replace a key by a new one; both are valid for a grace period."""
     expires_at = parse_expiry(expires, datetime.now(UTC)) if expires else None
     issued = run(
-        lambda office: office.rotate_key(key_id, grace_seconds=grace, expires_at=expires_at), database_url, json_output
+        lambda gateway: gateway.rotate_key(key_id, grace_seconds=grace, expires_at=expires_at),
+        database_url,
+        json_output,
     )
     _show_issued(issued, json_output)
 
@@ -92,16 +95,33 @@ def rotate(
 @app.command()
 def revoke(key_id: KeyId, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
     """Revoke a key; it stops working at once."""
-    run(lambda office: office.revoke_key(key_id), database_url, json_output)
+    run(lambda gateway: gateway.revoke_key(key_id), database_url, json_output)
     if json_output:
         print_json({"id": key_id, "revoked": True})
     else:
         note("The key is revoked.")
 
 
+def parse_expiry(text: str, now: datetime) -> datetime | None:
+    """Parses `90d`, `12h`, `2w`, a date, a timestamp or `never` (None)."""
+    if text == "never":
+        return None
+    span = re.fullmatch(r"(\d{1,5})([hdw])", text)
+    if span:
+        return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"'{text}' is no span such as 90d, no date, and not 'never'") from None
+    moment = moment.replace(tzinfo=moment.tzinfo or UTC)
+    if moment <= now:
+        raise typer.BadParameter(f"'{text}' is in the past")
+    return moment
+
+
 def _show_issued(issued: "IssuedKey", json_output: bool) -> None:
     if json_output:
-        print_json({**_as_json(issued.key), "secret": issued.secret})
+        print_json({**as_json(issued.key), "secret": issued.secret})
         return
     note(f"Key {issued.key.id}, valid until {issued.key.expires_at or 'it is revoked'}. The secret is shown this once:")
     print(issued.secret)
@@ -110,24 +130,3 @@ def _show_issued(issued: "IssuedKey", json_output: bool) -> None:
 def _state(key: "ApiKey", now: datetime) -> str:
     state = key.state(now)
     return "rotated, in grace" if state == "valid" and key.successor_id else state
-
-
-def _as_json(key: "ApiKey") -> dict[str, Any]:
-    from libs.contracts.timestamps import format_time
-
-    def text(moment: datetime | None) -> str | None:
-        return None if moment is None else format_time(moment)
-
-    return {
-        "id": key.id,
-        "name": key.name,
-        "prefix": key.prefix,
-        "scopes": sorted(key.scopes),
-        "company_id": key.company_id,
-        "user_id": key.user_id,
-        "rate_limit": key.rate_limit,
-        "created_at": text(key.created_at),
-        "expires_at": text(key.expires_at),
-        "revoked_at": text(key.revoked_at),
-        "successor_id": key.successor_id,
-    }

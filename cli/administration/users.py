@@ -1,14 +1,11 @@
 """`aes users`."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from cli.administration.office import Company, DatabaseUrl, run, show
+from cli.administration.gateway_database import Company, DatabaseUrl, as_json, run, show
 from cli.terminal import Json, print_json
-
-if TYPE_CHECKING:
-    from services.gateway.domain.accounts import User
 
 app = typer.Typer(help="Manage the users of a company.", no_args_is_help=True, add_completion=False)
 
@@ -26,9 +23,9 @@ def create(
     json_output: Json = False,
 ) -> None:
     """Create a user."""
-    user = run(lambda office: office.create_user(company, name), database_url, json_output)
+    user = run(lambda gateway: gateway.create_user(company, name), database_url, json_output)
     if json_output:
-        print_json(_as_json(user))
+        print_json(as_json(user))
     else:
         show(("id", "name"), [(user.id, user.name)])
 
@@ -36,19 +33,8 @@ def create(
 @app.command("list")
 def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
     """List the users of a company."""
-    found = run(lambda office: office.users(company), database_url, json_output)
+    found = run(lambda gateway: gateway.users(company), database_url, json_output)
     if json_output:
-        print_json({"users": [_as_json(user) for user in found]})
+        print_json({"users": [as_json(user) for user in found]})
     else:
         show(("id", "name"), [(user.id, user.name) for user in found])
-
-
-def _as_json(user: "User") -> dict[str, Any]:
-    from libs.contracts.timestamps import format_time
-
-    return {
-        "id": user.id,
-        "company_id": user.company_id,
-        "name": user.name,
-        "created_at": format_time(user.created_at),
-    }

@@ -21,74 +21,74 @@ async def migrated(database_url: str) -> str:
 
 
 @pytest.fixture
-async def office(migrated: str) -> AsyncIterator[Administration]:
-    async with administration(migrated) as office:
-        yield office
+async def gateway(migrated: str) -> AsyncIterator[Administration]:
+    async with administration(migrated) as gateway:
+        yield gateway
 
 
-async def test_the_development_key_is_made_once(migrated: str, office: Administration) -> None:
+async def test_the_development_key_is_made_once(migrated: str, gateway: Administration) -> None:
     secret = await ensure_development_key(migrated)
     assert await ensure_development_key(migrated, secret) == secret
-    [company] = await office.companies()
-    [key] = await office.keys(company.id)
+    [company] = await gateway.companies()
+    [key] = await gateway.keys(company.id)
     assert (company.rate_limit, key.rate_limit, key.expires_at, key.scopes) == (None, None, None, ALL_SCOPES)
-    await office.revoke_key(key.id)
+    await gateway.revoke_key(key.id)
     other = await ensure_development_key(migrated, secret)
     assert other != secret
-    assert (await office.is_valid(secret), await office.is_valid(other)) == (False, True)
+    assert (await gateway.is_valid(secret), await gateway.is_valid(other)) == (False, True)
 
 
-async def test_a_company_with_a_user_with_a_key(office: Administration) -> None:
-    company = await office.create_company("Acme", rate_limit=100)
-    user = await office.create_user("Acme", "ada")
+async def test_a_company_with_a_user_with_a_key(gateway: Administration) -> None:
+    company = await gateway.create_company("Acme", rate_limit=100)
+    user = await gateway.create_user("Acme", "ada")
     expires_at = datetime.now(UTC) + timedelta(days=1)
-    issued = await office.create_key(
+    issued = await gateway.create_key(
         company.id, user.id, scopes=frozenset({"agents:read"}), expires_at=expires_at, name="ci"
     )
-    assert await office.keys("Acme") == [issued.key]
+    assert await gateway.keys("Acme") == [issued.key]
     assert (issued.key.rate_limit, issued.key.expires_at) == (100, expires_at)
-    assert await office.is_valid(issued.secret)
+    assert await gateway.is_valid(issued.secret)
 
 
-async def test_what_is_taken_unknown_or_nonsense_is_refused(office: Administration) -> None:
-    await office.create_company("Acme")
+async def test_what_is_taken_unknown_or_nonsense_is_refused(gateway: Administration) -> None:
+    await gateway.create_company("Acme")
     with pytest.raises(Conflict):
-        await office.create_company("Acme")
-    await office.create_user("Acme", "ada")
+        await gateway.create_company("Acme")
+    await gateway.create_user("Acme", "ada")
     with pytest.raises(Conflict):
-        await office.create_user("Acme", "ada")
+        await gateway.create_user("Acme", "ada")
     with pytest.raises(NotFound):
-        await office.create_user("Nobody", "ada")
+        await gateway.create_user("Nobody", "ada")
     with pytest.raises(NotFound):
-        await office.create_key("Acme", "bob")
+        await gateway.create_key("Acme", "bob")
     with pytest.raises(ValidationFailed):
-        await office.create_key("Acme", "ada", scopes=frozenset({"everything"}))
+        await gateway.create_key("Acme", "ada", scopes=frozenset({"everything"}))
     with pytest.raises(NotFound):
-        await office.revoke_key("nonsense")
+        await gateway.revoke_key("nonsense")
     with pytest.raises(ValidationFailed):
-        await office.create_company("  ")
+        await gateway.create_company("  ")
 
 
-async def test_a_rotated_key_ends_after_its_grace(office: Administration) -> None:
-    await office.create_company("Acme")
-    await office.create_user("Acme", "ada")
-    old = await office.create_key("Acme", "ada")
-    new = await office.rotate_key(old.key.id, grace_seconds=3600)
-    assert (await office.is_valid(old.secret), await office.is_valid(new.secret)) == (True, True)
-    newest, oldest = await office.keys("Acme")
+async def test_a_rotated_key_ends_after_its_grace(gateway: Administration) -> None:
+    await gateway.create_company("Acme")
+    await gateway.create_user("Acme", "ada")
+    old = await gateway.create_key("Acme", "ada")
+    new = await gateway.rotate_key(old.key.id, grace_seconds=3600)
+    assert (await gateway.is_valid(old.secret), await gateway.is_valid(new.secret)) == (True, True)
+    newest, oldest = await gateway.keys("Acme")
     assert (newest.id, oldest.successor_id) == (new.key.id, new.key.id)
     assert oldest.expires_at is not None
     assert oldest.expires_at <= datetime.now(UTC) + timedelta(hours=1)
     with pytest.raises(Conflict):
-        await office.rotate_key(old.key.id, grace_seconds=3600)
+        await gateway.rotate_key(old.key.id, grace_seconds=3600)
 
 
-async def test_what_happens_is_left_for_the_gateway_to_publish(migrated: str, office: Administration) -> None:
-    await office.create_company("Acme")
-    await office.create_user("Acme", "ada")
-    issued = await office.create_key("Acme", "ada")
-    await office.revoke_key(issued.key.id)
-    await office.revoke_key(issued.key.id)
+async def test_what_happens_is_left_for_the_gateway_to_publish(migrated: str, gateway: Administration) -> None:
+    await gateway.create_company("Acme")
+    await gateway.create_user("Acme", "ada")
+    issued = await gateway.create_key("Acme", "ada")
+    await gateway.revoke_key(issued.key.id)
+    await gateway.revoke_key(issued.key.id)
     async with await AsyncConnection.connect(migrated) as connection:
         cursor = await connection.execute("SELECT type, subject, published_at, payload FROM outbox ORDER BY id")
         rows = await cursor.fetchall()

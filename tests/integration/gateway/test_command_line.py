@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cli.administration.expiry import parse_expiry
+from cli.administration.keys import parse_expiry
 from cli.app import app
 from libs.persistence import migrate
 from services.gateway.bootstrap import MIGRATIONS

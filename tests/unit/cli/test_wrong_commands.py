@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from cli.administration.office import _refusal
+from cli.administration.gateway_database import _connection_problem
 from cli.app import app
 
 
@@ -25,4 +25,4 @@ def test_a_database_that_is_not_there_is_told_once_without_its_password() -> Non
 
 
 async def test_an_address_that_is_none_is_not_repeated() -> None:
-    assert await _refusal("me:secret") == "its address is not a PostgreSQL URL"
+    assert await _connection_problem("me:secret") == "its address is not a PostgreSQL URL"

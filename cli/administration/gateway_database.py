@@ -1,7 +1,9 @@
-"""Where the commands of operators find the gateway's database, and how their failures are told."""
+"""Runs an operator's command in the gateway's database and explains its failures."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -25,7 +27,7 @@ Company = Annotated[str, typer.Option("--company", help="Name or id of the compa
 
 
 def run(work: "Callable[[Administration], Awaitable[T]]", database_url: str | None, as_json: bool) -> T:
-    """Do the work in the gateway's database; ends the command with a readable message when it fails."""
+    """Ends the command with a readable message when the work fails."""
     with failures_explained(as_json):
         return asyncio.run(_run(work, database_url or _url_of_stack()))
 
@@ -38,8 +40,8 @@ async def _run(work: "Callable[[Administration], Awaitable[T]]", database_url: s
     from services.gateway.administration import administration
 
     try:
-        async with administration(database_url) as office:
-            return await work(office)
+        async with administration(database_url) as gateway:
+            return await work(gateway)
     except ServiceError as error:
         raise StackError(error.message) from None
     except psycopg.errors.UndefinedTable:
@@ -48,13 +50,13 @@ async def _run(work: "Callable[[Administration], Awaitable[T]]", database_url: s
         ) from None
     except (psycopg.OperationalError, PoolTimeout):
         raise StackError(
-            f"The gateway's database cannot be reached: {await _refusal(database_url)}.",
+            f"The gateway's database cannot be reached: {await _connection_problem(database_url)}.",
             "Start the stack with: ./aes up, or name a database with --database-url or AES_GATEWAY_DATABASE_URL.",
         ) from None
 
 
-async def _refusal(database_url: str) -> str:
-    """Why no connection can be made; says nothing of the address itself, which has a password."""
+async def _connection_problem(database_url: str) -> str:
+    """Returns why no connection can be made, without the address, which has a password in it."""
     import psycopg
 
     try:
@@ -80,8 +82,20 @@ def _url_of_stack() -> str:
     return postgres_of(home, Credentials.load_or_create(home.credentials_file)).url("gateway")
 
 
+def as_json(entity: Any) -> dict[str, Any]:
+    """Returns the fields of a company, user or key."""
+    from libs.contracts.timestamps import format_time
+
+    def value(field: object) -> object:
+        if isinstance(field, datetime):
+            return format_time(field)
+        return sorted(field) if isinstance(field, frozenset) else field
+
+    return {name: value(field) for name, field in asdict(entity).items()}
+
+
 def show(headings: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    """A table on stdout."""
+    """Prints a table."""
     from rich.console import Console
     from rich.table import Table
 
