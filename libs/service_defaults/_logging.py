@@ -2,15 +2,20 @@
 
 import logging
 import sys
+import time
+from collections.abc import Callable
+from typing import Final
 
 import structlog
 
-from libs.service_defaults._quiet import OncePerPause
 from libs.tracing import span_id, trace_id_of
+
+_THROTTLE_SECONDS: Final = 10.0
+_MOST_MESSAGES: Final = 1000
 
 
 def configure_logging(*, service: str, level: str, form: str) -> None:
-    """Send this process's logs, also those of libraries, through one renderer (``json`` or ``console``)."""
+    """Sends this process's logs, also those of libraries, through one renderer (``json`` or ``console``)."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         _with_trace,
@@ -30,9 +35,9 @@ def configure_logging(*, service: str, level: str, form: str) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     # On the handler: a logger's filter does not see what the loggers below it write.
-    quiet = OncePerPause()
-    handler.addFilter(lambda record: not record.name.startswith("aiokafka") or quiet.filter(record))
-    handler.addFilter(_first_line_of_the_driver)
+    throttle = LogThrottle()
+    handler.addFilter(lambda record: not record.name.startswith("aiokafka") or throttle.filter(record))
+    handler.addFilter(_keep_first_line_of_psycopg)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -54,13 +59,41 @@ def _with_trace(_logger: object, _name: str, event: structlog.typing.EventDict) 
     correlation_id = event.get("correlation_id")
     if isinstance(correlation_id, str):
         event["trace_id"] = trace_id_of(correlation_id)
-        if (at_hand := span_id()) is not None:
-            event["span_id"] = at_hand
+        if (current := span_id()) is not None:
+            event["span_id"] = current
     return event
 
 
-def _first_line_of_the_driver(record: logging.LogRecord) -> bool:
-    # What follows in a message of the database may quote a whole row.
+def _keep_first_line_of_psycopg(record: logging.LogRecord) -> bool:
+    # The later lines of a message may quote a whole row.
     if record.name.split(".", 1)[0] == "psycopg":
         record.msg, record.args = record.getMessage().split("\n", 1)[0], ()
     return True
+
+
+class LogThrottle(logging.Filter):
+    """Lets the same message through once in ``seconds`` seconds; the next one tells how many were dropped.
+
+    While the broker is away aiokafka logs more than a hundred lines a second in each process.
+    """
+
+    def __init__(self, seconds: float = _THROTTLE_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._clock = clock
+        self._last: dict[tuple[str, str], float] = {}
+        self._dropped: dict[tuple[str, str], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        key, now = (record.name, str(record.msg)), self._clock()
+        last = self._last.get(key)
+        if last is not None and now - last < self._seconds:
+            self._dropped[key] = self._dropped.get(key, 0) + 1
+            return False
+        if len(self._last) >= _MOST_MESSAGES:
+            self._last.clear()
+            self._dropped.clear()
+        self._last[key] = now
+        if dropped := self._dropped.pop(key, 0):
+            record.msg = f"{record.msg} (and {dropped} times more before)"
+        return True

@@ -25,12 +25,12 @@ from libs.service_defaults._correlated_requests import CorrelationMiddleware
 from libs.service_defaults._health import Check, Readiness, health_routes
 from libs.service_defaults._http_server import HttpServer
 from libs.service_defaults._metrics import watch_consumers, watch_stores
-from libs.service_defaults._routes import bus_routes
 from libs.service_defaults._schema import AwaitedSchema
 from libs.service_defaults._stopping import CONNECTIONS, CONSUMERS, HOOKS, OUTBOX, REQUESTS, TASKS, Stopping
 from libs.service_defaults._supervision import Hook, supervised, unless_stopped
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import UpstreamClient
+from libs.service_defaults.internal_routes import bus_routes
 from libs.service_defaults.observed_requests import ObservedRequests
 from libs.service_defaults.settings import ServiceSettings
 

@@ -1,6 +1,6 @@
-"""Files out of a multipart body while it streams in: nothing is kept in memory or in temporary files."""
+"""Reads and checks uploaded files while they stream in: nothing is kept in memory or in temporary files."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from multipart import (  # type: ignore[import-untyped]
 )
 from starlette.requests import ClientDisconnect
 
-from libs.contracts.errors import ErrorDetail, InvalidRequest, UnsupportedMediaType, ValidationFailed
+from libs.contracts.errors import ErrorDetail, InvalidRequest, TooLarge, UnsupportedMediaType, ValidationFailed
 
 FIELD: Final = "file"
 _BOUNDARY_BYTES: Final = 70
@@ -37,7 +37,7 @@ async def body_of(request: Request) -> AsyncIterator[bytes]:
 
 
 def boundary_of(content_type: str) -> str:
-    """What separates the parts. Raises ``UnsupportedMediaType`` when the body is no multipart form."""
+    """The separator of the parts. Raises ``UnsupportedMediaType`` when the body is no multipart form."""
     media_type, options = parse_options_header(content_type)
     boundary = str(options.get("boundary", ""))
     if media_type != "multipart/form-data" or not 0 < len(boundary) <= _BOUNDARY_BYTES:
@@ -48,13 +48,13 @@ def boundary_of(content_type: str) -> str:
 async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIterator[FilePart]:
     """The parts named ``file``, one after the other.
 
-    Raises ``InvalidRequest`` for what is no multipart body, also from the pieces of a part, and
-    ``ValidationFailed`` for other fields.
+    Raises ``InvalidRequest`` for a malformed body, also from the pieces of a part, and ``ValidationFailed`` for other
+    fields.
     """
     events = _events(body, boundary_of(content_type))
     async for event in events:
         if isinstance(event, MultipartSegment):
-            yield FilePart(_checked(event), _until_end(events))
+            yield FilePart(_file_name(event), _until_end(events))
 
 
 async def _until_end(events: AsyncIterator[Any]) -> AsyncIterator[bytes]:
@@ -76,7 +76,7 @@ async def _events(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[An
         raise InvalidRequest(f"The body is not a valid multipart form: {problem}.") from None
 
 
-def _checked(segment: MultipartSegment) -> str:
+def _file_name(segment: MultipartSegment) -> str:
     if segment.name != FIELD:
         name = (segment.name or "")[:100]
         raise _invalid(name, "extra_forbidden", "there is no such field", f"send files in fields named '{FIELD}'")
@@ -88,3 +88,36 @@ def _checked(segment: MultipartSegment) -> str:
 def _invalid(name: str, kind: str, message: str, hint: str) -> ValidationFailed:
     detail = ErrorDetail(loc=[name], type=kind, message=message, hint=hint)
     return ValidationFailed(f"The body is not valid: {name}: {message}.", details=[detail])
+
+
+async def checked_pieces(
+    name: str, pieces: AsyncIterator[bytes], check_head: Callable[[bytes], None], *, head_bytes: int, max_bytes: int
+) -> AsyncIterator[bytes]:
+    """Passes the pieces of an incoming file on, the first ``head_bytes`` of them at once.
+
+    ``check_head`` gets the file's first bytes, all of a shorter file, before anything is passed on; its errors end
+    the upload. Raises ``TooLarge``, and ``ValidationFailed`` for an empty file.
+    """
+    size, head, is_checked = 0, bytearray(), False
+    async for piece in pieces:
+        size += len(piece)
+        if size > max_bytes:
+            raise TooLarge(f"'{name}' is larger than {max_bytes} bytes.")
+        if is_checked:
+            yield piece
+            continue
+        head += piece
+        if len(head) >= head_bytes:
+            check_head(bytes(head))
+            is_checked = True
+            yield bytes(head)
+            head.clear()
+    if size == 0:
+        raise invalid_file(f"'{name}' is empty.", "file_empty", "send a file with content")
+    if not is_checked:
+        check_head(bytes(head))
+        yield bytes(head)
+
+
+def invalid_file(message: str, kind: str, hint: str) -> ValidationFailed:
+    return ValidationFailed(message, details=[ErrorDetail(loc=["file"], type=kind, message=message, hint=hint)])

@@ -14,8 +14,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectStore
-from libs.service_defaults.file_checks import checked_pieces, invalid_file
-from libs.service_defaults.uploads import FilePart
+from libs.service_defaults.uploads import FilePart, checked_pieces, invalid_file
 from services.artifacts.domain import images
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, strategy_of
 from services.artifacts.domain.names import safe_name

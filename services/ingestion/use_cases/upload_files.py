@@ -14,8 +14,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectStore
-from libs.service_defaults.file_checks import checked_pieces, invalid_file
-from libs.service_defaults.uploads import FilePart
+from libs.service_defaults.uploads import FilePart, checked_pieces, invalid_file
 from services.ingestion.domain.files import StoredFile, clean_name, original_key
 from services.ingestion.domain.ports.files import NewFile, Uploads, UploadWriter
 

@@ -1,7 +1,7 @@
 """Calls between services, against a server of the test's own."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from aiohttp import web
@@ -11,8 +11,8 @@ from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.timestamps import now_text
 from libs.eventing import IdentitySigner
 from libs.service_defaults import UpstreamClient
-from libs.service_defaults._frames import frame
 from libs.service_defaults.correlation import bind_correlation_id
+from libs.service_defaults.internal_routes import encode_event
 from libs.service_defaults.upstream_answers import checked
 from tests.support.command_records import ALICE, SIGNING_KEY
 
@@ -23,7 +23,7 @@ EVENT = Envelope(
     source="/aes/notes",
     subject="n",
     time=now_text(),
-    correlation_id="label",
+    correlation_id="correlation",
     company_id="company-1",
     causation_id="command",
     sequence=3,
@@ -34,6 +34,7 @@ class Neighbour:
     """Answers with what a test sets and remembers the requests."""
 
     def __init__(self) -> None:
+        self.address = ""
         self.status = 200
         self.body = b""
         self.silent = False
@@ -66,28 +67,42 @@ async def calls(neighbour: Neighbour) -> AsyncIterator[UpstreamClient]:
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    port = runner.addresses[0][1]
-    client = UpstreamClient({"notes": f"http://127.0.0.1:{port}", "gone": "http://127.0.0.1:9", "absent": ""}, SIGNER)
+    neighbour.address = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    client = UpstreamClient({"notes": neighbour.address, "gone": "http://127.0.0.1:9", "absent": ""}, SIGNER)
     yield client
     await client.stop()
     await runner.cleanup()
 
 
-async def test_a_call_is_made_for_its_caller_under_its_label(calls: UpstreamClient, neighbour: Neighbour) -> None:
-    bind_correlation_id("my-label")
+@pytest.fixture
+async def calls_to(calls: UpstreamClient) -> AsyncIterator[Callable[[str], UpstreamClient]]:
+    """Makes a client of the service ``notes`` at these addresses."""
+    clients: list[UpstreamClient] = []
+
+    def make(addresses: str) -> UpstreamClient:
+        clients.append(UpstreamClient({"notes": addresses}, SIGNER))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        await client.stop()
+
+
+async def test_a_call_carries_its_caller_and_its_correlation_id(calls: UpstreamClient, neighbour: Neighbour) -> None:
+    bind_correlation_id("my-correlation")
     neighbour.status, neighbour.body = 404, b'{"error":{}}'
     answer = await calls.get("notes", "/internal/notes", ALICE, {"limit": 5})
     assert (answer.status, answer.body, answer.content_type.split(";")[0]) == (404, b'{"error":{}}', "application/json")
     (request,) = neighbour.requests
     assert (request.path, request.query["limit"]) == ("/internal/notes", "5")
-    assert request.headers["X-Correlation-ID"] == "my-label"
+    assert request.headers["X-Correlation-ID"] == "my-correlation"
     assert SIGNER.verify_call(request.headers["Authorization"].removeprefix("Bearer ")) == ALICE
 
 
-async def test_an_owner_that_does_not_answer_is_unavailable(calls: UpstreamClient, neighbour: Neighbour) -> None:
-    for owner in ("gone", "absent", "unheard of"):
+async def test_an_upstream_that_does_not_answer_is_unavailable(calls: UpstreamClient, neighbour: Neighbour) -> None:
+    for upstream in ("gone", "absent", "unheard of"):
         with pytest.raises(ServiceUnavailable):
-            await calls.get(owner, "/", ALICE)
+            await calls.get(upstream, "/", ALICE)
     neighbour.silent = True
     with pytest.raises(ServiceUnavailable):
         await calls.request("POST", "notes", "/", ALICE, body=b"{}", deadline=0.1)
@@ -108,25 +123,24 @@ async def dropping() -> AsyncIterator[str]:
     server.close()
 
 
-async def test_calls_go_to_the_processes_of_a_service_in_turn(neighbour: Neighbour, calls: UpstreamClient) -> None:
-    first = calls._addresses["notes"]
-    second = first.replace("127.0.0.1", "localhost")
-    calls._addresses["notes"] = f"{first}, {second}"
+async def test_calls_go_to_the_processes_of_a_service_in_turn(
+    neighbour: Neighbour, calls_to: Callable[[str], UpstreamClient]
+) -> None:
+    calls = calls_to(f"{neighbour.address}, {neighbour.address.replace('127.0.0.1', 'localhost')}")
     for _ in range(4):
         assert (await calls.get("notes", "/", ALICE)).status == 200
     assert sorted(request.host.split(":")[0] for request in neighbour.requests) == ["127.0.0.1"] * 2 + ["localhost"] * 2
 
 
 async def test_a_process_that_is_gone_or_goes_is_passed_over(
-    neighbour: Neighbour, calls: UpstreamClient, dropping: str
+    neighbour: Neighbour, calls_to: Callable[[str], UpstreamClient], dropping: str
 ) -> None:
-    calls._addresses["notes"] = f"http://127.0.0.1:9,{dropping},{calls._addresses['notes']}"
+    calls = calls_to(f"http://127.0.0.1:9,{dropping},{neighbour.address}")
     for _ in range(6):
         assert (await calls.request("POST", "notes", "/", ALICE, body=b"{}")).status == 200
     assert len(neighbour.requests) == 6
-    calls._addresses["notes"] = f"http://127.0.0.1:9,{dropping}"
     with pytest.raises(ServiceUnavailable):
-        await calls.get("notes", "/", ALICE)
+        await calls_to(f"http://127.0.0.1:9,{dropping}").get("notes", "/", ALICE)
 
 
 async def test_behind_one_address_may_be_several_processes(neighbour: Neighbour, calls: UpstreamClient) -> None:
@@ -138,8 +152,10 @@ async def test_behind_one_address_may_be_several_processes(neighbour: Neighbour,
         await calls.request("POST", "notes", "/", ALICE, body=b"{}")
 
 
-async def test_a_stream_begins_at_a_process_that_is_there(neighbour: Neighbour, calls: UpstreamClient) -> None:
-    calls._addresses["notes"] = f"http://127.0.0.1:9,{calls._addresses['notes']}"
+async def test_a_stream_begins_at_a_process_that_is_there(
+    neighbour: Neighbour, calls_to: Callable[[str], UpstreamClient]
+) -> None:
+    calls = calls_to(f"http://127.0.0.1:9,{neighbour.address}")
 
     async def body() -> AsyncIterator[bytes]:
         yield b"some "
@@ -171,7 +187,9 @@ async def test_streams_that_stall_do_not_keep_short_calls_out(calls: UpstreamCli
 
 
 @pytest.mark.parametrize("name", [".", "..", "%2e%2E", "..?all=1", "../", "./x"])
-async def test_a_name_of_dots_is_asked_of_nobody(calls: UpstreamClient, neighbour: Neighbour, name: str) -> None:
+async def test_a_name_of_dots_is_answered_without_a_call(
+    calls: UpstreamClient, neighbour: Neighbour, name: str
+) -> None:
     answer = await calls.get("notes", f"/internal/notes/{name}", ALICE)
     with pytest.raises(NotFound, match="nothing by this name"):
         checked(answer)
@@ -193,7 +211,7 @@ async def test_the_state_of_a_command(calls: UpstreamClient, neighbour: Neighbou
     neighbour.status = 202
     state = await calls.command_state("notes", "c", ALICE)
     assert (state.known, state.outcome) == (True, None)
-    neighbour.status, neighbour.body = 200, frame(EVENT, b'{"text":"two\nlines"}')
+    neighbour.status, neighbour.body = 200, encode_event(EVENT, b'{"text":"two\nlines"}')
     state = await calls.command_state("notes", "c", ALICE)
     assert state.outcome is not None
     assert (state.outcome.envelope, state.outcome.payload) == (EVENT, b'{"text":"two\nlines"}')

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from libs.service_defaults._logging import configure_logging
-from libs.service_defaults._quiet import OncePerPause
+from libs.service_defaults._logging import LogThrottle, configure_logging
 
 AWAY = "Unable connect to node with id %s: %s"
 
@@ -45,13 +44,13 @@ def test_the_database_driver_quotes_no_rows(written: io.StringIO) -> None:
     assert "secret" not in written.getvalue()
 
 
-def test_what_was_left_out_is_counted() -> None:
+def test_dropped_messages_are_counted() -> None:
     times = iter((0.0, 1.0, 9.0, 10.5, 11.0, 30.0, 60.0))
-    quiet = OncePerPause(10.0, lambda: next(times))
+    throttle = LogThrottle(10.0, lambda: next(times))
 
     def passes() -> str | None:
         record = logging.LogRecord("aiokafka", logging.ERROR, "", 0, AWAY, (1, "refused"), None)
-        return record.getMessage() if quiet.filter(record) else None
+        return record.getMessage() if throttle.filter(record) else None
 
     seen = [passes() for _ in range(7)]
     first = "Unable connect to node with id 1: refused"

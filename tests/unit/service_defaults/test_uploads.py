@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from libs.contracts.errors import ServiceError, TooLarge, UnsupportedMediaType, ValidationFailed
-from libs.service_defaults.file_checks import checked_pieces
+from libs.service_defaults.uploads import checked_pieces
 
 
 class Incoming:

@@ -1,0 +1,68 @@
+"""The answering side of calls between services: the caller's identity, and look-ups of commands and events."""
+
+from typing import Annotated, Final
+
+import orjson
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from libs.contracts.envelope import Envelope, envelope_from
+from libs.contracts.errors import AuthenticationFailed, NotFound
+from libs.contracts.identity import Identity
+from libs.eventing import CommandRouter, IdentitySigner, Outbox, Received
+
+BEARER: Final = "Bearer "
+
+
+def caller(request: Request) -> Identity:
+    """The identity in the token of an internal call (a FastAPI dependency). Raises ``AuthenticationFailed``."""
+    token = request.headers.get("Authorization", "")
+    if not token.startswith(BEARER):
+        raise AuthenticationFailed("an internal call needs a service token")
+    signer: IdentitySigner = request.app.state.signer
+    return signer.verify_call(token.removeprefix(BEARER))
+
+
+Caller = Annotated[Identity, Depends(caller)]
+
+
+def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRouter:
+    """Look-ups that every service answers about its own commands and events."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/internal/commands/{command_id}")
+    async def command(command_id: str, identity: Caller) -> Response:
+        """200 with the recorded outcome, 202 while it is under way, 404 when it was never accepted."""
+        outcome = await outbox.outcome(command_id)
+        known = (
+            await commands.knows(command_id, identity.company_id)
+            if outcome is None
+            else outcome.company_id == identity.company_id
+        )
+        if not known:
+            raise NotFound("this command is not known")
+        if outcome is None:
+            return Response(status_code=202)
+        body = encode_event(outcome.envelope(source), outcome.payload)
+        return Response(body, media_type="application/octet-stream")
+
+    @router.get("/internal/events/{event_id}/payload")
+    async def payload(event_id: str, identity: Caller) -> Response:
+        found = await outbox.payload(event_id, identity.company_id)
+        if found is None:
+            raise NotFound("this event is not known")
+        return Response(found, media_type="application/json")
+
+    return router
+
+
+def encode_event(envelope: Envelope, payload: bytes) -> bytes:
+    """An event as the body of an answer: its headers as one JSON line, then the payload."""
+    headers = {name: value.decode() for name, value in envelope.headers()}
+    return orjson.dumps(headers) + b"\n" + payload
+
+
+def decode_event(body: bytes) -> Received:
+    head, payload = body.split(b"\n", 1)
+    headers = [(name, value.encode()) for name, value in orjson.loads(head).items()]
+    return Received(envelope_from(headers), payload)
