@@ -10,8 +10,21 @@ app = typer.Typer(add_completion=False)
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
 def test(context: typer.Context) -> None:
-    """Run the test suite. Arguments go to pytest."""
+    """Run the tests but for the slow ones; --all runs every test. Arguments go to pytest."""
     from deploy.local.home import PROJECT_ROOT
 
     os.chdir(PROJECT_ROOT)
-    os.execv(sys.executable, [sys.executable, "-m", "pytest", *context.args])  # noqa: S606
+    os.execve(sys.executable, [sys.executable, "-m", "pytest", *context.args], _environment())  # noqa: S606
+
+
+def _environment() -> dict[str, str]:
+    """Keeps bytecode out of the source tree where the caller wants none in it, instead of doing without.
+
+    The tests start hundreds of processes, and each would compile all that it imports.
+    """
+    from deploy.local.home import Home
+
+    environment = dict(os.environ)
+    if environment.pop("PYTHONDONTWRITEBYTECODE", None):
+        environment.setdefault("PYTHONPYCACHEPREFIX", str(Home.from_environment().cache / "bytecode"))
+    return environment

@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +17,8 @@ from tests.support.s3_server import S3Server, binary
 
 
 @pytest.fixture(scope="session")
-def infrastructure() -> Iterator[Infrastructure]:
-    yield shared
-    shared.stop()
+def infrastructure() -> Infrastructure:
+    return shared
 
 
 @pytest.fixture(scope="session")
@@ -34,10 +34,19 @@ def kafka(infrastructure: Infrastructure) -> str:
 
 
 @pytest.fixture
-async def database_url(infrastructure: Infrastructure) -> AsyncIterator[str]:
-    """An empty database of the test's own."""
+def migrations() -> Path | None:
+    """Of the test's database. Each service's tests have theirs."""
+    return None
+
+
+@pytest.fixture
+async def database_url(infrastructure: Infrastructure, migrations: Path | None) -> AsyncIterator[str]:
+    """A database of the test's own: empty, or with the newest schema of the migrations."""
     name = f"test_{secrets.token_hex(6)}"
-    yield await infrastructure.create_database(name)
+    if migrations is None:
+        yield await infrastructure.create_database(name)
+    else:
+        yield await infrastructure.create_migrated(name, migrations)
     await infrastructure.drop_database(name)
 
 

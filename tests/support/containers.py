@@ -1,7 +1,7 @@
 """The servers of a test run in containers, of the images that docker-compose.yml names.
 
-Used when AES_TEST_INFRA is `containers`; a Docker engine must answer then. Each container ends with the test run; of
-a run that was killed the next one removes what it left, whether or not testcontainers' own reaper could be had.
+Used when AES_TEST_INFRA is `containers`; a Docker engine must answer then. Each container ends with the test run, also
+with one that is killed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from testcontainers.core.docker_client import DockerClient
 from deploy.local.home import PROJECT_ROOT
 from deploy.local.ports import choose_free
 from deploy.local.processes import Identity
+from tests.support.run_directory import RunDirectory
 
 _OWNER: Final = "aes.tests.owner"
 _PATIENCE: Final = 180.0
@@ -155,24 +156,34 @@ def _start(
         container.ports[f"{inside}/tcp"] = ("127.0.0.1", outside)  # type: ignore[assignment]
     if command:
         container.with_command(list(command))
-    owner = Identity.of(os.getpid())
-    assert owner is not None
+    owner = RunDirectory.current().owner
     for directory in in_memory:
         container.with_tmpfs_mount(directory)
     container.with_kwargs(labels={_OWNER: json.dumps([owner.pid, owner.started])})
     return Running(container.start(), ports)
 
 
+def remove_ended() -> None:
+    """Removes the containers of test runs whose owner is gone."""
+    _remove(lambda owner: owner.process() is None)
+
+
+def remove_of(run: Identity) -> None:
+    """Removes the containers of the test run with that owner."""
+    _remove(lambda owner: owner == run)
+
+
+def _remove(condition: Callable[[Identity], bool]) -> None:
+    for container in DockerClient().client.containers.list(all=True, filters={"label": _OWNER}):
+        if condition(Identity(*json.loads(container.labels[_OWNER]))):
+            container.remove(force=True, v=True)
+
+
 @cache
 def _prepare() -> None:
-    """Once per run: remove what killed runs left, and do without the reaper where its image cannot be had."""
-    client = DockerClient().client
-    for container in client.containers.list(all=True, filters={"label": _OWNER}):
-        pid, started = json.loads(container.labels[_OWNER])
-        if Identity(pid, started).process() is None:
-            container.remove(force=True, v=True)
-    if not client.images.list(name=testcontainers_config.ryuk_image):
-        testcontainers_config.ryuk_disabled = True
+    """Once per process. The reaper of testcontainers would remove containers with the process that started them."""
+    testcontainers_config.ryuk_disabled = True
+    remove_ended()
 
 
 def _wait(running: Running, answers: Callable[[], bool]) -> None:

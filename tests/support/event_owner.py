@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from libs.eventing import EventDraft, MessageContext, Outbox, Publisher
@@ -15,7 +14,6 @@ from tests.support.sample_owner import NoteTaken
 
 COMMAND = MessageContext("company-1", "correlation-1", "command-1")
 PLAIN = MessageContext("company-1", "correlation-1")
-MIGRATIONS = Path(sample_owner.__file__).parent / "migrations"
 
 
 class EventOwner:
@@ -76,7 +74,7 @@ class EventOwner:
 
 @asynccontextmanager
 async def event_owner(url: str, *, max_size: int = 10) -> AsyncIterator[EventOwner]:
-    await asyncio.to_thread(migrate, url, MIGRATIONS)
+    await asyncio.to_thread(migrate, url, sample_owner.MIGRATIONS)
     owner = EventOwner(url, max_size=max_size)
     await owner.database.open()
     async with contextlib.AsyncExitStack() as stack:

@@ -1,6 +1,5 @@
 """One service in the place of registry and runtime: it does as little as they could, over the real bus."""
 
-from pathlib import Path
 from typing import Any
 
 from fastapi import Request
@@ -28,7 +27,7 @@ class Upstream:
     """Completes a turn at once, unless its message is ``HELD``: then ``finish`` does. Counts what it carries out."""
 
     def __init__(self, settings: UpstreamSettings) -> None:
-        self.service = Service("runtime", settings, migrations=Path(sample_owner.__file__).parent / "migrations")
+        self.service = Service("runtime", settings, migrations=sample_owner.MIGRATIONS)
         self.turns: list[str] = []
         self.sessions: list[str] = []
         self.agents: dict[str, Agent] = {}

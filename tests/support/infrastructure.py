@@ -6,86 +6,56 @@ pair, prints those two as JSON and waits.
 """
 
 import asyncio
-import atexit
 import json
 import os
 import secrets
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import psycopg.sql
 
-from deploy.local.files import write_atomically
-from deploy.local.foreground import RunningProcess, start
+from deploy.local.foreground import start
 from deploy.local.home import Home
 from deploy.local.kafka import Kafka
-from deploy.local.orphans import end_orphans
 from deploy.local.ports import choose_free
 from deploy.local.postgres import Postgres
-from deploy.local.processes import MARKER, Identity
+from deploy.local.processes import MARKER
+from libs.persistence import migrate
 from tests.support import containers
+from tests.support.run_directory import RunDirectory
 
 T = TypeVar("T")
-_PREFIX = "aes-test-"
-# Nothing of a test run outlives the machine, so nothing needs to reach the disk.
-_FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "64MB"}
+_GIVEN: Final = {"postgres": "AES_TEST_POSTGRES_URL", "kafka": "AES_TEST_KAFKA"}
+_FAST: Final = {
+    # Nothing of a test run outlives the machine, so nothing needs to reach the disk.
+    **{"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "64MB"},
+    # Several workers at once, each with the pools of several services.
+    "max_connections": "300",
+}
 
 
 class Infrastructure:
-    """A PostgreSQL and a Kafka in a temporary directory, each started at its first use."""
+    """A PostgreSQL and a Kafka, each started at its first use by any process of the run and used by all of them."""
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self._given = directory
-        self._directory: Path | None = None
-        self._running: dict[str, RunningProcess | containers.Running] = {}
+    def __init__(self, run: RunDirectory | None = None) -> None:
+        self._given = run
         self._lock = threading.Lock()
-        self._postgres_url = os.environ.get("AES_TEST_POSTGRES_URL")
-        self._kafka = os.environ.get("AES_TEST_KAFKA")
+        self._known = {name: url for name, variable in _GIVEN.items() if (url := os.environ.get(variable))}
 
     def postgres_url(self) -> str:
         """The administrator's URL of a server in which tests make databases."""
-        with self._lock:
-            if self._postgres_url is None and containers.wanted():
-                self._running["postgres"], self._postgres_url = containers.postgres(secrets.token_hex(8))
-            elif self._postgres_url is None:
-                postgres = Postgres(
-                    directory=self._root() / "postgres",
-                    log=self._root() / "postgres.log",
-                    port=choose_free(),
-                    password=secrets.token_hex(8),
-                    environment=self._environment(),
-                    settings=_FAST,
-                )
-                self._running["postgres"] = _in_thread(lambda: start(postgres, _quiet))
-                self._postgres_url = postgres.administrator_url
-            return self._postgres_url
+        return self._server("postgres", self._start_postgres)
 
     def kafka(self) -> str:
         """Bootstrap servers of a broker that creates no topics by itself."""
-        with self._lock:
-            if self._kafka is None and containers.wanted():
-                self._running["kafka"], self._kafka = containers.kafka()
-            elif self._kafka is None:
-                kafka = Kafka(
-                    directory=self._root() / "kafka",
-                    log=self._root() / "kafka.log",
-                    cache=_shared_cache(),
-                    port=(port := choose_free()),
-                    controller_port=choose_free({port}),
-                    environment=self._environment(),
-                )
-                self._running["kafka"] = _in_thread(lambda: start(kafka, _quiet))
-                self._kafka = kafka.bootstrap_servers
-            return self._kafka
+        return self._server("kafka", self._start_kafka)
 
     async def create_database(self, name: str, *, template: str = "template1") -> str:
         """An empty database, or one like the template; returns its owner's URL."""
@@ -93,46 +63,82 @@ class Infrastructure:
         await _execute(administrator, "CREATE DATABASE {} TEMPLATE {} STRATEGY wal_log", name, template)
         return urlunsplit(urlsplit(administrator)._replace(path=f"/{name}"))
 
+    async def create_migrated(self, name: str, migrations: Path) -> str:
+        """A database with the newest schema, copied from one that is migrated once per run."""
+        return await self.create_database(name, template=await asyncio.to_thread(self._template, migrations))
+
     async def drop_database(self, name: str) -> None:
         await _execute(self.postgres_url(), "DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
 
-    def stop(self) -> None:
-        for running in self._running.values():
-            running.stop()
-        self._running.clear()
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+    def end(self) -> None:
+        """Ends the servers of the run, from its owner; leaves nothing in servers that outlive it."""
+        if not self._run.is_owned_here():
+            return
+        if _GIVEN["postgres"] in os.environ:
+            with self._run.facts() as facts:
+                templates = facts.pop("templates", {})
+            for name in templates.values():
+                _in_thread(lambda name=name: self.drop_database(name))
+        self._run.end()
 
-    def _root(self) -> Path:
-        if self._directory is None:
-            _sweep()
-            self._directory = self._given or Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
-            # PostgreSQL runs as another user when the tests run as root.
-            self._directory.mkdir(exist_ok=True)
-            self._directory.chmod(0o711)
-            owner = Identity.of(os.getpid())
-            assert owner is not None
-            write_atomically(self._directory / "owner.json", json.dumps([owner.pid, owner.started]))
-            atexit.register(self.stop)
-        return self._directory
+    @property
+    def _run(self) -> RunDirectory:
+        return self._given or RunDirectory.current()
+
+    def _server(self, name: str, start_server: Callable[[], str]) -> str:
+        with self._lock:
+            if name not in self._known:
+                self._run.guard()
+                with self._run.facts() as facts:
+                    if name not in facts:
+                        facts[name] = start_server()
+                    self._known[name] = facts[name]
+            return self._known[name]
+
+    def _start_postgres(self) -> str:
+        if containers.wanted():
+            return containers.postgres(secrets.token_hex(8))[1]
+        postgres = Postgres(
+            directory=self._run.path / "postgres",
+            log=self._run.path / "postgres.log",
+            port=choose_free(),
+            password=secrets.token_hex(8),
+            environment=self._environment(),
+            settings=_FAST,
+        )
+        _in_thread(lambda: start(postgres, _quiet))
+        return postgres.administrator_url
+
+    def _start_kafka(self) -> str:
+        if containers.wanted():
+            return containers.kafka()[1]
+        kafka = Kafka(
+            directory=self._run.path / "kafka",
+            log=self._run.path / "kafka.log",
+            cache=_shared_cache(),
+            port=(port := choose_free()),
+            controller_port=choose_free({port}),
+            environment=self._environment(),
+        )
+        _in_thread(lambda: start(kafka, _quiet))
+        return kafka.bootstrap_servers
+
+    def _template(self, migrations: Path) -> str:
+        """The name of a migrated database to copy, to which nobody may connect."""
+        self.postgres_url()
+        with self._run.facts() as facts:
+            templates = facts.setdefault("templates", {})
+            if str(migrations) not in templates:
+                name = f"template_{secrets.token_hex(6)}"
+                migrate(_in_thread(lambda: self.create_database(name)), migrations)
+                templates[str(migrations)] = name
+            return str(templates[str(migrations)])
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, MARKER: str(self._root())}
+        return {**os.environ, MARKER: str(self._run.path)}
 
 
 shared = Infrastructure()
-
-
-def _sweep() -> None:
-    """End what test runs that were killed have left behind."""
-    for owner in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*/owner.json"):
-        try:
-            pid, started = json.loads(owner.read_text())
-        except (OSError, ValueError):
-            continue
-        if Identity(pid, started).process() is None:
-            end_orphans(owner.parent, owner.parent / "postgres")
-            shutil.rmtree(owner.parent, ignore_errors=True)
 
 
 def _shared_cache() -> Path:
@@ -164,11 +170,11 @@ def main() -> None:
     interrupted = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
-    infrastructure = Infrastructure(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    infrastructure = Infrastructure(RunDirectory.create(Path(sys.argv[1]) if len(sys.argv) > 1 else None))
     facts = {"AES_TEST_POSTGRES_URL": infrastructure.postgres_url(), "AES_TEST_KAFKA": infrastructure.kafka()}
     print(json.dumps(facts), flush=True)
     interrupted.wait()
-    infrastructure.stop()
+    infrastructure.end()
 
 
 if __name__ == "__main__":

@@ -1,15 +1,12 @@
 """The artifacts service on both kinds of object store."""
 
-import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from libs.eventing import KafkaBus
-from libs.persistence import migrate
 from services.artifacts import bootstrap as artifacts
 from services.ingestion import bootstrap as ingestion
 from tests.support.artifact_world import World, artifact_world
@@ -26,34 +23,10 @@ def s3_url(server: S3Server, port: int | None = None) -> str:
     return f"s3://tests:{server.secret}@127.0.0.1:{port or server.port}/{bucket}?secure=false"
 
 
-@pytest.fixture(scope="session")
-def templates(infrastructure: Infrastructure) -> Iterator[dict[str, str]]:
-    """Names of databases that are migrated once; every test gets copies."""
-    names = {service: f"template_{secrets.token_hex(6)}" for service in MIGRATIONS}
-
-    async def make() -> None:
-        for service, name in names.items():
-            url = await infrastructure.create_database(name)
-            await asyncio.to_thread(migrate, url, MIGRATIONS[service])
-
-    async def drop() -> None:
-        for name in names.values():
-            await infrastructure.drop_database(name)
-
-    # In a thread: the loop of the test that asks for it is running here.
-    with ThreadPoolExecutor(1) as executor:
-        executor.submit(asyncio.run, make()).result()
-        yield names
-        executor.submit(asyncio.run, drop()).result()
-
-
 @pytest.fixture
-async def databases(infrastructure: Infrastructure, templates: dict[str, str]) -> AsyncIterator[dict[str, str]]:
-    names = {service: f"test_{secrets.token_hex(6)}" for service in templates}
-    yield {
-        service: await infrastructure.create_database(name, template=templates[service])
-        for service, name in names.items()
-    }
+async def databases(infrastructure: Infrastructure) -> AsyncIterator[dict[str, str]]:
+    names = {service: f"test_{secrets.token_hex(6)}" for service in MIGRATIONS}
+    yield {service: await infrastructure.create_migrated(name, MIGRATIONS[service]) for service, name in names.items()}
     for name in names.values():
         await infrastructure.drop_database(name)
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -38,6 +39,11 @@ class Installation:
                 port=port or self.port,
             )
         )
+
+
+@pytest.fixture
+def migrations() -> Path:
+    return sample_owner.MIGRATIONS
 
 
 @pytest.fixture

@@ -190,8 +190,9 @@ async def test_a_background_task_that_fails_is_started_again(installation: Insta
     await running
 
 
+@pytest.mark.parametrize("migrations", [None])
 async def test_the_start_waits_for_the_migrations(
-    installation: Installation, capsys: pytest.CaptureFixture[str]
+    installation: Installation, migrations: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service = installation.owner(auto_migrate=False)
     begun = asyncio.Event()

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,8 +14,9 @@ from deploy.local.ports import choose_free
 from libs.eventing import create_topics
 from libs.service_defaults import Service
 from services.gateway.administration import ensure_development_key
-from services.gateway.bootstrap import build
+from services.gateway.bootstrap import MIGRATIONS, build
 from services.gateway.settings import GatewaySettings
+from tests.support import sample_owner
 from tests.support.gateway_upstream import Upstream, UpstreamSettings
 from tests.support.infrastructure import Infrastructure
 
@@ -68,6 +70,11 @@ def client_of(service: Service, secret: str) -> httpx.AsyncClient:
 
 
 @pytest.fixture
+def migrations() -> Path:
+    return MIGRATIONS
+
+
+@pytest.fixture
 async def replicas(
     infrastructure: Infrastructure, kafka: str, topic_prefix: str, database_url: str
 ) -> AsyncIterator[Replicas]:
@@ -79,7 +86,7 @@ async def replicas(
             topic_prefix=topic_prefix,
             signing_key=SIGNING_KEY,
             auto_migrate=True,
-            database_url=SecretStr(await infrastructure.create_database(upstream_database)),
+            database_url=SecretStr(await infrastructure.create_migrated(upstream_database, sample_owner.MIGRATIONS)),
             port=choose_free(),
             shutdown_grace_seconds=1,
         )

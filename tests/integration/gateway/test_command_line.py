@@ -76,7 +76,8 @@ def test_what_is_wrong_is_said_in_words(migrated: str) -> None:
     assert "Nobody" in error["message"]
 
 
-def test_a_database_that_is_not_the_gateways_is_recognised(database_url: str) -> None:
+@pytest.mark.parametrize("migrations", [None])
+def test_a_database_that_is_not_the_gateways_is_recognised(database_url: str, migrations: None) -> None:
     assert "migrate" in aes(database_url, "companies", "list", exit_code=1)["error"]["remedy"]
 
 

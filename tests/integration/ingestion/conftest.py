@@ -96,6 +96,11 @@ class Ingestion:
 
 
 @pytest.fixture
+def migrations() -> Path:
+    return MIGRATIONS
+
+
+@pytest.fixture
 async def ingestion(database_url: str, tmp_path: Path) -> AsyncIterator[Ingestion]:
     await asyncio.to_thread(migrate, database_url, MIGRATIONS)
     settings = IngestionSettings(

@@ -1,8 +1,8 @@
 """A registry on a database of its own: delivered commands and HTTP without a broker in between."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from time import time
 from typing import Any
 
@@ -14,7 +14,6 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
 from libs.eventing import Record, RecordedEvent
-from libs.persistence import migrate
 from libs.service_defaults import Service
 from services.registry.bootstrap import MIGRATIONS, build
 from services.registry.settings import RegistrySettings
@@ -52,8 +51,12 @@ class Registry:
 
 
 @pytest.fixture
+def migrations() -> Path:
+    return MIGRATIONS
+
+
+@pytest.fixture
 async def registry(database_url: str) -> AsyncIterator[Registry]:
-    await asyncio.to_thread(migrate, database_url, MIGRATIONS)
     settings = RegistrySettings(
         database_url=SecretStr(database_url), signing_key=SecretStr(SIGNING_KEY), runtime_url="", ingestion_url=""
     )

@@ -1,12 +1,11 @@
 """Runtime nodes on a database of their own."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from libs.eventing import MemoryBus
-from libs.persistence import migrate
 from services.runtime.bootstrap import MIGRATIONS
 from services.runtime.domain.tools import Tool, Toolbox
 from tests.support.agent_fakes import FakeTool
@@ -14,6 +13,11 @@ from tests.support.artifact_fakes import FakeArtifacts
 from tests.support.runtime_nodes import Node, ObedientModel
 
 StartNode = Callable[..., Awaitable[Node]]
+
+
+@pytest.fixture
+def migrations() -> Path:
+    return MIGRATIONS
 
 
 @pytest.fixture
@@ -41,7 +45,6 @@ async def start_node(
     database_url: str, bus: MemoryBus, model: ObedientModel, tools: list[Tool], artifacts: FakeArtifacts
 ) -> AsyncIterator[StartNode]:
     """Starts further processes on the same database."""
-    await asyncio.to_thread(migrate, database_url, MIGRATIONS)
     nodes: list[Node] = []
 
     async def start(*, reconciling: bool = True, **settings: object) -> Node:

@@ -13,6 +13,7 @@ from libs.contracts.topics import commands_topic, events_topic
 from libs.eventing import CommandContext, Transaction
 from libs.service_defaults import Service, ServiceSettings, caller
 
+MIGRATIONS = Path(__file__).parent / "migrations"
 TOPICS = (commands_topic("notes", 3), events_topic("notes", 3, ()))
 
 
@@ -37,7 +38,7 @@ async def take_note(transaction: Transaction, command: TakeNote, _context: Comma
 
 
 def build(settings: NotesSettings) -> Service:
-    service = Service("notes", settings, migrations=Path(__file__).parent / "migrations")
+    service = Service("notes", settings, migrations=MIGRATIONS)
     service.commands.handle(TakeNote, take_note)
 
     @service.http.get("/internal/notes/{note_id}")

@@ -13,11 +13,10 @@ from deploy.local.go_programs import NotBuilt
 from deploy.local.processes import MARKER
 from deploy.local.weaviate import WeaviateServer, binary
 from libs.contracts.identifiers import new_id
-from libs.persistence import Database, migrate
+from libs.persistence import Database
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
-from services.ingestion.bootstrap import MIGRATIONS
 from services.ingestion.domain.engines import Engine
 from tests.support import containers
 from tests.support.chunks import DIMENSIONS
@@ -25,7 +24,6 @@ from tests.support.chunks import DIMENSIONS
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    await asyncio.to_thread(migrate, database_url, MIGRATIONS)
     database = Database(database_url, name="engines")
     await database.open()
     yield database

@@ -1,0 +1,136 @@
+"""The directory that the processes of a test run share: a lock, facts about servers, and the run's owner.
+
+The owner is the process that was started by hand: pytest-xdist's controller, or the only process. It ends the servers
+after the last test. When the owner is killed, a guard process ends them within a second; when the guard is killed too,
+the next run does.
+
+`python -m tests.support.run_directory DIRECTORY` is the guard.
+"""
+
+import atexit
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from deploy.local.files import write_atomically
+from deploy.local.home import PROJECT_ROOT
+from deploy.local.orphans import end_orphans
+from deploy.local.processes import Identity
+
+DIRECTORY: Final = "AES_TEST_RUN"
+"""Environment variable by which the owner tells its workers where the directory is."""
+_PREFIX: Final = "aes-test-"
+_GUARD_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    path: Path
+
+    @classmethod
+    def current(cls) -> "RunDirectory":
+        """The directory of this process's run; the first process to ask creates it and is the run's owner."""
+        if (given := os.environ.get(DIRECTORY)) and Path(given).is_dir():
+            return cls(Path(given))
+        run = cls.create()
+        os.environ[DIRECTORY] = str(run.path)
+        atexit.register(run.end)
+        return run
+
+    @classmethod
+    def create(cls, path: Path | None = None) -> "RunDirectory":
+        """A directory owned by this process."""
+        run = cls(path or Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve())
+        run.path.mkdir(exist_ok=True)
+        # PostgreSQL runs as another user when the tests run as root.
+        run.path.chmod(0o711)
+        owner = Identity.of(os.getpid())
+        assert owner is not None
+        write_atomically(run.path / "owner.json", json.dumps([owner.pid, owner.started]))
+        return run
+
+    @property
+    def owner(self) -> Identity:
+        """Raises OSError or ValueError when the directory is gone or damaged."""
+        return Identity(*json.loads((self.path / "owner.json").read_text()))
+
+    def is_owned_here(self) -> bool:
+        with suppress(OSError, ValueError):
+            return self.owner.pid == os.getpid()
+        return False
+
+    @contextmanager
+    def facts(self) -> Iterator[dict[str, Any]]:
+        """What the run's processes tell each other. Locks out all others; changes are stored at the end."""
+        file = self.path / "facts.json"
+        with (self.path / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            facts = json.loads(file.read_text()) if file.exists() else {}
+            before = json.dumps(facts)
+            yield facts
+            if (after := json.dumps(facts)) != before:
+                write_atomically(file, after)
+
+    def guard(self) -> None:
+        """Starts the guard process, once per run. To be called before anything is started that has to be ended."""
+        with self.facts() as facts:
+            if "guard" in facts:
+                return
+            end_abandoned_runs()
+            guard = subprocess.Popen(
+                [sys.executable, "-m", __spec__.name, str(self.path)],
+                cwd=PROJECT_ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            facts["guard"] = guard.pid
+
+    def end(self) -> None:
+        """Ends the run's servers and removes the directory. Does nothing in processes other than the owner."""
+        if self.is_owned_here():
+            _clear_away(self.path)
+
+
+def end_abandoned_runs() -> None:
+    """Ends what runs whose owner and guard were killed have left behind."""
+    for path in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
+        with suppress(OSError, ValueError):
+            if RunDirectory(path).owner.process() is None:
+                _clear_away(path)
+
+
+def _clear_away(path: Path) -> None:
+    end_orphans(path, path / "postgres")
+    if os.environ.get("AES_TEST_INFRA") == "containers":
+        from tests.support import containers
+
+        containers.remove_of(RunDirectory(path).owner)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _guard(path: Path) -> None:
+    try:
+        owner = RunDirectory(path).owner
+    except (OSError, ValueError):
+        return
+    while path.exists():
+        if owner.process() is None:
+            # Workers notice by themselves that their controller is gone, and end what is their own.
+            _clear_away(path)
+        time.sleep(_GUARD_SECONDS)
+
+
+if __name__ == "__main__":
+    _guard(Path(sys.argv[1]))
