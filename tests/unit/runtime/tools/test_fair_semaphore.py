@@ -1,4 +1,4 @@
-"""Shares of the places in which tables are queried."""
+"""Permits shared by companies."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from services.runtime.adapters.tools.artifacts.fair_semaphore import FairSemapho
 from services.runtime.domain.tools import ToolFailed
 
 
-class House:
-    """Calls that stay in their place until they are let go."""
+class Callers:
+    """Calls that keep their permit until they are ended."""
 
-    def __init__(self, places: int = 2, waiting: int = 8) -> None:
-        self.places = FairSemaphore(places, waiting)
+    def __init__(self, permits: int = 2, waiting: int = 8) -> None:
+        self.semaphore = FairSemaphore(permits, waiting)
         self.inside: list[str] = []
         self.calls: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
@@ -32,7 +32,7 @@ class House:
         await settled()
 
     async def _stay(self, name: str) -> None:
-        async with self.places.of(name[0]):
+        async with self.semaphore.acquire(name[0]):
             self.inside.append(name)
             await self._ends[name].wait()
             self.inside.remove(name)
@@ -43,50 +43,50 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_company_with_many_calls_leaves_a_place_to_others() -> None:
-    house = House()
-    await house.arrive("a1", "a2", "a3", "b1")
-    assert house.inside == ["a1", "b1"]
+async def test_a_company_with_many_calls_leaves_a_permit_to_others() -> None:
+    callers = Callers()
+    await callers.arrive("a1", "a2", "a3", "b1")
+    assert callers.inside == ["a1", "b1"]
 
 
-async def test_lines_are_served_in_turn() -> None:
-    house = House(places=1)
-    await house.arrive("a1", "a2", "a3", "b1", "c1", "b2")
+async def test_queues_are_served_round_robin() -> None:
+    callers = Callers(permits=1)
+    await callers.arrive("a1", "a2", "a3", "b1", "c1", "b2")
     order = []
-    while house.inside:
-        order += house.inside
-        await house.end(house.inside[0])
+    while callers.inside:
+        order += callers.inside
+        await callers.end(callers.inside[0])
     assert order == ["a1", "a2", "b1", "c1", "a3", "b2"]
 
 
-async def test_a_full_line_refuses_its_own_company_only() -> None:
-    house = House(waiting=1)
-    await house.arrive("a1", "a2", "a3", "b1")
+async def test_a_full_queue_refuses_its_own_company_only() -> None:
+    callers = Callers(waiting=1)
+    await callers.arrive("a1", "a2", "a3", "b1")
     with pytest.raises(ToolFailed, match="again in a moment"):
-        await house.calls["a3"]
-    await house.end("a1")
-    assert house.inside == ["b1", "a2"]
+        await callers.calls["a3"]
+    await callers.end("a1")
+    assert callers.inside == ["b1", "a2"]
 
 
-async def cancel_first(house: House) -> None:
-    house.calls["a2"].cancel()
-    await house.end("a1")
+async def cancel_first(callers: Callers) -> None:
+    callers.calls["a2"].cancel()
+    await callers.end("a1")
 
 
-async def cancel_at_the_door(house: House) -> None:
-    house._ends["a1"].set()
-    while "a1" in house.inside:
+async def cancel_when_granted(callers: Callers) -> None:
+    callers._ends["a1"].set()
+    while "a1" in callers.inside:
         await asyncio.sleep(0)
-    house.calls["a2"].cancel()
+    callers.calls["a2"].cancel()
     await settled()
 
 
-@pytest.mark.parametrize("cancelled", [cancel_first, cancel_at_the_door])
-async def test_a_cancelled_call_keeps_no_place(cancelled: Callable[[House], Awaitable[None]]) -> None:
-    house = House(places=1)
-    await house.arrive("a1", "a2", "a3", "b1")
-    await cancelled(house)
+@pytest.mark.parametrize("cancelled", [cancel_first, cancel_when_granted])
+async def test_a_cancelled_call_keeps_no_permit(cancelled: Callable[[Callers], Awaitable[None]]) -> None:
+    callers = Callers(permits=1)
+    await callers.arrive("a1", "a2", "a3", "b1")
+    await cancelled(callers)
     for _ in range(2):
-        await house.end(house.inside[0])
-    await house.arrive("c1")
-    assert house.inside == ["c1"]
+        await callers.end(callers.inside[0])
+    await callers.arrive("c1")
+    assert callers.inside == ["c1"]

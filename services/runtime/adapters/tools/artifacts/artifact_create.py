@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 import xlsxwriter
 
-from services.runtime.adapters.tools.artifacts.artifact_lookup import told
+from services.runtime.adapters.tools.artifacts.artifact_lookup import artifact_lookup
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ArtifactRef, JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
@@ -70,7 +70,7 @@ class ArtifactCreate:
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
         name: str = arguments["name"].strip()
         content = await asyncio.to_thread(_writer(name, arguments))
-        async with told(self._artifacts, context):
+        async with artifact_lookup(self._artifacts, context):
             made = await self._artifacts.create(
                 context.session_id,
                 context.caller,

@@ -1,4 +1,4 @@
-"""How tools find the artifact that a model names, and tell it of what they cannot have."""
+"""Looks up the artifact that a model names, for the tools that work on one."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Find = Callable[[str], Awaitable[ArtifactFacts]]
 
 
 @asynccontextmanager
-async def told(artifacts: SessionArtifacts, context: ToolContext) -> AsyncIterator[Find]:
-    """Gives a function that finds artifacts. What the artifacts service refuses, the model is told."""
+async def artifact_lookup(artifacts: SessionArtifacts, context: ToolContext) -> AsyncIterator[Find]:
+    """A function that finds an artifact by id or name. Errors of the artifacts service become ToolFailed."""
 
     async def find(named: str) -> ArtifactFacts:
         if is_id(named.strip().lower()):
             return await artifacts.get(context.session_id, named.strip().lower(), context.caller)
         known = await artifacts.all(context.session_id, context.caller)
-        # Of two files of the same name, the newest is meant.
+        # The newest of two files of the same name.
         found = next((facts for facts in known if facts.name.lower() == named.strip().lower()), None)
         if found is None:
             names = ", ".join(facts.name for facts in known[:_MOST_NAMED]) or "none"

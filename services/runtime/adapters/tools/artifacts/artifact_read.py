@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, told
+from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, artifact_lookup
 from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tables import described
@@ -40,7 +40,7 @@ class ArtifactRead:
         self._artifacts = artifacts
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        async with told(self._artifacts, context) as find:
+        async with artifact_lookup(self._artifacts, context) as find:
             facts = await find(arguments["artifact"])
             match facts.strategy:
                 case "vision":

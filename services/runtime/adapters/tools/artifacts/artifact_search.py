@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, told
+from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, artifact_lookup
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import JsonObject, numbered
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolOutput
@@ -30,7 +30,7 @@ class ArtifactSearch:
         self._artifacts = artifacts
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        async with told(self._artifacts, context) as find:
+        async with artifact_lookup(self._artifacts, context) as find:
             chosen = [(await find(arguments["artifact"])).id] if "artifact" in arguments else None
             found = await self._artifacts.search(
                 context.session_id,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from libs.tables import ProcessKilled, TableUnreadable, run_confined
-from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, told
+from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, artifact_lookup
 from services.runtime.adapters.tools.artifacts.fair_semaphore import FairSemaphore
 from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
 from services.runtime.domain.conversation import JsonObject
@@ -58,14 +58,14 @@ class TableQuery:
     def __init__(self, artifacts: SessionArtifacts, limits: QueryLimits | None = None) -> None:
         self._artifacts = artifacts
         self._limits = limits or QueryLimits()
-        self._places = FairSemaphore(_AT_ONCE, _WAITING)
+        self._queries = FairSemaphore(_AT_ONCE, _WAITING)
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        async with told(self._artifacts, context) as find:
+        async with artifact_lookup(self._artifacts, context) as find:
             facts = await find(arguments["artifact"])
             if facts.strategy != "structural_parsing":
                 raise ToolFailed(f"{facts.name} is no table: only spreadsheets, CSV and JSON arrays can be queried")
-            async with self._places.of(context.caller.company_id):
+            async with self._queries.acquire(context.caller.company_id):
                 return ToolOutput(_answer(await self._query(facts, arguments["sql"], context)))
 
     async def _query(self, facts: ArtifactFacts, sql: str, context: ToolContext) -> JsonObject:
