@@ -54,8 +54,8 @@ class UpstreamStream:
 class UpstreamClient:
     """Calls the internal APIs of other services, with a token minted on behalf of the caller.
 
-    An address may be several, separated by commas, of the service's processes. A process that cannot be reached or that
-    ends before it has answered is followed by the next one.
+    An address may be several, separated by commas, of the service's processes. A process that cannot be reached, that
+    ends before it has answered, or that does not answer within half of the time left, is followed by the next one.
 
     A path with ``.`` or ``..`` for a name is answered with 404 here: HTTP clients resolve it to another path.
     """
@@ -109,13 +109,28 @@ class UpstreamClient:
     async def _first_answer(
         self, addresses: list[str], method: str, path: str, sent: dict[str, Any], deadline: float
     ) -> UpstreamResponse:
-        async with asyncio.timeout(deadline):
-            for address in addresses[:-1]:
-                try:
-                    return await self._try(method, address + path, sent)
-                except _GONE:
-                    continue
-            return await self._try(method, addresses[-1] + path, sent)
+        ends = time.monotonic() + deadline
+        # With a single address a second try may reach the same process, so the first one gets all the time.
+        several = len(set(addresses)) > 1
+        for number, address in enumerate(addresses, start=1):
+            left = ends - time.monotonic()
+            is_last = number == len(addresses)
+            try:
+                async with asyncio.timeout(left / 2 if several and not is_last else left):
+                    answer = await self._try(method, address + path, sent)
+            except TimeoutError:
+                if not several:
+                    raise
+                self._addresses.skip(address)
+                if is_last:
+                    raise
+            except _GONE:
+                if is_last:
+                    raise
+            else:
+                self._addresses.answered(address)
+                return answer
+        raise AssertionError("there is no address")
 
     async def _try(self, method: str, url: str, sent: dict[str, Any]) -> UpstreamResponse:
         # A redirect would carry the token to wherever it leads.

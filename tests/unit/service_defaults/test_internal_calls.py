@@ -1,6 +1,7 @@
 """Calls between services, against a server of the test's own."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -11,6 +12,7 @@ from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.timestamps import now_text
 from libs.eventing import IdentitySigner
 from libs.service_defaults import UpstreamClient
+from libs.service_defaults._upstream_addresses import UpstreamAddresses
 from libs.service_defaults.correlation import bind_correlation_id
 from libs.service_defaults.internal_routes import encode_event
 from libs.service_defaults.upstream_answers import checked
@@ -141,6 +143,53 @@ async def test_a_process_that_is_gone_or_goes_is_passed_over(
     assert len(neighbour.requests) == 6
     with pytest.raises(ServiceUnavailable):
         await calls_to(f"http://127.0.0.1:9,{dropping}").get("notes", "/", ALICE)
+
+
+async def _hangs(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+    """Takes a connection and never answers, as a process does that is stopped."""
+    await asyncio.Event().wait()
+
+
+@pytest.fixture
+async def hanging() -> AsyncIterator[str]:
+    server = await asyncio.start_server(_hangs, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server.close()
+
+
+async def test_a_silent_process_is_waited_for_half_of_the_deadline_and_skipped_then(
+    neighbour: Neighbour, calls_to: Callable[[str], UpstreamClient], hanging: str
+) -> None:
+    calls = calls_to(f"{hanging},{neighbour.address}")
+    took = []
+    for _ in range(6):
+        began = time.monotonic()
+        assert (await calls.get("notes", "/", ALICE, deadline=2.0)).status == 200
+        took.append(time.monotonic() - began)
+    assert sum(seconds >= 1.0 for seconds in took) == 1
+    assert len(neighbour.requests) == 6
+
+
+async def test_streams_begin_at_a_process_that_answers(
+    neighbour: Neighbour, calls_to: Callable[[str], UpstreamClient], hanging: str
+) -> None:
+    calls = calls_to(f"{hanging},{neighbour.address}")
+    for _ in range(2):
+        await calls.get("notes", "/", ALICE, deadline=0.2)
+    for _ in range(2):
+        async with asyncio.timeout(10), calls.exchange("GET", "notes", "/", ALICE) as answer:
+            assert answer.status == 200
+
+
+def test_a_silent_process_is_tried_again_by_one_call_at_a_time() -> None:
+    now = 0.0
+    addresses = UpstreamAddresses({"notes": "http://a,http://b"}, lambda: now)
+    addresses.skip("http://a")
+    assert [addresses.in_order("notes")[0] for _ in range(4)] == ["http://b"] * 4
+    now = 10.0
+    assert sorted(addresses.in_order("notes")[0] for _ in range(4)) == ["http://a"] + ["http://b"] * 3
+    addresses.answered("http://a")
+    assert sorted(addresses.in_order("notes")[0] for _ in range(4)) == ["http://a"] * 2 + ["http://b"] * 2
 
 
 async def test_behind_one_address_may_be_several_processes(neighbour: Neighbour, calls: UpstreamClient) -> None:
