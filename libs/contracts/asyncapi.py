@@ -31,7 +31,7 @@ and `ce_datahash`.
 
 
 def document(server: str | None = None, prefix: str = "") -> dict[str, Any]:
-    """The document as JSON-ready data. ``server``: ``host:port`` of a broker; ``prefix``: of topic names."""
+    """Makes the document as JSON-ready data. ``server``: ``host:port`` of a broker; ``prefix``: of topic names."""
     messages = published_messages()
     result: dict[str, Any] = {
         "asyncapi": "3.0.0",
@@ -54,7 +54,7 @@ def document(server: str | None = None, prefix: str = "") -> dict[str, Any]:
 
 
 def published_messages() -> dict[str, tuple[type[Message], Topic]]:
-    """Every message of the contracts by its type, ``….rejected`` included, with the topic it travels on."""
+    """Returns every message of the contracts and its topic by type, ``….rejected`` included."""
     found: dict[str, tuple[type[Message], Topic]] = {}
     for event in _of_contracts(event_models().values()):
         found[event.TYPE] = (event, event.TOPIC)
@@ -65,13 +65,13 @@ def published_messages() -> dict[str, tuple[type[Message], Topic]]:
 
 
 def examples_of(message_type: str) -> list[dict[str, Any]]:
-    """The published examples of a message: ``<type>.json``, and ``<type>+<label>.json`` for further ones."""
+    """Reads the published examples of a message: ``<type>.json``, and ``<type>+<name>.json`` for further ones."""
     files = [EXAMPLES / f"{message_type}.json", *sorted(EXAMPLES.glob(f"{message_type}+*.json"))]
     return [json.loads(file.read_text()) for file in files if file.exists()]
 
 
 def _of_contracts(models: Iterable[type[M]]) -> list[type[M]]:
-    # Subclasses made elsewhere, as by a test, are no part of what is published.
+    # Subclasses declared elsewhere, as by a test, are not published.
     return [model for model in models if model.__module__.startswith(f"{_CONTRACTS}.")]
 
 
@@ -174,7 +174,7 @@ def _payload_schemas() -> dict[str, Any]:
 
 
 def _with_plain_discriminators(schema: Any) -> Any:
-    """OpenAPI's discriminator is an object, AsyncAPI's the name of the property."""
+    """Replaces discriminators: an object in OpenAPI, the name of the property in AsyncAPI."""
     if isinstance(schema, list):
         return [_with_plain_discriminators(item) for item in schema]
     if not isinstance(schema, dict):

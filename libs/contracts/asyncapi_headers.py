@@ -1,4 +1,4 @@
-"""The envelope as JSON Schema: CloudEvents attributes in Kafka headers."""
+"""The JSON Schema of the envelope: CloudEvents attributes in Kafka headers."""
 
 from typing import Any, Final
 

@@ -26,17 +26,17 @@ _REQUIRED = ("id", "type", "source", "subject", "time", "correlation_id", "compa
 
 
 class MalformedEnvelope(ValueError):
-    """A record's headers are not an envelope of ours."""
+    """The headers of a record are no valid envelope."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What is known of a message without decoding its value.
+    """The attributes of a message, readable without decoding its value.
 
     ``subject`` is the id of the entity that the message is about; ``sequence`` counts the events of one
     subject from 1 (0 on commands and deltas). ``identity`` is the gateway-signed caller (commands only).
-    ``data_ref`` and ``data_hash`` stand in for a payload too large for the bus: a path of the owner's internal
-    API and the SHA-256 of the bytes to be found there.
+    ``data_ref`` and ``data_hash`` replace a payload too large for the bus: a path of the owner's internal
+    API and the SHA-256 of the bytes there.
     """
 
     id: str
@@ -56,7 +56,6 @@ class Envelope:
     content_type: str = JSON_CONTENT_TYPE
 
     def headers(self) -> list[tuple[str, bytes]]:
-        """Kafka headers of this envelope."""
         pairs = [("ce_specversion", b"1.0")]
         for header, field in _HEADERS.items():
             value = getattr(self, field)
@@ -66,7 +65,7 @@ class Envelope:
 
 
 def envelope_from(headers: Iterable[tuple[str, bytes]]) -> Envelope:
-    """The envelope in a record's headers; unknown headers are ignored. Raises ``MalformedEnvelope``."""
+    """Reads the envelope in a record's headers, ignoring unknown ones. Raises ``MalformedEnvelope``."""
     fields: dict[str, str] = {}
     try:
         for header, value in headers:
@@ -85,7 +84,7 @@ def envelope_from(headers: Iterable[tuple[str, bytes]]) -> Envelope:
 
 
 def _text(value: bytes) -> str:
-    # No database stores it: what has one would be tried again for ever, and hold up its key.
+    # No database stores NUL: such a message would be retried for ever and block its key.
     if b"\0" in value:
         raise MalformedEnvelope("unreadable envelope: an attribute has a NUL character")
     return value.decode()

@@ -1,4 +1,4 @@
-"""The generated part of ``docs/events.md``: ``python -m libs.contracts.event_reference docs/events.md``."""
+"""Generates a part of ``docs/events.md``: ``python -m libs.contracts.event_reference docs/events.md``."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ _HOUR_MS: Final = 60 * 60 * 1000
 
 
 def render(page: str) -> str:
-    """The page with its generated part made anew. Raises ``ValueError`` when the page has no such part."""
+    """Replaces the generated part of the page. Raises ``ValueError`` when there is none."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
@@ -63,7 +63,7 @@ def _fields(schema: dict[str, Any]) -> list[str]:
 
 
 def _objects() -> str:
-    """The objects inside of events, each once, in the order in which they are met."""
+    """Describes the objects inside events, each once, in the order of their first use."""
     schemas = document()["components"]["schemas"]
     waiting = [schemas[model.__name__] for model, _ in published_messages().values() if not issubclass(model, Command)]
     met: dict[str, None] = {}

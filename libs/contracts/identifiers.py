@@ -1,4 +1,4 @@
-"""Identifiers: opaque to callers, time-ordered inside so that indexes stay compact."""
+"""Identifiers: opaque to callers, ordered by time so that indexes stay compact."""
 
 import re
 from typing import Final
@@ -13,12 +13,12 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def new_id() -> str:
-    """A new UUIDv7 in canonical text form."""
+    """Makes a UUIDv7 in canonical text form."""
     return str(uuid7())
 
 
 def is_id(value: str) -> bool:
-    """Whether the text has the form of an id; one that has not is simply unknown (404)."""
+    """Whether the text has the form of an id. Any other text names nothing (404)."""
     return _UUID.fullmatch(value) is not None
 
 
@@ -28,5 +28,5 @@ def is_agent_key(value: str) -> bool:
 
 
 def is_correlation_id(value: str) -> bool:
-    """Whether a caller's label is 1 to 128 of ``A-Za-z0-9._:-``."""
+    """Whether the text is 1 to 128 of ``A-Za-z0-9._:-``."""
     return _CORRELATION_ID.fullmatch(value) is not None

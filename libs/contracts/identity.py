@@ -1,4 +1,4 @@
-"""Who acts: the gateway's finding about a credential, carried by commands and internal calls."""
+"""The authenticated caller, as carried by commands and internal calls."""
 
 from enum import StrEnum
 
@@ -28,7 +28,7 @@ class Scope(StrEnum):
 
 
 class Identity(BaseModel):
-    """An authenticated caller. Scopes are kept as text: an older service may meet a newer one."""
+    """An authenticated caller. Scopes are text, since an older service may receive newer ones."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

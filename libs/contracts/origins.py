@@ -1,4 +1,4 @@
-"""Origins of web pages: scheme, host and, if need be, port."""
+"""Origins of web pages: scheme, host and optional port."""
 
 import re
 from typing import Final
@@ -16,7 +16,7 @@ def is_origin(text: str) -> bool:
 
 
 def canonical_origin(text: str) -> str:
-    """The origin as browsers write it, so that equal ones are equal texts; raises ``ValueError`` for anything else."""
+    """Normalises an origin to the form that browsers send. Raises ``ValueError`` for any other text."""
     match = _ORIGIN.fullmatch(text)
     if match is None or int(match[3] or 0) > _HIGHEST_PORT:
         raise ValueError("must be an origin such as https://example.com, without a path or a slash at the end")

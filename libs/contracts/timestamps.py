@@ -1,4 +1,4 @@
-"""Timestamps on the wire: UTC with always six fractional digits, so that they sort as strings."""
+"""Timestamps on the wire: UTC with six fractional digits, so that they sort as strings."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -7,12 +7,12 @@ from pydantic import BeforeValidator
 
 
 def format_time(moment: datetime) -> str:
-    """``YYYY-MM-DDTHH:MM:SS.ffffffZ`` of an aware datetime."""
+    """Formats an aware datetime as ``YYYY-MM-DDTHH:MM:SS.ffffffZ``."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_time(text: str) -> datetime:
-    """The aware datetime of a wire timestamp; raises ``ValueError`` on any other text."""
+    """Returns an aware datetime. Raises ``ValueError`` for text that is no timestamp with a time zone."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("a timestamp needs a time zone")
@@ -20,7 +20,6 @@ def parse_time(text: str) -> datetime:
 
 
 def now_text() -> str:
-    """The current time in wire form."""
     return format_time(datetime.now(UTC))
 
 
@@ -29,4 +28,4 @@ def _as_text(value: object) -> object:
 
 
 Timestamp = Annotated[str, BeforeValidator(_as_text)]
-"""A wire timestamp in a model; also takes an aware datetime."""
+"""A timestamp in a model, given as text or as an aware datetime."""

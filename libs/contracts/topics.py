@@ -1,4 +1,4 @@
-"""Every topic, declared once: the stacks create them from here, the documentation is generated from here."""
+"""The topics. The stacks create them, and the documentation is generated, from these declarations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ class TopicKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic: who owns it, who sends and who reads it, how it is spread and how long it is kept (milliseconds).
+    """``retention_ms`` and ``segment_ms`` in milliseconds.
 
-    ``tailed_by`` are those consumers that read it from its end on, without a group: what they cannot make sense of
-    they pass over, so they have no dead letters.
+    The consumers in ``tailed_by`` read from the end of the topic, without a group. They skip records that they cannot
+    read, so that they have no dead letters.
     The partition count of a live topic never changes: keys would move to other partitions and lose their order.
     """
 
@@ -39,7 +39,6 @@ class Topic:
 
 
 def commands_topic(owner: str, partitions: int, senders: tuple[str, ...] = ("gateway",)) -> Topic:
-    """The topic of an owner's commands, with the retention that all of them have."""
     return Topic(
         name=f"{owner}-commands",
         kind=TopicKind.COMMANDS,
@@ -53,7 +52,6 @@ def commands_topic(owner: str, partitions: int, senders: tuple[str, ...] = ("gat
 
 
 def events_topic(owner: str, partitions: int, consumers: tuple[str, ...]) -> Topic:
-    """The topic of an owner\'s events; ``consumers`` are the services that read it."""
     return Topic(
         name=f"{owner}-events",
         kind=TopicKind.EVENTS,
@@ -125,7 +123,7 @@ def dead_letter_name(topic: str, consumer: str) -> str:
 
 
 def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
-    """Where that consumer of the topic puts what it cannot process, for people to look at and replay."""
+    """Returns the topic for records that the consumer cannot process, where operators inspect and replay them."""
     return Topic(
         name=dead_letter_name(topic.name, consumer),
         kind=TopicKind.DEAD_LETTERS,
@@ -139,7 +137,7 @@ def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
 
 
 def with_dead_letters(topics: Sequence[Topic] = TOPICS) -> tuple[Topic, ...]:
-    """These topics and the dead-letter topics of their consumers."""
+    """Returns these topics and the dead-letter topics of their consumers."""
     dead = [
         dead_letter_topic(topic, consumer)
         for topic in topics

@@ -20,7 +20,6 @@ from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
 from services.gateway.adapters.postgres.keys import PostgresKeys
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.domain.ports import (
-    CommandBus,
     ConnectionStore,
     IdempotencyStore,
     KeyStore,
@@ -72,7 +71,7 @@ class Outside:
     connections: ConnectionStore
     tokens: TokenCodec
     idempotency: IdempotencyStore
-    bus: CommandBus
+    bus: CommandSender
     upstreams: Upstreams
     now: Callable[[], datetime]
     monotonic: Callable[[], float]

@@ -1,4 +1,4 @@
-"""What the gateway reads from the environment."""
+"""Settings of the gateway, from the environment."""
 
 from pydantic import field_validator
 from pydantic_settings import SettingsConfigDict

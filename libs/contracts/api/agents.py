@@ -1,4 +1,4 @@
-"""Agent configurations and stored agents as they stand on the wire."""
+"""Agent configurations and stored agents."""
 
 from typing import Annotated, Any, Literal
 

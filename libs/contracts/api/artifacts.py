@@ -1,4 +1,4 @@
-"""Session artifacts as they stand on the wire."""
+"""Session artifacts."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -13,7 +13,7 @@ ProcessingStatus = Literal["pending", "ready", "failed"]
 ArtifactOrigin = Literal["uploaded", "generated"]
 SearchMode = Literal["hybrid", "semantic", "keyword"]
 BYTES_MISSING: Final = "bytes_missing"
-"""Type of the detail that tells an artifact whose bytes are lost from a store that does not answer."""
+"""Type of the error detail of an artifact whose bytes are lost (as opposed to a store that does not answer)."""
 
 
 class ArtifactRecord(BaseModel):

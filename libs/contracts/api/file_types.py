@@ -1,4 +1,4 @@
-"""Which kinds of files are taken: told by the extension, and checked against how the bytes begin."""
+"""File types: found by the extension and checked against the first bytes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 from libs.contracts.errors import UnsupportedMediaType
 
 HEAD_BYTES: Final = 1024
-"""How much of a file the check of its signature looks at."""
+"""Bytes of a file that the check of its signature needs."""
 
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _OLE: Final = (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",)
@@ -28,7 +28,7 @@ Check = Callable[[bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class FileType:
-    """``begins`` tells whether bytes can be of this type by how they begin."""
+    """``begins`` checks the first bytes of a file."""
 
     content_type: str
     begins: Check
@@ -43,7 +43,7 @@ def _webp(head: bytes) -> bool:
 
 
 def _pdf(head: bytes) -> bool:
-    # Readers accept what precedes the header, within the first kilobyte.
+    # Readers accept other bytes before the header, within the first kilobyte.
     return b"%PDF-" in head
 
 
@@ -76,7 +76,7 @@ TYPES: Final[dict[str, FileType]] = {
 
 
 def type_of(name: str) -> FileType:
-    """The type that a name's extension stands for. Raises ``UnsupportedMediaType``."""
+    """Returns the type for a name's extension. Raises ``UnsupportedMediaType``."""
     extension = name.rpartition(".")[2].lower() if "." in name else ""
     found = TYPES.get(extension)
     if found is None:
@@ -87,10 +87,7 @@ def type_of(name: str) -> FileType:
 
 
 def check_signature(name: str, kind: FileType, head: bytes) -> None:
-    """Raises ``UnsupportedMediaType`` when bytes that begin like this are not what the name says.
-
-    Whether they can be read to the end is found out later, by reading them.
-    """
+    """Raises ``UnsupportedMediaType`` when the first bytes do not fit the type. The rest is checked when it is read."""
     if kind.begins(head):
         return
     looks = _looks_like(head)

@@ -1,4 +1,4 @@
-"""Files and collections as they stand on the wire."""
+"""Files and collections."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Knowledge bases, their ingestion and their search as they stand on the wire."""
+"""Knowledge bases, their ingestion and their search."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""Sessions, content blocks, turns and messages as they stand on the wire."""
+"""Sessions, content blocks, turns and messages."""
 
 from typing import Annotated, Any, Literal
 

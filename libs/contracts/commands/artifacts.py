@@ -1,4 +1,4 @@
-"""What the artifacts service is asked to do."""
+"""Commands to the artifacts service."""
 
 from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
 from libs.contracts.messages import Command

@@ -1,4 +1,4 @@
-"""What the ingestion service is asked to do."""
+"""Commands to the ingestion service."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the registry is asked to do."""
+"""Commands to the registry."""
 
 from typing import Any
 

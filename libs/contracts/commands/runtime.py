@@ -1,4 +1,4 @@
-"""What the runtime is asked to do."""
+"""Commands to the runtime."""
 
 from typing import Annotated, Any
 

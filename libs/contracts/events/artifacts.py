@@ -1,4 +1,4 @@
-"""What happens to session artifacts."""
+"""Events of the artifacts service."""
 
 from typing import Any
 

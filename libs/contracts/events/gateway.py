@@ -1,4 +1,4 @@
-"""What happens to credentials."""
+"""Events of the gateway: credentials."""
 
 from libs.contracts.messages import Event
 

@@ -1,4 +1,4 @@
-"""What happens to files, collections and knowledge bases."""
+"""Events of the ingestion service: files, collections and knowledge bases."""
 
 from typing import Any
 

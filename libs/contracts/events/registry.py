@@ -1,4 +1,4 @@
-"""What happens in the registry."""
+"""Events of the registry: stored agents."""
 
 from libs.contracts.api.agents import Agent
 from libs.contracts.messages import Event

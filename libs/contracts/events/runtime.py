@@ -1,6 +1,6 @@
-"""What happens in the runtime: sessions and turns.
+"""Events of the runtime: sessions and turns.
 
-A turn's events have the turn's id as subject and, being caused by its command, as causation id.
+The subject and the causation id of a turn's events are the turn's id, which is that of its command.
 """
 
 from typing import Any

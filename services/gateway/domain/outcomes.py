@@ -31,13 +31,13 @@ def raise_failure(received: Received) -> None:
 
 
 def entity_in(received: Received, name: str) -> bytes:
-    """The field of a successful event that is the answer's body, as JSON."""
+    """Returns a field of a successful event as JSON: the body of the answer."""
     event: dict[str, Any] = orjson.loads(received.payload)
     return orjson.dumps(event[name])
 
 
 def results_in(received: Received) -> bytes:
-    """The ``reply`` of a bulk operation; results of single files name an error only where there is one."""
+    """Returns the ``reply`` of a bulk operation; results of single files have an error only where there is one."""
     reply: dict[str, Any] = orjson.loads(received.payload)["reply"]
     for result in reply.get("results", ()):
         error = result.pop("error", None)

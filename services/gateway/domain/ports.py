@@ -1,4 +1,4 @@
-"""Interfaces of the gateway to its database, to the bus and to the other services."""
+"""Interfaces of the gateway to its database and to the other services."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -6,8 +6,6 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Command
-from libs.eventing import CommandState, Replies
 from libs.service_defaults import UpstreamResponse, UpstreamStream
 from services.gateway.domain.accounts import ApiKey, KeyOwner
 from services.gateway.domain.connections import Connection, ConnectionOwner
@@ -110,30 +108,3 @@ class Upstreams(Protocol):
         headers: Mapping[str, str] | None = None,
     ) -> AbstractAsyncContextManager[UpstreamStream]:
         """A call with streamed bodies; the answer may arrive before the request's body is sent to its end."""
-
-
-class CommandBus(Protocol):
-    """Sends commands and receives the events that they cause."""
-
-    def replies(
-        self, command_id: str, command: type[Command], identity: Identity
-    ) -> AbstractAsyncContextManager[Replies]: ...
-
-    async def knows(self, command: type[Command], command_id: str, identity: Identity) -> CommandState:
-        """Raises ``ServiceUnavailable``."""
-
-    async def send(
-        self,
-        command: Command,
-        *,
-        subject: str,
-        command_id: str,
-        correlation_id: str,
-        identity: Identity,
-        expires_in: float,
-        traceparent: str | None = None,
-    ) -> None:
-        """Raises ``ServiceUnavailable`` within 4 s."""
-
-    def fresh(self) -> bool:
-        """Whether events arrive, so that an event that was not received has not been published."""

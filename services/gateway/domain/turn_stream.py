@@ -1,6 +1,6 @@
-"""Which of a turn's events a follower is shown, and in which order.
+"""Filters and orders the events of a turn for its stream.
 
-Text travels apart from the other events, on a topic that may lose it, so the two overtake each other.
+Text deltas come on a topic of their own that may lose them, so that they and the other events overtake each other.
 """
 
 from collections import defaultdict
@@ -30,22 +30,22 @@ _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
 _ATTEMPTS: Final = frozenset({TurnStarted.TYPE, TurnRestarted.TYPE})
 _CALL_ENDS: Final = frozenset({ToolCallCompleted.TYPE, ToolCallFailed.TYPE})
 _ENDS: Final = frozenset({TurnCompleted.TYPE, TurnFailed.TYPE, TurnCancelled.TYPE})
-_MOST_HELD: Final = 10_000
+_MAX_HELD: Final = 10_000
 
 
 class _Place(NamedTuple):
-    """Whose text it is; later places make earlier ones void or complete."""
+    """The attempt and step of a piece of text; a later one makes earlier ones void or complete."""
 
     attempt: int
     step: int
 
 
 class TurnStream:
-    """Text in the order of its steps, each step's without gaps, and all of the reply's before the turn's end.
+    """Yields text in the order of its steps, without gaps, and the reply's whole text before the turn's end.
 
-    Whoever joins the pieces of the last step has the reply, however many of them were lost on the way. Text of
-    attempts that were given up is left out, as are events that were delivered before. ``from_beginning`` tells that
-    nothing of the turn was missed: only then can text wait for the tool calls that it rests on.
+    The deltas of the last step make up the reply, even when some were lost on the way. Text of abandoned attempts and
+    redelivered events are dropped. ``from_beginning``: no event of the turn was missed. Only then can text wait for
+    the tool calls of the step before.
     """
 
     def __init__(self, *, from_beginning: bool) -> None:
@@ -61,16 +61,16 @@ class TurnStream:
         self._held: list[Received] = []
 
     def take(self, received: Received) -> Iterator[Received]:
-        """What is to be shown now that this event has come, in order."""
+        """Returns the events to send after this one has arrived, in order."""
         if received.envelope.type in _TEXT:
             yield from self._text(received)
             return
         if received.envelope.id in self._seen:
             return
         self._seen.add(received.envelope.id)
-        self._note(received)
+        self._track(received)
         if received.envelope.type == TurnCompleted.TYPE:
-            yield from self._rest(received)
+            yield from self._missing_text(received)
         yield received
         held, self._held = self._held, []
         if received.envelope.type in _ENDS:
@@ -78,7 +78,7 @@ class TurnStream:
         for waiting in held:
             yield from self._text(waiting)
 
-    def _note(self, received: Received) -> None:
+    def _track(self, received: Received) -> None:
         event_type = received.envelope.type
         if event_type in _ATTEMPTS:
             self._attempt = max(self._attempt, int(orjson.loads(received.payload)["attempt"]))
@@ -96,9 +96,9 @@ class TurnStream:
         place = _Place(piece["attempt"], piece["step"])
         if place < self._place or place.attempt < self._attempt:
             return
-        if self._is_early(place):
-            # Its tool calls are on their way; the bound only keeps a broken producer from filling the memory.
-            if len(self._held) < _MOST_HELD:
+        if self._must_wait(place):
+            # The tool calls are on their way; the limit only keeps a broken producer from filling the memory.
+            if len(self._held) < _MAX_HELD:
                 self._held.append(received)
             return
         if place != self._place:
@@ -108,12 +108,12 @@ class TurnStream:
                 self._done = True
                 yield received
         elif piece["offset"] == self._length:
-            # After a gap nothing more is shown of the step: the reply fills it in.
+            # After a gap no more text of the step is sent: the reply fills it in.
             self._shown.append(piece["text"])
             self._length += len(piece["text"])
             yield received
 
-    def _is_early(self, place: _Place) -> bool:
+    def _must_wait(self, place: _Place) -> bool:
         if not self._from_beginning:
             return False
         if self._attempt and place.attempt > self._attempt:
@@ -121,8 +121,8 @@ class TurnStream:
         before = place.step - 1
         return before > 0 and (before not in self._open_calls or bool(self._open_calls[before]))
 
-    def _rest(self, completed: Received) -> Iterator[Received]:
-        """What the follower still lacks of the reply's text."""
+    def _missing_text(self, completed: Received) -> Iterator[Received]:
+        """Makes deltas of the part of the reply's text that has not been sent."""
         reply: dict[str, Any] = orjson.loads(completed.payload)
         content: str = reply["response"]["content"]
         place = max(self._place, _Place(max(self._attempt, 1), self._last_called + 1))
@@ -131,11 +131,11 @@ class TurnStream:
             return
         about = {"session_id": reply["session_id"], "turn_id": reply["turn_id"], **place._asdict()}
         if rest := content[len(shown) :]:
-            yield self._made(completed, OutputTextDelta(**about, offset=len(shown), text=rest))
+            yield self._derived(completed, OutputTextDelta(**about, offset=len(shown), text=rest))
         if content and (rest or not self._done):
-            yield self._made(completed, OutputTextDone(**about, length=len(content)))
+            yield self._derived(completed, OutputTextDone(**about, length=len(content)))
 
     @staticmethod
-    def _made(completed: Received, event: Event) -> Received:
+    def _derived(completed: Received, event: Event) -> Received:
         envelope = replace(completed.envelope, id=new_id(), type=event.TYPE, sequence=0, data_ref=None, data_hash=None)
         return Received(envelope, event.encode())

@@ -10,10 +10,10 @@ from libs.contracts.errors import ServiceUnavailable, TimedOut
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.eventing import CommandState, Received, Replies
+from libs.eventing import CommandSender, CommandState, Received, Replies
 from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write
 from services.gateway.domain.outcomes import is_refused_for_now, raise_failure
-from services.gateway.domain.ports import CommandBus, IdempotencyStore
+from services.gateway.domain.ports import IdempotencyStore
 
 _TAKEN_UP_SECONDS: Final = 10.0
 _DONE_SECONDS: Final = 30.0
@@ -46,7 +46,7 @@ class CommandDispatcher:
     """Sends commands and waits for their outcomes; a repeated request finds the command of the first one."""
 
     def __init__(
-        self, bus: CommandBus, idempotency: IdempotencyStore, installed: Callable[[str], bool] = lambda _: True
+        self, bus: CommandSender, idempotency: IdempotencyStore, installed: Callable[[str], bool] = lambda _: True
     ) -> None:
         self._bus = bus
         self._idempotency = idempotency
