@@ -65,7 +65,7 @@ def _variables(name: str) -> tuple[str, ...]:
 
 def _providers() -> dict[str, tuple[str, ...]]:
     """The variables that configure each provider, the usual one first."""
-    from services.runtime.adapters.models.known import COMPATIBLE, OTHERS
+    from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
 
     compatible = {
         known.name: (known.key_variable, known.address_variable) if known.address else (known.address_variable,)

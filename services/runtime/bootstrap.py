@@ -15,9 +15,8 @@ from services.runtime.adapters.bus_deltas import BusDeltas
 from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
 from services.runtime.adapters.internal_api.knowledge import HttpKnowledge
 from services.runtime.adapters.metrics import PrometheusMetrics
-from services.runtime.adapters.models.observed import ObservedModel
 from services.runtime.adapters.models.providers import model_providers, new_session
-from services.runtime.adapters.observed_agent import ObservedAgent
+from services.runtime.adapters.observed import ObservedAgent, ObservedModel, observed
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
@@ -27,7 +26,6 @@ from services.runtime.adapters.postgres.steps import PostgresSteps
 from services.runtime.adapters.postgres.transactions import Transactions
 from services.runtime.adapters.postgres.turn_outcomes import PostgresTurnOutcomes
 from services.runtime.adapters.tools.builtin import builtin_tools
-from services.runtime.adapters.tools.observed import observed
 from services.runtime.domain.admission import AdmissionPolicy, Backlog
 from services.runtime.domain.agents import AgentLoop
 from services.runtime.domain.artifacts import SessionArtifacts

@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from libs.service_defaults import ServiceSettings
-from services.runtime.adapters.models.known import COMPATIBLE, OTHERS
+from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "configuration.md").read_text()

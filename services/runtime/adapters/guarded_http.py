@@ -1,16 +1,86 @@
-"""GET requests that a user names the address of: to public addresses only, redirects included."""
+"""GET requests to addresses that users name: to public ones only, redirects included."""
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
-from collections.abc import AsyncIterator, Callable
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from services.runtime.adapters.tools.addresses import AddressRefused, GuardedResolver
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class AddressRefused(OSError):
+    """The host leads to an address that is not on the public internet."""
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is on the public internet, also when an IPv6 form wraps an IPv4 one."""
+    try:
+        ip: IPAddress = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address):
+        wrapped = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if wrapped is None and ip in _NAT64:
+            wrapped = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if wrapped is not None:
+            ip = wrapped
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
+
+
+async def system_resolve(host: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolves for aiohttp and refuses a host with any address that is not allowed.
+
+    aiohttp connects to exactly the addresses returned here, so no name is rebound between check and use.
+    """
+
+    def __init__(self, allowed: Callable[[str], bool] = is_public, resolve: Resolve = system_resolve) -> None:
+        self._allowed = allowed
+        self._resolve = resolve
+
+    async def resolve(
+        self,
+        host: str,
+        port: int = 0,
+        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002
+    ) -> list[ResolveResult]:
+        addresses = await self._resolve(host, port)
+        for address in addresses:
+            self.require(address)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=socket.IPPROTO_TCP,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in addresses
+        ]
+
+    def require(self, address: str) -> None:
+        """Raises AddressRefused."""
+        if not self._allowed(address):
+            raise AddressRefused("the host leads to an address that is not public")
+
+    async def close(self) -> None:
+        pass
+
 
 USUAL_PORTS = {"http": 80, "https": 443}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -9,7 +9,7 @@ from deploy.compose.new_secrets import with_new_secrets
 from deploy.images import healthcheck
 from libs.objects import open_store
 from libs.service_defaults import ServiceSettings
-from services.runtime.adapters.models.known import COMPATIBLE, OTHERS
+from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
 from tests.support.compose import (
     EXAMPLE,
     TEXT,

@@ -13,7 +13,7 @@ from cli.app import COMMANDS
 from libs.objects import open_store
 from libs.service_defaults import ServiceSettings
 from libs.service_defaults._health import Readiness, health_routes
-from services.runtime.adapters.models.known import COMPATIBLE, OTHERS
+from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
 from tests.support.certificates import make_certificates
 from tests.support.kustomize import ROOT, Manifest, containers_of, of_kind, pod, shared_settings
 from tests.support.service_settings import SERVICES, settings_of, variables_of

@@ -1,4 +1,4 @@
-"""What is counted of models, tools and agents, by what came of them."""
+"""Calls of models and tools and runs of agents, counted by outcome."""
 
 import asyncio
 from contextlib import AbstractContextManager, nullcontext
@@ -6,9 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 
 from libs.contracts.identity import Identity
-from services.runtime.adapters.models.observed import ObservedModel
-from services.runtime.adapters.observed_agent import ObservedAgent
-from services.runtime.adapters.tools.observed import observed
+from services.runtime.adapters.observed import ObservedAgent, ObservedModel, observed
 from services.runtime.domain.agents import AgentReply, AgentSpec, AgentTask, TurnJournal, TurnLost
 from services.runtime.domain.conversation import JsonObject, ModelAnswer, TextPart, Usage, UserMessage
 from services.runtime.domain.models import ModelFailed, ModelInfo, ModelRequest, OnText, ProviderInfo

@@ -11,6 +11,13 @@ import orjson
 from yarl import URL
 
 from libs.retry import RetryPolicy
+from services.runtime.adapters.models.failures import (
+    RETRIED_STATUSES,
+    ProviderRetries,
+    Retryable,
+    redact,
+    retry_after_seconds,
+)
 from services.runtime.adapters.models.openai_wire import (
     ErrorInBody,
     NotAnAnswer,
@@ -18,13 +25,6 @@ from services.runtime.adapters.models.openai_wire import (
     decode_answer,
     encode_request,
     error_message,
-)
-from services.runtime.adapters.models.redact import redact
-from services.runtime.adapters.models.retry import (
-    RETRIED_STATUSES,
-    ProviderRetries,
-    Retryable,
-    retry_after_seconds,
 )
 from services.runtime.domain.conversation import ModelAnswer
 from services.runtime.domain.models import ModelFailed, ModelRequest, OnText

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import aiohttp
 
 from libs.retry import RetryPolicy
-from services.runtime.adapters.models.extractive import ExtractiveModel
+from services.runtime.adapters.models.extractive.model import ExtractiveModel
 from services.runtime.adapters.models.images import ImageFetching
-from services.runtime.adapters.models.known import COMPATIBLE, OTHERS
+from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
 from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
 from services.runtime.domain.conversation import ModelAnswer, UserMessage

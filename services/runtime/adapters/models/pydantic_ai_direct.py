@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from libs.retry import RetryPolicy
+from services.runtime.adapters.models.failures import RETRIED_STATUSES, ProviderRetries, Retryable, redact
 from services.runtime.adapters.models.images import ImageFetching
-from services.runtime.adapters.models.redact import redact
-from services.runtime.adapters.models.retry import RETRIED_STATUSES, ProviderRetries, Retryable
 from services.runtime.domain.conversation import ModelAnswer
 from services.runtime.domain.models import ModelFailed, ModelRequest, OnText
 

@@ -9,8 +9,13 @@ from dataclasses import dataclass
 import aiohttp
 from yarl import URL
 
-from services.runtime.adapters.guarded_http import USUAL_PORTS, FetchLimits, FetchRefused, GuardedHttp
-from services.runtime.adapters.tools.addresses import GuardedResolver, HostList
+from services.runtime.adapters.guarded_http import (
+    USUAL_PORTS,
+    FetchLimits,
+    FetchRefused,
+    GuardedHttp,
+    GuardedResolver,
+)
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
 
@@ -24,6 +29,24 @@ class HttpLimits(FetchLimits):
     """`longest_text` in characters, the rest is cut."""
 
     longest_text: int = 20_000
+
+
+class HostList:
+    """Hosts as settings name them: `example.com`, `*.example.com` (its subdomains), either with `:port`."""
+
+    def __init__(self, entries: Iterable[str]) -> None:
+        self._entries = frozenset(entry.strip().lower().rstrip(".") for entry in entries if entry.strip())
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def __contains__(self, place: tuple[str, int, bool]) -> bool:
+        """Whether (host, port, port is its scheme's own) is named; another port must be named with it."""
+        host, port, usual_port = place
+        host = host.lower().rstrip(".")
+        labels = host.split(".")
+        names = [host, *("*." + ".".join(labels[depth:]) for depth in range(1, len(labels)))]
+        return any(f"{name}:{port}" in self._entries or (usual_port and name in self._entries) for name in names)
 
 
 class HttpGet:

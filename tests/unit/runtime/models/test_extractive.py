@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from services.runtime.adapters.models.extractive import ExtractiveModel, split_question
-from services.runtime.adapters.models.extractive_text import sentences
+from services.runtime.adapters.models.extractive.model import ExtractiveModel, split_question
+from services.runtime.adapters.models.extractive.sentences import sentences
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.adapters.tools.current_time import CurrentTime
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch

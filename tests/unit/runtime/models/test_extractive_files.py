@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.runtime.adapters.models.extractive import ExtractiveModel
-from services.runtime.adapters.models.extractive_tables import tables_in, wanted_query
+from services.runtime.adapters.models.extractive.model import ExtractiveModel
+from services.runtime.adapters.models.extractive.table_queries import tables_in, wanted_query
 from services.runtime.adapters.tools.artifacts.artifact_create import ArtifactCreate
 from services.runtime.adapters.tools.artifacts.artifact_search import ArtifactSearch
 from services.runtime.adapters.tools.artifacts.table_query import TableQuery

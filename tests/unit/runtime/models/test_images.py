@@ -10,11 +10,10 @@ from pydantic_ai.messages import TextPart as TheirText
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from libs.retry import RetryPolicy
-from services.runtime.adapters.guarded_http import FetchLimits
+from services.runtime.adapters.guarded_http import FetchLimits, GuardedResolver, is_public
 from services.runtime.adapters.models.images import ImageFetching
-from services.runtime.adapters.models.known import OTHERS
+from services.runtime.adapters.models.known_providers import OTHERS
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
-from services.runtime.adapters.tools.addresses import GuardedResolver, is_public
 from services.runtime.domain.conversation import ImagePart, TextPart, UserMessage
 from services.runtime.domain.models import ModelFailed, ModelRequest
 

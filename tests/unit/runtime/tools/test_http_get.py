@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from services.runtime.adapters.tools.addresses import GuardedResolver, HostList, is_public
-from services.runtime.adapters.tools.http_get import HttpGet, HttpLimits
+from services.runtime.adapters.guarded_http import GuardedResolver, is_public
+from services.runtime.adapters.tools.http_get import HostList, HttpGet, HttpLimits
 from services.runtime.domain.tools import ToolContext, ToolFailed
 from tests.support.agent_fakes import CALLER
 

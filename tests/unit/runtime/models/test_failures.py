@@ -2,8 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from services.runtime.adapters.models.redact import redact
-from services.runtime.adapters.models.retry import retry_after_seconds
+from services.runtime.adapters.models.failures import redact, retry_after_seconds
 
 
 @pytest.mark.parametrize(

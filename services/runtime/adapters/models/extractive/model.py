@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from services.runtime.adapters.models.extractive_files import file_of, table_told, wanted_file
-from services.runtime.adapters.models.extractive_rules import wanted_calls
-from services.runtime.adapters.models.extractive_text import Ranking, Sentence, content_words, sentences
+from services.runtime.adapters.models.extractive.files import file_of, table_told, wanted_file
+from services.runtime.adapters.models.extractive.sentences import Ranking, Sentence, content_words, sentences
+from services.runtime.adapters.models.extractive.tool_rules import wanted_calls
 from services.runtime.domain.conversation import (
     ArtifactPart,
     AssistantMessage,

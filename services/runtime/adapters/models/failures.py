@@ -1,8 +1,9 @@
-"""Retries of model calls, the same for every provider."""
+"""Failures of model calls, the same for every provider: retries, waits that providers ask for, safe messages."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
@@ -14,6 +15,17 @@ from services.runtime.domain.models import ModelFailed
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 # A Retry-After beyond the longest wait ends the retries.
 MODEL_RETRIES: Final = RetryPolicy(first=0.5, longest=20.0, attempts=4)
+
+_LONGEST_MESSAGE = 500
+_SECRETS = re.compile(
+    r"\b(?:sk|pk|rk|gsk|xai|key|sess|org|proj)[-_][A-Za-z0-9_*.\-]{4,}"
+    r"|\bAIza[A-Za-z0-9_\-]{10,}"
+    r"|\beyJ[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]+)*"
+    r"|(?<=bearer )\S+"
+    r"|(?<=[?&]key=)[^&\s]+"
+    r"|(?<=://)[^/\s@]+(?=@)",
+    re.IGNORECASE,
+)
 
 Answer = TypeVar("Answer")
 
@@ -63,3 +75,12 @@ def _seconds_until(value: str | None, now: Callable[[], datetime]) -> float | No
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max(0.0, (moment - now()).total_seconds())
+
+
+def redact(message: str, secrets: Iterable[str] = ()) -> str:
+    """`message` on one line, shortened, without `secrets` and without anything that looks like one."""
+    for secret in secrets:
+        if secret:
+            message = message.replace(secret, "***")
+    message = " ".join(_SECRETS.sub("***", message).split())
+    return message if len(message) <= _LONGEST_MESSAGE else message[: _LONGEST_MESSAGE - 1] + "…"

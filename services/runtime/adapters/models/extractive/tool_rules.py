@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from zoneinfo import available_timezones
 
-from services.runtime.adapters.models.extractive_tables import tables_in, wanted_query
+from services.runtime.adapters.models.extractive.table_queries import tables_in, wanted_query
 from services.runtime.domain.conversation import JsonObject, TextPart
 from services.runtime.domain.tools import ToolDefinition
 

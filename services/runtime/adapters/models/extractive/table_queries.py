@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from services.runtime.adapters.models.extractive_text import content_words
+from services.runtime.adapters.models.extractive.sentences import content_words
 from services.runtime.domain.conversation import ArtifactPart, JsonObject
 
 _TABLE: Final = re.compile(r'^table (\w+) \(sheet "(?:.*)"\), \d+ rows?\ncolumns: (.+)$', re.MULTILINE)

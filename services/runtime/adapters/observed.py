@@ -1,0 +1,138 @@
+"""Metrics and spans around agents, models and tools. No prompt, argument or answer is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from time import perf_counter
+from typing import Final, TypeVar
+
+from prometheus_client import Counter, Histogram
+
+from libs import tracing
+from libs.contracts.errors import ServiceError
+from services.runtime.adapters import metrics
+from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnLost
+from services.runtime.domain.conversation import JsonObject, ModelAnswer
+from services.runtime.domain.models import ChatModel, ModelRequest, OnText, ProviderInfo
+from services.runtime.domain.tools import Tool, Toolbox, ToolContext, ToolDefinition, ToolFailed, ToolOutput
+
+T = TypeVar("T")
+_OTHER: Final = "other"
+
+
+async def _measured(
+    call: Awaitable[T], label: str, counter: Counter, seconds: Histogram, outcome_of: Callable[[Exception], str]
+) -> T:
+    began = perf_counter()
+    # Also at the turn's deadline, and when the worker stops.
+    outcome = "cancelled"
+    try:
+        result = await call
+        outcome = "completed"
+        return result
+    except Exception as problem:
+        outcome = outcome_of(problem)
+        raise
+    finally:
+        counter.labels(label, outcome).inc()
+        seconds.labels(label).observe(perf_counter() - began)
+
+
+class ObservedAgent:
+    """An AgentLoop around another one."""
+
+    def __init__(self, agent: AgentLoop) -> None:
+        self._agent = agent
+
+    async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
+        attributes: dict[str, tracing.Value | None] = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.conversation.id": task.session_id,
+            "aes.agent_type": task.agent.agent_type,
+            "aes.turn_id": task.turn_id,
+            "aes.company_id": task.caller.company_id,
+            "aes.steps_resumed": len(journal.steps),
+        }
+        with tracing.span("invoke_agent", attributes=attributes):
+            run = self._agent.run(task, journal)
+            return await _measured(
+                run, task.agent.agent_type, metrics.AGENT_RUNS, metrics.AGENT_SECONDS, self._outcome_of
+            )
+
+    @staticmethod
+    def _outcome_of(problem: Exception) -> str:
+        if isinstance(problem, TurnLost):
+            return "lost"
+        return problem.kind.value if isinstance(problem, ServiceError) else "crashed"
+
+
+class ObservedModel:
+    """A ChatModel around another one."""
+
+    def __init__(self, model: ChatModel, providers: Iterable[ProviderInfo]) -> None:
+        self._model = model
+        self._listed = {model.name for provider in providers for model in provider.models}
+        self._providers = {provider.name for provider in providers}
+
+    async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
+        provider, _, model = request.model.partition(":")
+        attributes: dict[str, tracing.Value | None] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model,
+            "gen_ai.request.temperature": request.temperature,
+            "gen_ai.request.max_tokens": request.max_tokens,
+            "gen_ai.request.top_p": request.top_p,
+        }
+        with tracing.span(f"chat {model}", tracing.Kind.CLIENT, attributes) as span:
+            label = self._label(request.model)
+            call = self._model.answer(request, on_text)
+            answer = await _measured(call, label, metrics.MODEL_CALLS, metrics.MODEL_SECONDS, self._outcome_of)
+            metrics.TOKENS.labels(label, "input").inc(answer.usage.input_tokens)
+            metrics.TOKENS.labels(label, "output").inc(answer.usage.output_tokens)
+            span.set("gen_ai.response.finish_reasons", answer.finish_reason)
+            span.set("gen_ai.usage.input_tokens", answer.usage.input_tokens)
+            span.set("gen_ai.usage.output_tokens", answer.usage.output_tokens)
+            return answer
+
+    def _label(self, model: str) -> str:
+        """Unlisted models share a label: agents may name any, and each would be a series for ever."""
+        if model in self._listed:
+            return model
+        provider = model.partition(":")[0]
+        return f"{provider if provider in self._providers else _OTHER}:{_OTHER}"
+
+    @staticmethod
+    def _outcome_of(problem: Exception) -> str:
+        return problem.kind.value if isinstance(problem, ServiceError) else "internal_error"
+
+
+class ObservedTool:
+    """A Tool around another one. A call that takes too long is cancelled by its caller."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+
+    @property
+    def definition(self) -> ToolDefinition:
+        return self._tool.definition
+
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
+        name = self._tool.definition.name
+        attributes: dict[str, tracing.Value | None] = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": name,
+            "gen_ai.tool.call.id": context.call_id,
+        }
+        with tracing.span(f"execute_tool {name}", attributes=attributes):
+            call = self._tool.call(arguments, context)
+            return await _measured(call, name, metrics.TOOL_CALLS, metrics.TOOL_SECONDS, self._outcome_of)
+
+    @staticmethod
+    def _outcome_of(problem: Exception) -> str:
+        return "failed" if isinstance(problem, ToolFailed) else "crashed"
+
+
+def observed(toolbox: Toolbox) -> Toolbox:
+    """The same tools, with every call measured."""
+    return Toolbox(*(ObservedTool(tool) for tool in toolbox.values()))
