@@ -55,7 +55,7 @@ async def test_answers_with_citations(office: Office) -> None:
         "file_id": "ferry",
         "file_name": "ferry.txt",
         "page": 3,
-        "chunk": TEXTS["ferry"],
+        "passage": TEXTS["ferry"],
     }
     assert (reply.query, reply.mode, reply.success) == ("ferry seven", "hybrid", True)
 
