@@ -5,7 +5,9 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from libs.eventing import Transaction
 from libs.objects import ObjectStore, open_store
@@ -37,118 +39,109 @@ from services.ingestion.adapters.postgres.runs import PostgresRuns
 from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.adapters.postgres.uploads import PostgresUploads, PostgresUploadWriter
 from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
-from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue, keep_counting
+from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue, count_backlog
 from services.ingestion.domain.engines import Engine
-from services.ingestion.entrypoints.artifact_messages import ArtifactMessages
-from services.ingestion.entrypoints.artifact_work import work_off
-from services.ingestion.entrypoints.file_commands import FileCommands
+from services.ingestion.entrypoints.commands import artifact_commands, file_commands, knowledge_base_commands
+from services.ingestion.entrypoints.events import artifact_events
 from services.ingestion.entrypoints.http.artifacts import artifact_texts_router
 from services.ingestion.entrypoints.http.collections import collections_router
 from services.ingestion.entrypoints.http.files import files_router
 from services.ingestion.entrypoints.http.knowledge_bases import knowledge_bases_router
-from services.ingestion.entrypoints.http.search import search_router
-from services.ingestion.entrypoints.knowledge_commands import KnowledgeCommands
+from services.ingestion.entrypoints.maintenance import process_artifacts, repeat, repeat_while_busy
 from services.ingestion.entrypoints.streams import IngestionStreams
-from services.ingestion.entrypoints.upkeep import CollectionNews, collect
 from services.ingestion.entrypoints.watchdog import Watchdog
-from services.ingestion.entrypoints.work_upkeep import WorkUpkeep, keep_dropping, keep_inspecting
 from services.ingestion.settings import IngestionSettings
-from services.ingestion.use_cases.advance_run import RunAdvance
-from services.ingestion.use_cases.change_collections import CollectionChange
-from services.ingestion.use_cases.change_knowledge_bases import KnowledgeBaseChange
-from services.ingestion.use_cases.copy_artifact import ArtifactCopying
+from services.ingestion.use_cases.advance_run import AdvanceRun
+from services.ingestion.use_cases.collect_garbage import CollectGarbage
+from services.ingestion.use_cases.copy_artifact import FetchArtifact, StoreFetchedArtifact
+from services.ingestion.use_cases.dispatch_work import DispatchWork, ReconcileWork
 from services.ingestion.use_cases.document_indexer import DocumentIndexer
 from services.ingestion.use_cases.document_loader import DocumentLoader
-from services.ingestion.use_cases.index_artifacts import ArtifactIndexing
-from services.ingestion.use_cases.ingest_items import ItemIngestion
-from services.ingestion.use_cases.inspect_indexes import DocumentInspection, IndexInspection
+from services.ingestion.use_cases.drop_indexes import DropIndexes
+from services.ingestion.use_cases.index_artifacts import IndexArtifacts, RemoveDeletedArtifacts
+from services.ingestion.use_cases.ingest_items import IngestItems
+from services.ingestion.use_cases.inspect_indexes import InspectArtifactIndexes, InspectIndexes
+from services.ingestion.use_cases.lost_indexes import LostIndexes
+from services.ingestion.use_cases.parse_ahead import ParseAhead
 from services.ingestion.use_cases.progress_throttle import ProgressThrottle
-from services.ingestion.use_cases.read_collections import CollectionReading
-from services.ingestion.use_cases.read_files import FileReading
-from services.ingestion.use_cases.read_knowledge_bases import KnowledgeBaseReading
-from services.ingestion.use_cases.search_artifacts import ArtifactTexts
-from services.ingestion.use_cases.search_knowledge_base import KnowledgeBaseSearch
+from services.ingestion.use_cases.publish_collection_changes import PublishCollectionChanges
+from services.ingestion.use_cases.renew_leases import RenewLeases
+from services.ingestion.use_cases.search_artifacts import ReadArtifactText, SearchArtifacts
+from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
-from services.ingestion.use_cases.upload_files import FileUpload, Limits
+from services.ingestion.use_cases.upload_files import Limits, UploadFiles
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+_COLLECTION_CHANGES_SECONDS: Final = 1.0
+_GARBAGE_SECONDS: Final = 600.0
+_BACKLOG_SECONDS: Final = 10.0
+_DROP_SECONDS: Final = 0.5
+_DISPATCH_SECONDS: Final = 0.2
+_ARTIFACTS_SECONDS: Final = 0.5
+_PARSE_AHEAD_SECONDS: Final = 1.0
 
 
 def build(settings: IngestionSettings) -> Service:
-    """The service, ready to run: files, collections and knowledge bases."""
+    """The API and command worker: files, collections and knowledge bases."""
     service = Service("ingestion", settings, migrations=MIGRATIONS)
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(store.start)
     _add_files(service, settings, store)
-    _add_knowledge(service, settings, store)
+    _add_knowledge_bases(service, settings, store)
     return service
 
 
 def build_streams(settings: IngestionSettings) -> Service:
-    """A process that works off ingestions, next to the service itself."""
+    """A worker process that carries out ingestions."""
     service = Service("ingestion", settings.model_copy(update={"port": settings.streams_port}), migrations=MIGRATIONS)
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(store.start)
-    work = _ingestion_work(service, settings, store)
+    search = _Search.of(service, settings)
+    pool = parsing_pool(settings.parsing_processes, settings.parsing_timeout_seconds, settings.parsing_memory_bytes)
+    work = _IngestionWork.of(
+        service,
+        settings,
+        DocumentLoader(PostgresTexts(service.database), store, pool, lease_seconds=settings.lease_seconds),
+        search,
+    )
     streams = IngestionStreams(
         kafka=settings.kafka(),
         prefix=settings.topic_prefix,
-        items=work.items.process,
-        run=work.runs.process,
+        items=work.items,
+        run=work.runs,
         batch=settings.streams_batch,
         batches=settings.streams_batches,
     )
     _run_streams(service, settings, streams, work)
+    jobs = PostgresArtifactJobs(service.database, service.outbox)
+    index = IndexArtifacts(
+        jobs, HttpArtifactSource(service.calls), pool, store, search.embedders, search.engines, search.resolver,
+        at_once=settings.parsing_processes,
+    )  # fmt: skip
+    remove = RemoveDeletedArtifacts(jobs, store, search.engines)
+    process = partial(process_artifacts, index, remove)
+    service.background("artifacts.index", lambda: repeat_while_busy(process, _ARTIFACTS_SECONDS), role="streams")
+    for hook in (streams.stop, pool.close, search.close):
+        service.on_stop(hook)
     return service
 
 
-def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore) -> None:
-    database, outbox = service.database, service.outbox
-    collections = PostgresCollectionReader(database)
-    reading = FileReading(PostgresFileReader(database), collections, store)
-    limits = Limits(max_bytes=settings.max_upload_bytes, max_files=settings.max_files_per_upload)
-    uploading = FileUpload(PostgresUploads(database), store, outbox, _upload_writer, limits)
-    FileCommands(CollectionChange(_now), _file_writer, _collection_writer).register(service.commands)
-    service.http.include_router(files_router(uploading, reading))
-    service.http.include_router(collections_router(CollectionReading(collections), reading))
-    news = CollectionNews(PostgresCollectionChanges(database), outbox, _collection_publisher)
-    service.background("collections.tell", news.run, role=API)
-    unused_blobs = PostgresUnusedBlobs(database)
-    service.background("leftovers.collect", lambda: collect(unused_blobs, store), role=API)
-
-
-def _add_knowledge(service: Service, settings: IngestionSettings, store: ObjectStore) -> None:
-    database = service.database
-    search = _search_parts(service, settings)
-    reader = PostgresKnowledgeBaseReader(database)
-    resolution = SettingsResolver(search.embedders, search.engines, settings.processing_engine)
-    KnowledgeCommands(KnowledgeBaseChange(reader, resolution, _now), _knowledge_writer).register(service.commands)
-    service.http.include_router(knowledge_bases_router(KnowledgeBaseReading(reader)))
-    searching = KnowledgeBaseSearch(reader, PostgresSearchableFiles(database), search.engines, search.embedders)
-    service.http.include_router(search_router(searching))
-    service.on_stop(search.close)
-    _add_artifacts(service, store, search, resolution)
-    service.background("backlog.count", lambda: keep_counting(database))
-    index_deletion = PostgresIndexDeletion(database, service.outbox)
-    service.background("indexes.drop", lambda: keep_dropping(index_deletion, search.engines))
-    indexes = _inspection(service, search)
-    documents = DocumentInspection(PostgresArtifactJobs(database, service.outbox), search.engines)
-    service.background("indexes.inspect", lambda: keep_inspecting(indexes, documents, settings.reconcile_seconds))
-
-
-def _add_artifacts(service: Service, store: ObjectStore, search: "_SearchParts", resolution: SettingsResolver) -> None:
-    copying = ArtifactCopying(PostgresUploads(service.database), store, HttpArtifactSource(service.calls))
-    messages = ArtifactMessages(copying, _upload_writer, _artifact_writer)
-    messages.register(service.commands, service.follow("artifacts"))
-    places = PostgresArtifactPlaces(service.database)
-    texts = ArtifactTexts(places, store, search.embedders, search.engines, resolution)
-    service.http.include_router(artifact_texts_router(texts))
-
-
 @dataclass(frozen=True, slots=True)
-class _SearchParts:
+class _Search:
+    """Engines and embedders of this installation."""
+
     engines: dict[str, Engine]
     embedders: ConfiguredEmbedders
+    resolver: SettingsResolver
+
+    @classmethod
+    def of(cls, service: Service, settings: IngestionSettings) -> "_Search":
+        engines: dict[str, Engine] = {"pgvector": PgvectorEngine(service.database)}
+        if settings.weaviate_url:
+            key = settings.weaviate_api_key.get_secret_value() or None
+            engines["weaviate"] = WeaviateEngine(Address(settings.weaviate_url, settings.weaviate_grpc_port, key))
+        embedders = ConfiguredEmbedders(os.environ)
+        return cls(engines, embedders, SettingsResolver(embedders, engines, settings.processing_engine))
 
     async def close(self) -> None:
         await self.embedders.close()
@@ -156,84 +149,113 @@ class _SearchParts:
             await engine.close()
 
 
-def _search_parts(service: Service, settings: IngestionSettings) -> _SearchParts:
-    engines: dict[str, Engine] = {"pgvector": PgvectorEngine(service.database)}
-    if settings.weaviate_url:
-        engines["weaviate"] = WeaviateEngine(
-            Address(
-                settings.weaviate_url,
-                settings.weaviate_grpc_port,
-                settings.weaviate_api_key.get_secret_value() or None,
-            )
-        )
-    return _SearchParts(engines, ConfiguredEmbedders(os.environ))
+def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore) -> None:
+    database, outbox = service.database, service.outbox
+    files, collections = PostgresFileReader(database), PostgresCollectionReader(database)
+    limits = Limits(max_bytes=settings.max_upload_bytes, max_files=settings.max_files_per_upload)
+    upload = UploadFiles(PostgresUploads(database), store, outbox, _upload_writer, limits)
+    file_commands(service.commands, _file_writer, _collection_writer, _now)
+    service.http.include_router(files_router(upload, files, store))
+    service.http.include_router(collections_router(collections, files))
+    publish = PublishCollectionChanges(PostgresCollectionChanges(database), outbox, _collection_publisher)
+    service.background("collections.publish", lambda: repeat(publish, _COLLECTION_CHANGES_SECONDS), role=API)
+    collect = CollectGarbage(PostgresUnusedBlobs(database), store)
+    service.background("garbage.collect", lambda: repeat(collect, _GARBAGE_SECONDS), role=API)
+
+
+def _add_knowledge_bases(service: Service, settings: IngestionSettings, store: ObjectStore) -> None:
+    database, outbox = service.database, service.outbox
+    search = _Search.of(service, settings)
+    reader = PostgresKnowledgeBaseReader(database)
+    knowledge_base_commands(service.commands, reader, PostgresKnowledgeBaseWriter, search.resolver, _now)
+    searching = SearchKnowledgeBase(reader, PostgresSearchableFiles(database), search.engines, search.embedders)
+    service.http.include_router(knowledge_bases_router(reader, searching))
+    service.on_stop(search.close)
+    _add_artifacts(service, store, search)
+    service.background("backlog.count", lambda: repeat(partial(count_backlog, database), _BACKLOG_SECONDS))
+    drop = DropIndexes(PostgresIndexDeletion(database, outbox), search.engines)
+    service.background("indexes.drop", lambda: repeat(drop, _DROP_SECONDS))
+    catalog = PostgresIndexCatalog(database)
+    indexes = InspectIndexes(catalog, search.engines, _lost_indexes(service, search), time.monotonic)
+    artifacts = InspectArtifactIndexes(PostgresArtifactJobs(database, outbox), search.engines)
+
+    async def inspect() -> None:
+        await indexes()
+        await artifacts()
+
+    service.background("indexes.inspect", lambda: repeat(inspect, settings.reconcile_seconds))
+
+
+def _add_artifacts(service: Service, store: ObjectStore, search: _Search) -> None:
+    database = service.database
+    fetch = FetchArtifact(PostgresUploads(database), store, HttpArtifactSource(service.calls))
+    artifact_commands(service.commands, fetch, StoreFetchedArtifact(_upload_writer))
+    artifact_events(service.follow("artifacts"), _artifact_writer)
+    places = PostgresArtifactPlaces(database)
+    searching = SearchArtifacts(places, search.embedders, search.engines, search.resolver)
+    service.http.include_router(artifact_texts_router(ReadArtifactText(places, store), searching))
 
 
 @dataclass(frozen=True, slots=True)
 class _IngestionWork:
-    items: ItemIngestion
-    runs: RunAdvance
-    artifacts: ArtifactIndexing
-    upkeep: WorkUpkeep
-    work_queue: PostgresWorkQueue
-    closing: tuple[Callable[[], Awaitable[None]], ...]
+    items: IngestItems
+    runs: AdvanceRun
+    queue: PostgresWorkQueue
+    dispatch: DispatchWork
+    reconcile: ReconcileWork
+    renew_leases: RenewLeases
+    parse_ahead: ParseAhead
+
+    @classmethod
+    def of(
+        cls, service: Service, settings: IngestionSettings, loader: DocumentLoader, search: _Search
+    ) -> "_IngestionWork":
+        database, outbox = service.database, service.outbox
+        items = PostgresWorkItems(database, outbox, lease_seconds=settings.lease_seconds)
+        runs = PostgresRuns(
+            database, outbox, lease_seconds=settings.lease_seconds, grace_seconds=settings.index_grace_seconds
+        )
+        progress = ProgressThrottle(items, time.monotonic)
+        indexer = DocumentIndexer(items, progress, search.embedders, search.engines)
+        ingest = IngestItems(items, runs, progress, loader, indexer)
+        advance = AdvanceRun(runs, search.engines, _lost_indexes(service, search))
+        queue = PostgresWorkQueue(database)
+
+        def claims() -> list[str]:
+            return [*ingest.claims, *advance.claims]
+
+        return cls(
+            ingest,
+            advance,
+            queue,
+            DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source)),
+            ReconcileWork(queue, runs, settings.reconcile_seconds),
+            RenewLeases(items, loader, claims),
+            ParseAhead(queue, loader, claims),
+        )
 
 
-def _ingestion_work(service: Service, settings: IngestionSettings, store: ObjectStore) -> _IngestionWork:
-    database, outbox = service.database, service.outbox
-    search = _search_parts(service, settings)
-    items = PostgresWorkItems(database, outbox, lease_seconds=settings.lease_seconds)
-    runs = PostgresRuns(
-        database, outbox, lease_seconds=settings.lease_seconds, grace_seconds=settings.index_grace_seconds
-    )
-    pool = parsing_pool(settings.parsing_processes, settings.parsing_timeout_seconds, settings.parsing_memory_bytes)
-    loading = DocumentLoader(PostgresTexts(database), store, pool, lease_seconds=settings.lease_seconds)
-    phases = ProgressThrottle(items, time.monotonic)
-    indexing = DocumentIndexer(items, phases, search.embedders, search.engines)
-    ingestion = ItemIngestion(items, runs, phases, loading, indexing)
-    advance = RunAdvance(runs, search.engines, _inspection(service, search))
-    artifacts = ArtifactIndexing(
-        PostgresArtifactJobs(database, outbox),
-        HttpArtifactSource(service.calls),
-        pool,
-        store,
-        search.embedders,
-        search.engines,
-        SettingsResolver(search.embedders, search.engines, settings.processing_engine),
-        at_once=settings.parsing_processes,
-    )
-    work_queue = PostgresWorkQueue(database)
-    sender = KafkaWorkSender(service.producer, source=service.source)
-    claims = lambda: [*ingestion.claims, *advance.claims]  # noqa: E731
-    upkeep = WorkUpkeep(work_queue, sender, runs, items, loading, claims)
-    return _IngestionWork(ingestion, advance, artifacts, upkeep, work_queue, (pool.close, search.close))
-
-
-def _inspection(service: Service, search: _SearchParts) -> IndexInspection:
-    register = PostgresIndexCatalog(service.database)
-    return IndexInspection(register, search.engines, service.outbox, _knowledge_writer, time.monotonic)
+def _lost_indexes(service: Service, search: _Search) -> LostIndexes:
+    catalog = PostgresIndexCatalog(service.database)
+    return LostIndexes(catalog, search.engines, service.outbox, PostgresKnowledgeBaseWriter)
 
 
 def _run_streams(
     service: Service, settings: IngestionSettings, streams: IngestionStreams, work: _IngestionWork
 ) -> None:
-    upkeep = work.upkeep
-    watchdog = Watchdog(work.work_queue.stuck, limit_seconds=settings.watchdog_seconds)
-    tasks = {
+    watchdog = Watchdog(work.queue.stuck, limit_seconds=settings.watchdog_seconds)
+    tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "streams": streams.serve,
         "streams.measure": streams.measure,
-        "work.announce": upkeep.announce,
-        "work.reconcile": lambda: upkeep.reconcile(settings.reconcile_seconds),
-        "artifacts.index": lambda: work_off(work.artifacts),
-        "work.keep": lambda: upkeep.keep(settings.lease_seconds / 4),
+        "work.dispatch": lambda: repeat_while_busy(work.dispatch, _DISPATCH_SECONDS),
+        "work.reconcile": lambda: repeat(work.reconcile, settings.reconcile_seconds),
+        "work.renew_leases": lambda: repeat(work.renew_leases, settings.lease_seconds / 4),
         "watchdog": watchdog.run,
     }
     if settings.parse_ahead:
-        tasks["texts.parse"] = upkeep.parse_texts
+        tasks["texts.parse"] = lambda: repeat_while_busy(work.parse_ahead, _PARSE_AHEAD_SECONDS)
     for name, run in tasks.items():
         service.background(name, run, role="streams")
-    for hook in (streams.stop, *work.closing):
-        service.on_stop(hook)
 
     async def joined() -> bool:
         return streams.joined
@@ -259,10 +281,6 @@ def _collection_writer(transaction: Transaction) -> PostgresCollectionWriter:
 
 def _collection_publisher(transaction: Transaction) -> PostgresCollectionPublisher:
     return PostgresCollectionPublisher(transaction.connection)
-
-
-def _knowledge_writer(transaction: Transaction) -> PostgresKnowledgeBaseWriter:
-    return PostgresKnowledgeBaseWriter(transaction)
 
 
 def _now() -> datetime:

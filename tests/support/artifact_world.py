@@ -33,7 +33,7 @@ from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.internal_api import HttpArtifactSource
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs
 from services.ingestion.settings import IngestionSettings
-from services.ingestion.use_cases.index_artifacts import ArtifactIndexing
+from services.ingestion.use_cases.index_artifacts import IndexArtifacts, RemoveDeletedArtifacts
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 from tests.support.fake_producer import FakeProducer
 from tests.support.inline_ingestion import PlainTextReader
@@ -97,7 +97,8 @@ class World:
     store: ObjectStore
     files: ObjectStore
     reader: PlainTextReader
-    indexing: ArtifactIndexing
+    indexing: IndexArtifacts
+    remove_deleted: RemoveDeletedArtifacts
     http: httpx.AsyncClient
     urls: dict[str, str]
     _passed: dict[str, int] = field(default_factory=lambda: {"artifacts": 0, "ingestion": 0})
@@ -180,8 +181,8 @@ class World:
                 await self.upkeep("tables.read"),
                 await self.upkeep("errands.run"),
                 await self.upkeep("deleted.remove"),
-                await self.indexing.work(),
-                await self.indexing.remove_deleted(),
+                await self.indexing(),
+                await self.remove_deleted(),
                 await self.pass_on(),
             ]
         ):
@@ -281,8 +282,10 @@ async def artifact_world(
         for name, app in apps.items():
             await stack.enter_async_context(served(app, sockets[name][0]))
         embedders, engines = ConfiguredEmbedders({}), {"pgvector": PgvectorEngine(ingestion.database)}
-        indexing = ArtifactIndexing(
-            PostgresArtifactJobs(ingestion.database, ingestion.outbox),
+        jobs = PostgresArtifactJobs(ingestion.database, ingestion.outbox)
+        remove_deleted = RemoveDeletedArtifacts(jobs, files, engines)
+        indexing = IndexArtifacts(
+            jobs,
             HttpArtifactSource(ingestion.calls),
             reader,
             files,
@@ -292,4 +295,6 @@ async def artifact_world(
             at_once=2,
         )
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=sockets["artifacts"][1], timeout=60))
-        yield World(artifacts, ingestion, runtime, producer, store, files, reader, indexing, http, databases)
+        yield World(
+            artifacts, ingestion, runtime, producer, store, files, reader, indexing, remove_deleted, http, databases
+        )

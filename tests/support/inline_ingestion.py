@@ -26,13 +26,14 @@ from services.ingestion.domain.engines import Engine
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.domain.runs import ItemKey, RunKey
-from services.ingestion.use_cases.advance_run import RunAdvance
-from services.ingestion.use_cases.dispatch_work import reconcile_work
+from services.ingestion.use_cases.advance_run import AdvanceRun
+from services.ingestion.use_cases.dispatch_work import ReconcileWork
 from services.ingestion.use_cases.document_indexer import DocumentIndexer
 from services.ingestion.use_cases.document_loader import DocumentLoader
-from services.ingestion.use_cases.drop_indexes import drop_indexes
-from services.ingestion.use_cases.ingest_items import ItemIngestion
-from services.ingestion.use_cases.inspect_indexes import IndexInspection
+from services.ingestion.use_cases.drop_indexes import DropIndexes
+from services.ingestion.use_cases.ingest_items import IngestItems
+from services.ingestion.use_cases.inspect_indexes import InspectIndexes
+from services.ingestion.use_cases.lost_indexes import LostIndexes
 from services.ingestion.use_cases.progress_throttle import ProgressThrottle
 
 
@@ -109,32 +110,32 @@ class InlineWorker:
         self.work_queue = PostgresWorkQueue(database)
         self.index_deletion = PostgresIndexDeletion(database, outbox)
         self.loading = DocumentLoader(PostgresTexts(database), store, self.reader, lease_seconds=lease_seconds)
-        phases = ProgressThrottle(self.items, time.monotonic)
-        indexing = DocumentIndexer(self.items, phases, self.embedders, self.engines)
-        self.ingestion = ItemIngestion(self.items, self.runs, phases, self.loading, indexing)
-        self.inspection = IndexInspection(
-            PostgresIndexCatalog(database), self.engines, outbox, PostgresKnowledgeBaseWriter, time.monotonic
-        )
-        self.advance = RunAdvance(self.runs, self.engines, self.inspection)
+        progress = ProgressThrottle(self.items, time.monotonic)
+        indexing = DocumentIndexer(self.items, progress, self.embedders, self.engines)
+        self.ingestion = IngestItems(self.items, self.runs, progress, self.loading, indexing)
+        catalog = PostgresIndexCatalog(database)
+        lost_indexes = LostIndexes(catalog, self.engines, outbox, PostgresKnowledgeBaseWriter)
+        self.inspect = InspectIndexes(catalog, self.engines, lost_indexes, time.monotonic)
+        self.advance = AdvanceRun(self.runs, self.engines, lost_indexes)
 
     async def step(self, limit: int = 500) -> int:
         """Work off what is due now; returns how much that was."""
         due = await self.work_queue.due(limit)
         for each in due:
             if isinstance(each.key, RunKey):
-                await self.advance.process(each.key)
+                await self.advance(each.key)
         if items := [each.key for each in due if isinstance(each.key, ItemKey)]:
-            await self.ingestion.process(items)
+            await self.ingestion(items)
         return len(due)
 
     async def drain(self) -> None:
         """Until nothing is due any more."""
         while await self.step():
             pass
-        await drop_indexes(self.index_deletion, self.engines)
+        await DropIndexes(self.index_deletion, self.engines)()
 
     async def reconcile(self) -> None:
-        await reconcile_work(self.work_queue, self.runs, 0.0)
+        await ReconcileWork(self.work_queue, self.runs, 0.0)()
 
     async def claim(self, index_id: str, file_ids: Sequence[str]) -> str:
         """Take items and do nothing, as a worker that is killed; returns its token."""

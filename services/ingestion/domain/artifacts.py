@@ -59,7 +59,7 @@ class ArtifactWriter(Protocol):
         """A document that is to be indexed; one that is known, or was deleted before, stays as it is."""
         ...
 
-    async def bury(self, artifact_id: str, session_id: str, company_id: str) -> None:
+    async def mark_deleted(self, artifact_id: str, session_id: str, company_id: str) -> None:
         """It is deleted, whether it is known or not."""
         ...
 

@@ -79,6 +79,6 @@ class StoredCollection:
         )
 
 
-def told(collection: Collection) -> dict[str, Any]:
+def published_state(collection: Collection) -> dict[str, Any]:
     """What of a collection changes by itself: listeners are told whenever it does."""
     return collection.model_dump(include={"status", "progress", "data_source_count", "total_size"})

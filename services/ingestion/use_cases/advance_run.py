@@ -1,4 +1,4 @@
-"""Plans runs and ends them."""
+"""Plans a run and, when all of its items are done, ends it."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from libs.persistence import is_outage
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from services.ingestion.domain.ports.knowledge_bases import Engines, Runs
 from services.ingestion.domain.runs import ClaimedRun, RunKey, Token
-from services.ingestion.use_cases.inspect_indexes import IndexInspection
+from services.ingestion.use_cases.lost_indexes import LostIndexes
 
 _log = structlog.get_logger(__name__)
 _FILES_AT_ONCE: Final = 500
 _AGAIN_SECONDS: Final = 5.0
 
 
-class RunAdvance:
-    def __init__(self, runs: Runs, engines: Engines, inspection: IndexInspection) -> None:
+class AdvanceRun:
+    def __init__(self, runs: Runs, engines: Engines, lost_indexes: LostIndexes) -> None:
         self._runs = runs
         self._engines = engines
-        self._inspection = inspection
+        self._lost_indexes = lost_indexes
         self.claims: set[Token] = set()
         """Claims whose leases are to be renewed."""
 
-    async def process(self, key: RunKey) -> None:
+    async def __call__(self, key: RunKey) -> None:
         """Raises only when the database does not answer; the run is then taken up again later."""
         token = new_id()
         self.claims.add(token)
@@ -44,16 +44,16 @@ class RunAdvance:
             with _span(run):
                 await (self._plan(run) if run.state == "planning" else self._finish(run))
         except Exception as problem:
-            # The index of a run that was superseded or deleted meanwhile is gone.
+            # IndexMissing: the run was superseded or deleted meanwhile.
             if isinstance(problem, EngineUnavailable | IndexMissing) or is_outage(problem):
-                _log.warning("ingestion.run_put_off", run_id=run.run.id, problem=repr(problem))
+                _log.warning("ingestion.run_postponed", run_id=run.run.id, problem=repr(problem))
             else:
                 _log.exception("ingestion.run_failed", run_id=run.run.id, state=run.state)
             await self._runs.release(run, seconds=_AGAIN_SECONDS)
 
     async def _plan(self, run: ClaimedRun) -> None:
-        # An index that was lost and made again by this would be empty, and what it had counts as ingested.
-        if await self._inspection.replaces(run):
+        # Created again under its old id, a lost index would be empty while its items count as ingested.
+        if await self._lost_indexes.replace_if_lost(run):
             return
         engine = self._engines[run.settings.engine]
         await engine.create_index(run.run.index_id, run.settings.dimensions)

@@ -1,6 +1,7 @@
-"""Make, describe, fill and delete collections. Deleting one leaves its files."""
+"""Creates, edits, fills and deletes collections. Deleting one leaves its files."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from libs.contracts.api.files import CollectionFilesReply, FileResult
@@ -20,88 +21,107 @@ from libs.contracts.events.ingestion import (
     CollectionUpdated,
 )
 from libs.contracts.identifiers import is_id
-from libs.contracts.identity import Identity
+from libs.eventing import CommandContext, Transaction
 from services.ingestion.domain.collections import CollectionNotFound, StoredCollection
 from services.ingestion.domain.files import FileNotFound
 from services.ingestion.domain.ports.files import CollectionWriter, FileWriter
 
+Collections = Callable[[Transaction], CollectionWriter]
+Files = Callable[[Transaction], FileWriter]
 
-class CollectionChange:
-    """Every method works inside one transaction of the caller's and returns what happened in it."""
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self._now = now
+@dataclass(frozen=True, slots=True)
+class AddCollection:
+    collections: Collections
+    now: Callable[[], datetime]
 
-    async def create(
-        self, collections: CollectionWriter, command: CreateCollection, caller: Identity, correlation_id: str
-    ) -> CollectionCreated:
+    async def __call__(self, transaction: Transaction, command: CreateCollection, context: CommandContext) -> None:
+        """Raises ``InvalidRequest`` and ``ValidationFailed``."""
         if not is_id(command.collection_id):
             raise InvalidRequest("collection_id is not an id")
-        now = self._now()
+        now, caller = self.now(), context.identity
         collection = StoredCollection(
             id=command.collection_id,
             company_id=caller.company_id,
-            name=_named(command.name),
+            name=_checked(command.name),
             description=command.description,
             created_at=now,
             updated_at=now,
         )
-        await collections.add(collection, caller.user_id, correlation_id)
-        return CollectionCreated(collection=collection.public())
+        await self.collections(transaction).add(collection, caller.user_id, context.message.correlation_id)
+        transaction.emit(CollectionCreated(collection=collection.public()), subject=collection.id)
 
-    async def update(
-        self, collections: CollectionWriter, command: UpdateCollection, caller: Identity
-    ) -> CollectionUpdated:
-        before = await _locked(collections, command.collection_id, caller)
-        name = before.name if command.name is None else _named(command.name)
+
+@dataclass(frozen=True, slots=True)
+class EditCollection:
+    collections: Collections
+
+    async def __call__(self, transaction: Transaction, command: UpdateCollection, context: CommandContext) -> None:
+        """Raises ``CollectionNotFound`` and ``ValidationFailed``."""
+        collections = self.collections(transaction)
+        before = await _locked(collections, command.collection_id, context)
+        name = before.name if command.name is None else _checked(command.name)
         description = before.description if command.description is None else command.description
         await collections.describe(command.collection_id, name, description)
-        after = await _locked(collections, command.collection_id, caller)
-        return CollectionUpdated(collection=after.public())
+        after = await _locked(collections, command.collection_id, context)
+        transaction.emit(CollectionUpdated(collection=after.public()), subject=command.collection_id)
 
-    async def delete(
-        self, collections: CollectionWriter, command: DeleteCollection, caller: Identity
-    ) -> CollectionDeleted:
-        await _locked(collections, command.collection_id, caller)
+
+@dataclass(frozen=True, slots=True)
+class RemoveCollection:
+    collections: Collections
+
+    async def __call__(self, transaction: Transaction, command: DeleteCollection, context: CommandContext) -> None:
+        """Raises ``CollectionNotFound``."""
+        collections = self.collections(transaction)
+        await _locked(collections, command.collection_id, context)
         await collections.delete(command.collection_id)
-        return CollectionDeleted(collection_id=command.collection_id)
+        transaction.emit(CollectionDeleted(collection_id=command.collection_id), subject=command.collection_id)
 
-    async def add_files(
-        self,
-        files: FileWriter,
-        collections: CollectionWriter,
-        command: AddCollectionFiles,
-        caller: Identity,
-        correlation_id: str,
-    ) -> CollectionFilesAdded:
-        """Files that are in it already stay in it: they are neither added nor failed."""
-        asked = list(dict.fromkeys(command.file_ids))
-        there = await files.lock(caller.company_id, asked)
-        await _locked(collections, command.collection_id, caller)
-        added = await collections.add_files(command.collection_id, list(there), correlation_id)
-        results = [_result(file_id, file_id in there, file_id in added) for file_id in asked]
+
+@dataclass(frozen=True, slots=True)
+class AddFilesToCollection:
+    """Files that are in the collection already stay in it: they are neither added nor failed."""
+
+    files: Files
+    collections: Collections
+
+    async def __call__(self, transaction: Transaction, command: AddCollectionFiles, context: CommandContext) -> None:
+        """Raises ``CollectionNotFound``."""
+        collections, requested = self.collections(transaction), list(dict.fromkeys(command.file_ids))
+        existing = await self.files(transaction).lock(context.identity.company_id, requested)
+        await _locked(collections, command.collection_id, context)
+        added = await collections.add_files(command.collection_id, list(existing), context.message.correlation_id)
+        results = [_result(file_id, file_id in existing, file_id in added) for file_id in requested]
         reply = CollectionFilesReply(
-            success=bool(there), added=len(added), failed=len(asked) - len(there), results=results
+            success=bool(existing), added=len(added), failed=len(requested) - len(existing), results=results
         )
-        return CollectionFilesAdded(collection_id=command.collection_id, reply=reply)
+        event = CollectionFilesAdded(collection_id=command.collection_id, reply=reply)
+        transaction.emit(event, subject=command.collection_id)
 
-    async def remove_file(
-        self, collections: CollectionWriter, command: RemoveCollectionFile, caller: Identity, correlation_id: str
-    ) -> CollectionFileRemoved:
-        await _locked(collections, command.collection_id, caller)
-        if not await collections.remove_file(command.collection_id, command.file_id, correlation_id):
+
+@dataclass(frozen=True, slots=True)
+class RemoveFileFromCollection:
+    collections: Collections
+
+    async def __call__(self, transaction: Transaction, command: RemoveCollectionFile, context: CommandContext) -> None:
+        """Raises ``CollectionNotFound`` and ``FileNotFound``."""
+        collections = self.collections(transaction)
+        await _locked(collections, command.collection_id, context)
+        if not await collections.remove_file(command.collection_id, command.file_id, context.message.correlation_id):
             raise FileNotFound()
-        return CollectionFileRemoved(collection_id=command.collection_id, file_id=command.file_id)
+        removed = CollectionFileRemoved(collection_id=command.collection_id, file_id=command.file_id)
+        transaction.emit(removed, subject=command.collection_id)
 
 
-async def _locked(collections: CollectionWriter, collection_id: str, caller: Identity) -> StoredCollection:
-    collection = await collections.lock(caller.company_id, collection_id)
+async def _locked(collections: CollectionWriter, collection_id: str, context: CommandContext) -> StoredCollection:
+    collection = await collections.lock(context.identity.company_id, collection_id)
     if collection is None:
         raise CollectionNotFound()
     return collection
 
 
-def _named(name: str) -> str:
+def _checked(name: str) -> str:
     if not name.strip():
         raise ValidationFailed("A collection needs a name.")
     return name

@@ -1,57 +1,69 @@
-"""Change and delete files, one or many at a time."""
+"""Edits and deletes files, one or many at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, get_args
 
 from libs.contracts.api.files import BulkOperation, BulkReply, FileResult, FileStatus
 from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
 from libs.contracts.errors import ValidationFailed
 from libs.contracts.events.ingestion import FileDeleted, FilesChanged, FileUpdated
-from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
+from libs.eventing import CommandContext, Transaction
 from services.ingestion.domain.files import FileNotFound
 from services.ingestion.domain.ports.files import FileWriter
 
 _OPERATIONS: Final = get_args(BulkOperation)
 _STATUSES: Final = get_args(FileStatus)
-Told = tuple[str, Event]
-"""An event and the file that it is about."""
 
 
-async def delete_file(files: FileWriter, command: DeleteFile, caller: Identity, correlation_id: str) -> FileDeleted:
-    """Raises ``FileNotFound``."""
-    if not await files.lock(caller.company_id, [command.file_id]):
-        raise FileNotFound()
-    await files.delete([command.file_id], correlation_id)
-    return FileDeleted(file_id=command.file_id)
+@dataclass(frozen=True, slots=True)
+class RemoveFile:
+    files: Callable[[Transaction], FileWriter]
+
+    async def __call__(self, transaction: Transaction, command: DeleteFile, context: CommandContext) -> None:
+        """Raises ``FileNotFound``."""
+        files = self.files(transaction)
+        if not await files.lock(context.identity.company_id, [command.file_id]):
+            raise FileNotFound()
+        await files.delete([command.file_id], context.message.correlation_id)
+        transaction.emit(FileDeleted(file_id=command.file_id), subject=command.file_id)
 
 
-async def change_files(
-    files: FileWriter, command: ChangeFiles, caller: Identity, correlation_id: str
-) -> tuple[FilesChanged, list[Told]]:
-    """The outcome, and what happened to each file that exists. Raises ``ValidationFailed``."""
-    _check(command)
-    asked = list(dict.fromkeys(command.file_ids))
-    there = await files.lock(caller.company_id, asked)
-    ids = [file_id for file_id in asked if file_id in there]
-    happened = await _apply(files, command, ids, caller, correlation_id)
-    results = [_result(file_id, file_id in there) for file_id in asked]
-    reply = BulkReply(success=bool(ids), processed=len(ids), failed=len(asked) - len(ids), results=results)
-    return FilesChanged(operation=command.operation, reply=reply), happened
+@dataclass(frozen=True, slots=True)
+class EditFiles:
+    """Applies one operation to many files; those that do not exist fail alone."""
+
+    files: Callable[[Transaction], FileWriter]
+
+    async def __call__(self, transaction: Transaction, command: ChangeFiles, context: CommandContext) -> None:
+        """Raises ``ValidationFailed``."""
+        _check(command)
+        files, requested = self.files(transaction), list(dict.fromkeys(command.file_ids))
+        existing = await files.lock(context.identity.company_id, requested)
+        ids = [file_id for file_id in requested if file_id in existing]
+        # Without a cause: these events end commands of their own, and a command has one end.
+        message = replace(context.message, causation_id=None)
+        for file_id, event in await _apply(files, command, ids, context):
+            transaction.emit(event, subject=file_id, context=message)
+        results = [_result(file_id, file_id in existing) for file_id in requested]
+        reply = BulkReply(success=bool(ids), processed=len(ids), failed=len(requested) - len(ids), results=results)
+        transaction.emit(FilesChanged(operation=command.operation, reply=reply), subject=context.command_id)
 
 
 async def _apply(
-    files: FileWriter, command: ChangeFiles, ids: Sequence[str], caller: Identity, correlation_id: str
-) -> list[Told]:
+    files: FileWriter, command: ChangeFiles, ids: Sequence[str], context: CommandContext
+) -> list[tuple[str, Event]]:
+    """Events by the file that each is about."""
     if command.operation == "delete":
-        await files.delete(ids, correlation_id)
+        await files.delete(ids, context.message.correlation_id)
         return [(file_id, FileDeleted(file_id=file_id)) for file_id in ids]
     if command.operation == "update_tags":
         await files.set_tags(ids, list(dict.fromkeys(command.tags or [])))
     else:
         await files.set_status(ids, "active" if command.status == "active" else "inactive")
-    now = await files.lock(caller.company_id, ids)
-    return [(file_id, FileUpdated(file=now[file_id].public())) for file_id in ids]
+    changed = await files.lock(context.identity.company_id, ids)
+    return [(file_id, FileUpdated(file=changed[file_id].public())) for file_id in ids]
 
 
 def _check(command: ChangeFiles) -> None:

@@ -1,4 +1,4 @@
-"""Create, change, ingest and delete knowledge bases."""
+"""Creates, edits, ingests and deletes knowledge bases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from libs.contracts.commands.ingestion import (
 )
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.events.ingestion import IngestionQueued, KnowledgeBaseCreated, KnowledgeBaseUpdated
-from libs.contracts.identity import Identity
+from libs.contracts.identifiers import new_id
+from libs.eventing import CommandContext, Transaction
 from services.ingestion.domain.knowledge_bases import (
     IndexSettings,
     KnowledgeBaseNotFound,
@@ -26,39 +27,49 @@ from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseReader,
 from services.ingestion.domain.runs import RunRef
 from services.ingestion.use_cases.settings_resolver import SettingsResolver, parsed
 
+KnowledgeBases = Callable[[Transaction], KnowledgeBaseWriter]
+
 
 @dataclass(frozen=True, slots=True)
-class PreparedChange:
-    """``settings`` is None when the change leaves them."""
+class NewKnowledgeBase:
+    body: CreateKnowledgeBaseBody
+    settings: IndexSettings
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBaseEdit:
+    """``settings`` is None when the edit leaves them."""
 
     body: UpdateKnowledgeBaseBody
     settings: IndexSettings | None
 
 
-class KnowledgeBaseChange:
-    def __init__(self, reader: KnowledgeBaseReader, settings: SettingsResolver, now: Callable[[], datetime]) -> None:
-        self._reader = reader
-        self._settings = settings
-        self._now = now
+@dataclass(frozen=True, slots=True)
+class ResolveNewKnowledgeBase:
+    """Asks the embedding's provider for what ``AddKnowledgeBase`` needs, outside of its transaction."""
 
-    async def prepare_create(self, command: CreateKnowledgeBase) -> tuple[CreateKnowledgeBaseBody, IndexSettings]:
+    resolver: SettingsResolver
+
+    async def __call__(self, command: CreateKnowledgeBase, context: CommandContext) -> NewKnowledgeBase:  # noqa: ARG002
         """Raises ``ValidationFailed`` and ``ServiceUnavailable``."""
         body = parsed(CreateKnowledgeBaseBody, command.settings)
-        settings = await self._settings.resolve(body.processing_engine, body.chunking_strategy, body.embedding_config)
-        return body, settings
+        settings = await self.resolver.resolve(body.processing_engine, body.chunking_strategy, body.embedding_config)
+        return NewKnowledgeBase(body, settings)
 
-    async def create(
-        self,
-        bases: KnowledgeBaseWriter,
-        command: CreateKnowledgeBase,
-        prepared: tuple[CreateKnowledgeBaseBody, IndexSettings],
-        caller: Identity,
-        run: RunRef,
-    ) -> KnowledgeBaseCreated:
-        """Begins the ``run`` as well, unless the first ingestion is to come later. Raises ``ValidationFailed``."""
-        body, settings = prepared
+
+@dataclass(frozen=True, slots=True)
+class AddKnowledgeBase:
+    """Starts the first run as well, unless the command says that it comes later."""
+
+    bases: KnowledgeBases
+    now: Callable[[], datetime]
+
+    async def __call__(
+        self, transaction: Transaction, command: CreateKnowledgeBase, context: CommandContext, new: NewKnowledgeBase
+    ) -> None:
+        """Raises ``ValidationFailed`` and ``Conflict``."""
+        bases, caller, body, now = self.bases(transaction), context.identity, new.body, self.now()
         await _require(bases, caller.company_id, body.collection_ids, body.file_ids)
-        now = self._now()
         created = StoredKnowledgeBase(
             id=command.knowledge_base_id,
             company_id=caller.company_id,
@@ -66,7 +77,7 @@ class KnowledgeBaseChange:
             description=body.description,
             collection_ids=_unique(body.collection_ids),
             file_ids=_unique(body.file_ids),
-            settings=settings,
+            settings=new.settings,
             llm_config=body.llm_config,
             created_by=caller.user_id,
             created_by_name=caller.user_name,
@@ -76,55 +87,92 @@ class KnowledgeBaseChange:
         )
         await bases.add(created)
         if body.ingest:
-            await bases.start_run(created, run)
-        return KnowledgeBaseCreated(knowledge_base=(await _view(bases, created)).public())
+            await bases.start_run(created, _new_run(created.id, context))
+        event = KnowledgeBaseCreated(knowledge_base=(await _view(bases, created)).public())
+        transaction.emit(event, subject=created.id)
 
-    async def prepare_update(self, command: UpdateKnowledgeBase, caller: Identity) -> PreparedChange:
+
+@dataclass(frozen=True, slots=True)
+class ResolveKnowledgeBaseEdit:
+    """Asks the embedding's provider for what ``EditKnowledgeBase`` needs, outside of its transaction."""
+
+    reader: KnowledgeBaseReader
+    resolver: SettingsResolver
+
+    async def __call__(self, command: UpdateKnowledgeBase, context: CommandContext) -> KnowledgeBaseEdit:
         """Raises ``KnowledgeBaseNotFound``, ``ValidationFailed`` and ``ServiceUnavailable``."""
         body = parsed(UpdateKnowledgeBaseBody, command.changes)
-        stored = await self._reader.get(caller.company_id, command.knowledge_base_id)
+        stored = await self.reader.get(context.identity.company_id, command.knowledge_base_id)
         if stored is None:
             raise KnowledgeBaseNotFound()
         if not (body.processing_engine or body.chunking_strategy or body.embedding_config):
-            return PreparedChange(body, None)
+            return KnowledgeBaseEdit(body, None)
         before = stored.settings
         embedding = body.embedding_config or EmbeddingConfig.model_validate(before.embedding())
-        settings = await self._settings.resolve(
+        settings = await self.resolver.resolve(
             body.processing_engine or before.engine, body.chunking_strategy or before.chunking, embedding
         )
-        return PreparedChange(body, settings)
+        return KnowledgeBaseEdit(body, settings)
 
-    async def update(
-        self, bases: KnowledgeBaseWriter, command: UpdateKnowledgeBase, prepared: PreparedChange, caller: Identity
-    ) -> KnowledgeBaseUpdated:
-        """Content and settings take effect with the next ingestion."""
-        stored = await _locked(bases, caller, command.knowledge_base_id)
-        body = prepared.body
-        await _require(bases, caller.company_id, body.collection_ids or (), body.file_ids or ())
+
+@dataclass(frozen=True, slots=True)
+class EditKnowledgeBase:
+    """Changed content and settings take effect with the next ingestion."""
+
+    bases: KnowledgeBases
+    now: Callable[[], datetime]
+
+    async def __call__(
+        self, transaction: Transaction, command: UpdateKnowledgeBase, context: CommandContext, edit: KnowledgeBaseEdit
+    ) -> None:
+        """Raises ``KnowledgeBaseNotFound`` and ``ValidationFailed``."""
+        bases, body = self.bases(transaction), edit.body
+        stored = await _locked(bases, command.knowledge_base_id, context)
+        await _require(bases, stored.company_id, body.collection_ids or (), body.file_ids or ())
         changed = replace(
             stored,
             name=stored.name if body.name is None else body.name,
             description=stored.description if body.description is None else body.description,
             collection_ids=stored.collection_ids if body.collection_ids is None else _unique(body.collection_ids),
             file_ids=stored.file_ids if body.file_ids is None else _unique(body.file_ids),
-            settings=prepared.settings or stored.settings,
+            settings=edit.settings or stored.settings,
             llm_config=stored.llm_config if body.llm_config is None else body.llm_config,
-            updated_at=self._now(),
+            updated_at=self.now(),
         )
         await bases.save(changed)
-        return KnowledgeBaseUpdated(knowledge_base=(await _view(bases, changed)).public())
+        event = KnowledgeBaseUpdated(knowledge_base=(await _view(bases, changed)).public())
+        transaction.emit(event, subject=changed.id)
 
 
-async def ingest_knowledge_base(
-    bases: KnowledgeBaseWriter, command: IngestKnowledgeBase, caller: Identity, run: RunRef
-) -> IngestionQueued:
-    """Begin to ingest, or begin anew what goes on already. Raises ``KnowledgeBaseNotFound``."""
-    stored = await _locked(bases, caller, command.knowledge_base_id)
-    return await _queued(bases, stored, await bases.start_run(stored, run))
+@dataclass(frozen=True, slots=True)
+class StartIngestion:
+    """Starts a run, or has the one that is under way plan again."""
+
+    bases: KnowledgeBases
+
+    async def __call__(self, transaction: Transaction, command: IngestKnowledgeBase, context: CommandContext) -> None:
+        """Raises ``KnowledgeBaseNotFound``."""
+        bases = self.bases(transaction)
+        stored = await _locked(bases, command.knowledge_base_id, context)
+        started = await bases.start_run(stored, _new_run(stored.id, context))
+        transaction.emit(await _queued(bases, stored, started), subject=stored.id)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveKnowledgeBase:
+    """Hides a knowledge base at once. The command ends when its indexes are dropped."""
+
+    bases: KnowledgeBases
+
+    async def __call__(self, transaction: Transaction, command: DeleteKnowledgeBase, context: CommandContext) -> None:
+        """Raises ``KnowledgeBaseNotFound``."""
+        bases = self.bases(transaction)
+        stored = await _locked(bases, command.knowledge_base_id, context)
+        await bases.begin_deletion(stored.id, _new_run(stored.id, context))
 
 
 async def replace_index(bases: KnowledgeBaseWriter, index_id: str, run: RunRef) -> IngestionQueued | None:
-    """Ingest into a fresh index, since the engine has lost this one; None when somebody has seen to that already."""
+    """Starts a run into a fresh index in place of a lost one; None when that has been done already."""
     stored = await bases.lock(run.company_id, run.knowledge_base_id)
     started = await bases.replace_index(stored, index_id, run) if stored else None
     return await _queued(bases, stored, started) if stored and started else None
@@ -142,16 +190,17 @@ async def _queued(bases: KnowledgeBaseWriter, stored: StoredKnowledgeBase, start
     )
 
 
-async def delete_knowledge_base(
-    bases: KnowledgeBaseWriter, command: DeleteKnowledgeBase, caller: Identity, run: RunRef
-) -> None:
-    """It is gone for callers at once, and deleted when its indexes are dropped. Raises ``KnowledgeBaseNotFound``."""
-    stored = await _locked(bases, caller, command.knowledge_base_id)
-    await bases.begin_deletion(stored.id, run)
+def _new_run(knowledge_base_id: str, context: CommandContext) -> RunRef:
+    """A run whose index, if it needs a new one, has the run's id."""
+    message, run_id = context.message, new_id()
+    return RunRef(
+        run_id, knowledge_base_id, message.company_id, run_id, message.correlation_id, message.causation_id,
+        message.traceparent,
+    )  # fmt: skip
 
 
-async def _locked(bases: KnowledgeBaseWriter, caller: Identity, knowledge_base_id: str) -> StoredKnowledgeBase:
-    stored = await bases.lock(caller.company_id, knowledge_base_id)
+async def _locked(bases: KnowledgeBaseWriter, knowledge_base_id: str, context: CommandContext) -> StoredKnowledgeBase:
+    stored = await bases.lock(context.identity.company_id, knowledge_base_id)
     if stored is None:
         raise KnowledgeBaseNotFound()
     return stored

@@ -1,34 +1,39 @@
-"""Make files of artifacts."""
+"""Makes a file of an artifact."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from libs.contracts.api.file_types import type_of
 from libs.contracts.commands.ingestion import CopyArtifact
 from libs.contracts.events.ingestion import FileUploaded
-from libs.contracts.identity import Identity
+from libs.eventing import CommandContext, Transaction
 from libs.objects import ObjectStore
 from services.ingestion.domain.artifacts import ArtifactSource
 from services.ingestion.domain.files import clean_name, original_key
 from services.ingestion.domain.ports.files import NewFile, Uploads, UploadWriter
 
 
-class ArtifactCopying:
-    def __init__(self, uploads: Uploads, store: ObjectStore, source: ArtifactSource) -> None:
-        self._uploads = uploads
-        self._store = store
-        self._source = source
+@dataclass(frozen=True, slots=True)
+class FetchArtifact:
+    """Brings an artifact's bytes into the object store, before the transaction that makes a file of them."""
 
-    async def fetch(self, command: CopyArtifact, caller: Identity) -> NewFile:
-        """Bring the bytes here; what is not completed after that is collected as any upload.
+    uploads: Uploads
+    store: ObjectStore
+    source: ArtifactSource
+
+    async def __call__(self, command: CopyArtifact, context: CommandContext) -> NewFile:
+        """A file that is never stored is collected like any other upload.
 
         Raises ``NotFound``, ``UnsupportedMediaType`` and ``ServiceUnavailable``.
         """
         name = clean_name(command.name)
         kind = type_of(name)
-        blob_id = await self._uploads.begin(caller.company_id)
+        blob_id = await self.uploads.begin(context.identity.company_id)
         try:
-            async with self._source.content(command.session_id, command.artifact_id, caller) as pieces:
-                written = await self._store.put(original_key(blob_id), pieces)
+            async with self.source.content(command.session_id, command.artifact_id, context.identity) as pieces:
+                written = await self.store.put(original_key(blob_id), pieces)
         except BaseException:
-            await self._uploads.abandon([blob_id])
+            await self.uploads.abandon([blob_id])
             raise
         return NewFile(
             id=command.file_id,
@@ -39,7 +44,14 @@ class ArtifactCopying:
             sha256=written.sha256,
         )
 
-    @staticmethod
-    async def complete(writer: UploadWriter, file: NewFile, caller: Identity) -> FileUploaded:
-        stored = await writer.complete(caller.company_id, caller.user_id, [file])
-        return FileUploaded(file=stored[0].public())
+
+@dataclass(frozen=True, slots=True)
+class StoreFetchedArtifact:
+    files: Callable[[Transaction], UploadWriter]
+
+    async def __call__(
+        self, transaction: Transaction, command: CopyArtifact, context: CommandContext, file: NewFile
+    ) -> None:
+        caller = context.identity
+        stored = await self.files(transaction).complete(caller.company_id, caller.user_id, [file])
+        transaction.emit(FileUploaded(file=stored[0].public()), subject=command.file_id)

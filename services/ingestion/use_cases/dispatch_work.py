@@ -1,30 +1,55 @@
-"""Tells workers what there is to do, and tells them again what was lost on the way."""
+"""Sends due work to the workers, and sends again what was lost on the way."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
 from services.ingestion.domain.ports.knowledge_bases import Runs, WorkQueue, WorkSender
+from services.ingestion.domain.runs import Due
 
-_log = structlog.get_logger(__name__)
-_AT_ONCE: Final = 500
-
-
-async def dispatch_work(work_queue: WorkQueue, sender: WorkSender) -> bool:
-    """True when there may be more."""
-    due = await work_queue.due(_AT_ONCE)
-    if due and (unsent := await sender.send(due)):
-        _log.warning("work.not_announced", items=len(unsent))
-        await work_queue.requeue(unsent)
-        return False
-    return len(due) >= _AT_ONCE
+_log: Final = structlog.get_logger(__name__)
+_BATCH: Final = 500
 
 
-async def reconcile_work(work_queue: WorkQueue, runs: Runs, seconds: float) -> None:
-    """Acknowledgements mean nothing: whatever is unfinished and in nobody's hands is announced again."""
-    if again := await work_queue.reconcile(seconds):
-        _log.info("work.reconciled", items=again)
-    for run_id in await work_queue.finished_runs():
-        await runs.complete(run_id)
+class DispatchWork:
+    def __init__(self, queue: WorkQueue, sender: WorkSender) -> None:
+        self._queue = queue
+        self._sender = sender
+        self._unsent: Sequence[Due] = ()
+
+    async def __call__(self) -> bool:
+        """Returns True when there may be more. Raises what the queue raises, safe to repeat."""
+        await self._requeue()
+        due = await self._queue.due(_BATCH)
+        if due:
+            self._unsent = await self._sender.send(due)
+        if self._unsent:
+            _log.warning("work.not_sent", items=len(self._unsent))
+            await self._requeue()
+            return False
+        return len(due) >= _BATCH
+
+    async def _requeue(self) -> None:
+        """Kept until the database has taken it: marked as sent, the work would wait for the reconciler."""
+        if self._unsent:
+            await self._queue.requeue(self._unsent)
+            self._unsent = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileWork:
+    """Queues unfinished work without a lease again. Acknowledgements of messages mean nothing."""
+
+    queue: WorkQueue
+    runs: Runs
+    seconds: float
+
+    async def __call__(self) -> None:
+        if count := await self.queue.reconcile(self.seconds):
+            _log.info("work.reconciled", items=count)
+        for run_id in await self.queue.finished_runs():
+            await self.runs.complete(run_id)

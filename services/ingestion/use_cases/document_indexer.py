@@ -1,4 +1,4 @@
-"""Embeds chunks and writes them into an index, for as long as index, knowledge base and file are wanted."""
+"""Embeds chunks and writes them into an index while index, knowledge base and file exist."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _WRITTEN_AT_ONCE: Final = 1000
 
 
 class DocumentIndexer:
-    def __init__(self, items: WorkItems, phases: ProgressThrottle, embedders: Embedders, engines: Engines) -> None:
+    def __init__(self, items: WorkItems, progress: ProgressThrottle, embedders: Embedders, engines: Engines) -> None:
         self._items = items
-        self._phases = phases
+        self._progress = progress
         self._embedders = embedders
         self._engines = engines
 
@@ -33,12 +33,12 @@ class DocumentIndexer:
         first = loaded[0].item
         index_id, settings = first.key.index_id, first.settings
         chunks = {each.item.key: len(each.chunks) for each in loaded}
-        await self._phases.enter(token, chunks, "embedding")
+        await self._progress.report(token, chunks, "embedding")
         chunks_of = [(each.item.key.file_id, chunk) for each in loaded for chunk in each.chunks]
         vectors = await self._embed(settings, [chunk for _, chunk in chunks_of if chunk.vector is None])
         if index_id not in await self._items.writable([index_id]):
             return
-        await self._phases.enter(token, chunks, "indexing")
+        await self._progress.report(token, chunks, "indexing")
         engine = self._engines[settings.engine]
         passages = iter(_indexed_chunks(chunks_of, vectors))
         try:
@@ -48,7 +48,7 @@ class DocumentIndexer:
             if index_id in await self._items.writable([index_id]):
                 raise
             return
-        # The file, or all of it, may have been deleted while it was written.
+        # File, knowledge base or index may have been deleted during the write.
         if unwanted := await self._items.ingested(token, chunks):
             await engine.delete_files(index_id, [key.file_id for key in unwanted])
             await self._items.removed(token, list(unwanted))

@@ -1,4 +1,4 @@
-"""Turns files into chunks: parses what nobody has parsed yet, and takes up again what was parsed before."""
+"""Turns files into chunks: parses each file once and reads stored texts after that."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class NotLoaded:
-    """``problem`` is None when somebody else is parsing the same bytes right now."""
+    """``problem`` is None when another worker is parsing the same bytes."""
 
     items: Sequence[ClaimedItem]
     problem: Exception | None
@@ -36,7 +36,7 @@ class NotLoaded:
 
 class DocumentLoader:
     def __init__(self, texts: Texts, store: ObjectStore, reader: DocumentReader, *, lease_seconds: float) -> None:
-        """A text that is being made is nobody else's for so long, and for longer with ``keep``."""
+        """``lease_seconds``: how long a text being parsed is kept from other workers; ``renew`` extends it."""
         self._lease = lease_seconds
         self._texts = texts
         self._store = store
@@ -44,10 +44,10 @@ class DocumentLoader:
         self._lengths: dict[TextKey, int] = {}
         self._parsing: set[TextKey] = set()
 
-    async def keep(self) -> None:
+    async def renew(self) -> None:
         """Renew the leases on what is being parsed here; to be called every few seconds."""
         if self._parsing:
-            await self._texts.keep(list(self._parsing), seconds=self._lease)
+            await self._texts.renew(list(self._parsing), seconds=self._lease)
 
     async def load(self, items: Sequence[ClaimedItem]) -> AsyncGenerator[Sequence[Loaded] | NotLoaded, None]:
         """Each of the items once, as they become ready; several at a time when they have the same bytes.
@@ -79,18 +79,18 @@ class DocumentLoader:
             if lengths := {key: self._lengths.pop(key) for key in groups if key in self._lengths}:
                 await self._texts.parsed(lengths)
         if others := [item for key, group in groups.items() if key not in parsed | ours for item in group]:
-            # Somebody else makes these texts just now; their items come back in a moment.
+            # Another worker is parsing these texts; their items come back in a moment.
             yield NotLoaded(others, None)
 
     async def parse(self, key: TextKey, name: str) -> None:
-        """Make a text that no knowledge base has asked for yet, unless somebody is at it."""
+        """Parses a text ahead of any knowledge base, unless another worker does."""
         if key not in await self._texts.claim([key], seconds=self._lease):
             return
         self._parsing.add(key)
         try:
             async with self._store.as_file(original_key(key.blob_id)) as path:
                 document = await self._reader.parse(path, name, key.content_type)
-            await self._keep(key, document)
+            await self._store_text(key, document)
             await self._texts.parsed({key: self._lengths.pop(key)})
         except Unparsable as problem:
             await self._texts.failed({key: problem})
@@ -110,7 +110,7 @@ class DocumentLoader:
         try:
             return ParsedDocument.from_bytes(await read_all(self._store, text_key(key)))
         except (ObjectMissing, ValueError):
-            # It was written without waiting for the disk, so a power failure may have taken it.
+            # Texts are written without waiting for the disk, so a power failure may lose one.
             document, _ = await self._parse(key, item)
             return document
 
@@ -123,10 +123,10 @@ class DocumentLoader:
         except Unparsable as problem:
             await self._texts.failed({key: problem})
             raise
-        await self._keep(key, document)
+        await self._store_text(key, document)
         return document, Loaded(item, chunks)
 
-    async def _keep(self, key: TextKey, document: ParsedDocument) -> None:
+    async def _store_text(self, key: TextKey, document: ParsedDocument) -> None:
         await self._store.put(text_key(key), one_piece(document.to_bytes()), durable=False)
         self._lengths[key] = len(document.text)
 

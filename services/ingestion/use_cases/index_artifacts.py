@@ -1,9 +1,10 @@
-"""Makes the documents of sessions readable and searchable."""
+"""Indexes the documents of sessions."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -25,7 +26,7 @@ from services.ingestion.domain.artifacts import (
 )
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedders, EmbeddingUnavailable
-from services.ingestion.domain.engines import EngineUnavailable, IndexedChunk, IndexMissing
+from services.ingestion.domain.engines import EngineConflict, EngineUnavailable, IndexedChunk, IndexMissing
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.domain.ports.knowledge_bases import Engines
@@ -43,7 +44,7 @@ _OUTAGES: Final = (ServiceUnavailable, EngineUnavailable, EmbeddingUnavailable, 
 _log: Final = structlog.get_logger(__name__)
 
 
-class ArtifactIndexing:
+class IndexArtifacts:
     """One index per company and settings: sessions are many and small, and a search names the documents it looks at."""
 
     def __init__(
@@ -54,7 +55,7 @@ class ArtifactIndexing:
         store: ObjectStore,
         embedders: Embedders,
         engines: Engines,
-        resolution: SettingsResolver,
+        resolver: SettingsResolver,
         *,
         at_once: int,
     ) -> None:
@@ -64,11 +65,11 @@ class ArtifactIndexing:
         self._store = store
         self._embedders = embedders
         self._engines = engines
-        self._resolution = resolution
+        self._resolver = resolver
         self._at_once = at_once
 
-    async def work(self) -> int:
-        """Index what waits, some at once; returns how many documents that were."""
+    async def __call__(self) -> int:
+        """Indexes waiting documents, some at once; returns how many it claimed."""
         jobs = await self._jobs.claim(self._at_once, _LEASE_SECONDS)
         if jobs:
             ended = asyncio.Event()
@@ -82,15 +83,6 @@ class ArtifactIndexing:
                 ended.set()
                 await keeping
         return len(jobs)
-
-    async def remove_deleted(self) -> int:
-        """Take deleted documents out of their index and the object store; returns how many those were."""
-        gone = await self._jobs.leaving(_REMOVED_AT_ONCE)
-        for artifact_id, place in gone:
-            await self._engines[place.engine].delete_files(place.index_id, [artifact_id])
-            await self._store.delete(artifact_text_key(artifact_id))
-        await self._jobs.left([artifact_id for artifact_id, _ in gone])
-        return len(gone)
 
     async def _keep(self, tokens: list[str], ended: asyncio.Event) -> None:
         while not ended.is_set():
@@ -136,7 +128,7 @@ class ArtifactIndexing:
             return self._failure(job, problem.message, "gone") if is_last else self._postpone(job, _MISSING_SECONDS)
         except Exception as problem:
             if _is_outage(problem):
-                _log.warning("artifact.put_off", artifact_id=job.artifact_id, problem=repr(problem))
+                _log.warning("artifact.postponed", artifact_id=job.artifact_id, problem=repr(problem))
                 return self._postpone(job, counts=False)
             _log.exception("artifact.not_indexed", artifact_id=job.artifact_id)
             return self._postpone(job)
@@ -154,7 +146,7 @@ class ArtifactIndexing:
         async with self._source.as_file(job.session_id, job.artifact_id, job.company_id) as path:
             document = await self._reader.parse(path, job.name, job.content_type)
         await self._jobs.advanced(job, _PARSED)
-        settings = await self._resolution.resolve(None, ChunkingStrategy(), EmbeddingConfig())
+        settings = await self._resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
         chunks = await self._indexed_chunks(job, document, settings)
         place = IndexPlace(settings.engine, f"artifacts-{job.company_id}-{settings.hash()[:12]}")
         if not await self._jobs.placing(job, place):
@@ -171,7 +163,7 @@ class ArtifactIndexing:
             await engine.write(place.index_id, some)
         indexed = partial(self._jobs.indexed, job, characters=len(document.text), passages=len(chunks))
         if await retry_until_available(indexed):
-            _log.info("artifact.indexed", artifact_id=job.artifact_id, passages=len(chunks))
+            _log.info("artifact.indexed", artifact_id=job.artifact_id, chunks=len(chunks))
         await engine.finish(place.index_id)
         return _nothing
 
@@ -201,6 +193,28 @@ class ArtifactIndexing:
                 for chunk, vector in zip(some, vectors, strict=True)
             ]
         return indexed
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveDeletedArtifacts:
+    """Takes deleted documents out of their index and the object store."""
+
+    jobs: ArtifactJobs
+    store: ObjectStore
+    engines: Engines
+
+    async def __call__(self) -> int:
+        """Returns how many documents were removed; 0 when an engine or the store cannot do it now."""
+        deleted = await self.jobs.leaving(_REMOVED_AT_ONCE)
+        try:
+            for artifact_id, place in deleted:
+                await self.engines[place.engine].delete_files(place.index_id, [artifact_id])
+                await self.store.delete(artifact_text_key(artifact_id))
+        except (ServiceUnavailable, EngineConflict, EngineUnavailable) as problem:
+            _log.warning("artifacts.removal_postponed", problem=repr(problem))
+            return 0
+        await self.jobs.left([artifact_id for artifact_id, _ in deleted])
+        return len(deleted)
 
 
 async def _nothing() -> None:

@@ -1,4 +1,4 @@
-"""Works off items: claims them, loads, embeds and indexes their files, and sees to it that each ends in some way."""
+"""Claims items, loads, embeds and indexes their files, and records how each ended."""
 
 from __future__ import annotations
 
@@ -30,26 +30,31 @@ _BUSY_SECONDS: Final = 1.0
 _OUTAGE_SECONDS: Final = 5.0
 _TRIES: Final = 2
 _MAY_PASS: Final = ("timeout", "memory")
-# An index in use that is missing was lost by its engine, and is going to be made anew.
+# An index in use that is missing was lost by its engine, and is about to be replaced.
 _OUTAGES = (
     EmbeddingUnavailable, EngineUnavailable, IndexMissing, StoreUnavailable, ServiceUnavailable, ConnectionError,
 )  # fmt: skip
 
 
-class ItemIngestion:
+class IngestItems:
     def __init__(
-        self, items: WorkItems, runs: Runs, phases: ProgressThrottle, loading: DocumentLoader, indexing: DocumentIndexer
+        self,
+        items: WorkItems,
+        runs: Runs,
+        progress: ProgressThrottle,
+        loader: DocumentLoader,
+        indexer: DocumentIndexer,
     ) -> None:
         self._items = items
-        self._phases = phases
+        self._progress = progress
         self._runs = runs
-        self._loading = loading
-        self._indexing = indexing
+        self._loader = loader
+        self._indexer = indexer
         self.claims: set[Token] = set()
         """Claims whose leases are to be renewed."""
 
-    async def process(self, keys: Sequence[ItemKey]) -> None:
-        """Raises only when the database does not answer; whatever is left undone then is done again later."""
+    async def __call__(self, keys: Sequence[ItemKey]) -> None:
+        """Raises only when the database does not answer; what is unfinished then is done again later."""
         async with self._claim() as token:
             claimed = await self._items.claim(keys, token)
             runs = {item.run.id: item.run for item in claimed}
@@ -59,12 +64,12 @@ class ItemIngestion:
                 for run in runs.values():
                     spans.enter_context(_span(run, sum(item.run.id == run.id for item in claimed)))
                 await self._work_off(token, claimed)
-            _log.info("ingestion.items_processed", announced=len(keys), claimed=len(claimed))
+            _log.info("ingestion.items_processed", received=len(keys), claimed=len(claimed))
             for run in runs.values():
                 await self._follow_up(run)
 
     async def _work_off(self, token: Token, claimed: Sequence[ClaimedItem]) -> None:
-        # Without a text to read they are there to be taken out: deleted, or no longer wanted.
+        # Items without a text leave the index: their file was deleted or taken out.
         leaving = [item for item in claimed if item.text is None]
         await self._by_index(token, leaving, self._remove)
         staying = [item for item in claimed if item.text is not None]
@@ -88,9 +93,9 @@ class ItemIngestion:
             _log.info("ingestion.items_done", run_id=run.id, knowledge_base_id=run.knowledge_base_id)
 
     async def _ingest(self, token: Token, items: Sequence[ClaimedItem]) -> None:
-        await self._phases.enter(token, {item.key: 0 for item in items}, "parsing")
+        await self._progress.report(token, {item.key: 0 for item in items}, "parsing")
         ready: list[Loaded] = []
-        async with aclosing(self._loading.load(items)) as loading:
+        async with aclosing(self._loader.load(items)) as loading:
             async for each in loading:
                 if isinstance(each, NotLoaded):
                     await self._not_loaded(token, each)
@@ -108,12 +113,12 @@ class ItemIngestion:
         by_key = {loaded.item.key: loaded for loaded in ready}
 
         async def index(token: Token, items: Sequence[ClaimedItem]) -> None:
-            await self._indexing.index(token, [by_key[item.key] for item in items])
+            await self._indexer.index(token, [by_key[item.key] for item in items])
 
         await self._by_index(token, [loaded.item for loaded in ready], index)
 
     async def _remove(self, token: Token, items: Sequence[ClaimedItem]) -> None:
-        await self._indexing.remove(token, items[0].settings.engine, [item.key for item in items])
+        await self._indexer.remove(token, items[0].settings.engine, [item.key for item in items])
 
     async def _by_index(
         self,
@@ -121,7 +126,7 @@ class ItemIngestion:
         items: Sequence[ClaimedItem],
         work: Callable[[Token, Sequence[ClaimedItem]], Awaitable[None]],
     ) -> None:
-        """Whatever goes wrong costs the items of one index, and in the end the item that is to blame."""
+        """A failure costs the items of one index only, and in the end only the item that causes it."""
         groups: dict[str, list[ClaimedItem]] = {}
         for item in items:
             groups.setdefault(item.key.index_id, []).append(item)
@@ -154,8 +159,8 @@ class ItemIngestion:
     async def _went_wrong(self, token: Token, items: Sequence[ClaimedItem], problem: Exception, phase: str) -> None:
         keys = [item.key for item in items]
         if isinstance(problem, Unparsable) and problem.code in _MAY_PASS and items[0].attempts < _TRIES:
-            # Perhaps the machine was busy: once more before the file is to blame.
-            _log.warning("ingestion.file_put_off", file_ids=[key.file_id for key in keys], code=problem.code)
+            # The machine may have been busy: the file gets a second try.
+            _log.warning("ingestion.file_postponed", file_ids=[key.file_id for key in keys], code=problem.code)
             await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
         elif isinstance(problem, Unparsable):
             error = (problem.code, problem.message, phase, problem.retryable)
@@ -188,7 +193,7 @@ def _span(run: RunRef, items: int) -> tracing.Span:
 
 
 def _is_outage(problem: Exception) -> bool:
-    """Also locks that are not to be had. None of it counts as an attempt; all of it together is bounded in time."""
+    """Lock timeouts included. Outages do not count as attempts; all of them together are bounded in time."""
     return isinstance(problem, _OUTAGES) or is_outage(problem)
 
 

@@ -1,4 +1,4 @@
-"""Finds indexes that their engine has lost, and has them made anew."""
+"""Finds indexes that their engine has lost, and has them replaced."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.identifiers import new_id
-from libs.eventing import MessageContext, Outbox, Transaction
 from services.ingestion.domain.artifacts import IndexPlace
 from services.ingestion.domain.engines import Engine, EngineUnavailable, IndexMissing
 from services.ingestion.domain.ports.indexes import DocumentIndexes, IndexCatalog, KnownIndex
-from services.ingestion.domain.ports.knowledge_bases import Engines, KnowledgeBaseWriter
-from services.ingestion.domain.runs import ClaimedRun, RunRef
-from services.ingestion.use_cases.change_knowledge_bases import replace_index
+from services.ingestion.domain.ports.knowledge_bases import Engines
+from services.ingestion.use_cases.lost_indexes import LostIndexes
 
 _ASKED_AT_ONCE: Final = 500
 _COUNTED_AT_ONCE: Final = 20
@@ -23,31 +20,26 @@ _COUNTED_AGAIN_SECONDS: Final = 3600.0
 _log: Final = structlog.get_logger(__name__)
 
 
-class IndexInspection:
-    """Any number of processes may inspect at once: one of them gives a lost index up, the others find that done."""
+class InspectIndexes:
+    """Replaces indexes that two inspections running find lost.
+
+    Two, because an engine that is only just starting may not know all of its indexes at once. Any number of
+    processes may inspect: one of them replaces a lost index, the others find that done.
+    """
 
     def __init__(
-        self,
-        register: IndexCatalog,
-        engines: Engines,
-        outbox: Outbox,
-        writer: Callable[[Transaction], KnowledgeBaseWriter],
-        clock: Callable[[], float],
+        self, catalog: IndexCatalog, engines: Engines, lost_indexes: LostIndexes, clock: Callable[[], float]
     ) -> None:
         """``clock`` counts seconds from anywhere."""
-        self._catalog = register
+        self._catalog = catalog
         self._engines = engines
-        self._outbox = outbox
-        self._writer = writer
+        self._lost_indexes = lost_indexes
         self._clock = clock
         self._suspected: set[str] = set()
         self._counted: dict[str, float] = {}
 
-    async def inspect(self) -> int:
-        """What two looks running find lost is made anew; returns how many indexes that were.
-
-        An engine that is only just starting may not know all of its indexes at once.
-        """
+    async def __call__(self) -> int:
+        """Returns how many indexes were replaced."""
         known = {index.id: index for index in await self._catalog.known()}
         places = [IndexPlace(index.engine, index.id) for index in known.values()]
         suspected = {place.index_id for place in await missing(self._engines, places)}
@@ -56,19 +48,8 @@ class IndexInspection:
         # What was found short is counted again by the next look.
         self._counted = {each: at for each, at in self._counted.items() if each in known and each not in suspected}
         for index_id in sorted(confirmed):
-            await self._replace(known[index_id])
+            await self._lost_indexes.replace(known[index_id])
         return len(confirmed)
-
-    async def replaces(self, run: ClaimedRun) -> bool:
-        """Whether the run's index is lost, so that this or another run is to be planned with a fresh one.
-
-        Raises ``EngineUnavailable`` and ``IndexMissing``.
-        """
-        ref, engine = run.run, run.settings.engine
-        index = KnownIndex(ref.index_id, engine, ref.knowledge_base_id, ref.company_id)
-        if is_lost := await self._is_lost(index):
-            await self._replace(index)
-        return is_lost
 
     def _to_count(self, known: Mapping[str, KnownIndex]) -> list[KnownIndex]:
         """Those that an old snapshot may have brought back with less in them: some at a time, each once an hour."""
@@ -86,47 +67,21 @@ class IndexInspection:
 
     async def _is_short(self, index: KnownIndex) -> bool:
         try:
-            return await self._is_lost(index)
+            return await self._lost_indexes.is_lost(index)
         except (EngineUnavailable, IndexMissing) as problem:
             _log.warning("indexes.not_inspected", index_id=index.id, problem=repr(problem))
             return False
 
-    async def _is_lost(self, index: KnownIndex) -> bool:
-        """Whether it is not there, or has fewer chunks than were written and nobody is changing it."""
-        engine, before = self._engines[index.engine], await self._catalog.content(index.id)
-        if before.chunks == 0:
-            return False
-        if index.id not in await engine.existing([index.id]):
-            return True
-        try:
-            there = await engine.count(index.id)
-        except EngineUnavailable as problem:
-            # Too many for the time that it has: no reason not to ingest into what is there.
-            _log.warning("indexes.not_counted", index_id=index.id, problem=str(problem))
-            return False
-        return there < before.chunks and before == await self._catalog.content(index.id)
 
-    async def _replace(self, lost: KnownIndex) -> None:
-        run_id = new_id()
-        run = RunRef(run_id, lost.knowledge_base_id, lost.company_id, run_id, new_id())
-        async with self._outbox.transaction() as transaction:
-            queued = await replace_index(self._writer(transaction), lost.id, run)
-            if queued is not None:
-                context = MessageContext(lost.company_id, run.correlation_id)
-                transaction.emit(queued, subject=lost.knowledge_base_id, context=context)
-        if queued is not None:
-            _log.warning("index.lost", index_id=lost.id, knowledge_base_id=lost.knowledge_base_id, engine=lost.engine)
-
-
-class DocumentInspection:
-    """The same for documents of sessions: they go into an index of the same name again."""
+class InspectArtifactIndexes:
+    """The same for documents of sessions, which go into an index of the same id again."""
 
     def __init__(self, indexes: DocumentIndexes, engines: Engines) -> None:
         self._indexes = indexes
         self._engines = engines
         self._suspected: set[IndexPlace] = set()
 
-    async def inspect(self) -> int:
+    async def __call__(self) -> int:
         """Returns how many documents are to be indexed again."""
         lost = await missing(self._engines, await self._indexes.in_use())
         confirmed, self._suspected = lost & self._suspected, lost - self._suspected

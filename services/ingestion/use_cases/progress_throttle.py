@@ -1,4 +1,4 @@
-"""Notes which phase items are in, as often as somebody may want to see it."""
+"""Limits how often the phases of items are written."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _SECONDS: Final = 0.5
 
 
 class ProgressThrottle:
-    """For one process. Small files go through all phases faster than anyone looks: most of that is not written."""
+    """One per process. Small files pass through all phases faster than anyone looks: most reports are dropped."""
 
     def __init__(self, items: WorkItems, clock: Callable[[], float]) -> None:
         self._items = items
         self._clock = clock
-        self._told: dict[str, float] = {}
+        self._written: dict[str, float] = {}
 
-    async def enter(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
+    async def report(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
         """``chunks``: how many the items have, 0 for not known yet."""
         now = self._clock()
-        if now - self._told.get(phase, -_SECONDS) >= _SECONDS:
-            self._told[phase] = now
+        if now - self._written.get(phase, -_SECONDS) >= _SECONDS:
+            self._written[phase] = now
             await self._items.advance(token, chunks, phase)

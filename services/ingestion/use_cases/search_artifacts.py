@@ -1,6 +1,7 @@
-"""Texts of sessions' documents, and passages in them."""
+"""Reads texts of sessions' documents and searches them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.api.artifacts import ArtifactPassage, ArtifactPassages, ArtifactSearchBody, ArtifactText
@@ -19,37 +20,37 @@ _RETRY_AFTER: Final = 5
 _INDEXED_AGAIN_AFTER: Final = 30
 
 
-class ArtifactTexts:
-    """Who may see an artifact is decided by the service that asks; here only companies are kept apart."""
+@dataclass(frozen=True, slots=True)
+class ReadArtifactText:
+    """The artifacts service decides who may see an artifact; here only companies are kept apart."""
 
-    def __init__(
-        self,
-        places: ArtifactPlaces,
-        store: ObjectStore,
-        embedders: Embedders,
-        engines: Engines,
-        resolution: SettingsResolver,
-    ) -> None:
-        self._places = places
-        self._store = store
-        self._embedders = embedders
-        self._engines = engines
-        self._resolution = resolution
+    places: ArtifactPlaces
+    store: ObjectStore
 
-    async def text(self, caller: Identity, artifact_id: str, *, offset: int, limit: int) -> ArtifactText:
+    async def __call__(self, caller: Identity, artifact_id: str, *, offset: int, limit: int) -> ArtifactText:
         """A part of the text. Raises ``ArtifactNotFound``."""
-        if artifact_id not in await self._places.places(caller.company_id, [artifact_id]):
+        if artifact_id not in await self.places.places(caller.company_id, [artifact_id]):
             raise ArtifactNotFound
         try:
-            document = ParsedDocument.from_bytes(await read_all(self._store, artifact_text_key(artifact_id)))
+            document = ParsedDocument.from_bytes(await read_all(self.store, artifact_text_key(artifact_id)))
         except ObjectMissing:
             raise ArtifactNotFound from None
         part = document.text[offset : offset + limit]
         return ArtifactText(artifact_id=artifact_id, text=part, offset=offset, characters=len(document.text))
 
-    async def search(self, caller: Identity, body: ArtifactSearchBody) -> ArtifactPassages:
-        """Chunks of the named documents, best first; those that are not indexed are passed over."""
-        places = await self._places.places(caller.company_id, body.artifact_ids or [])
+
+@dataclass(frozen=True, slots=True)
+class SearchArtifacts:
+    """Searches the named documents of a company, as far as they are indexed."""
+
+    places: ArtifactPlaces
+    embedders: Embedders
+    engines: Engines
+    resolver: SettingsResolver
+
+    async def __call__(self, caller: Identity, body: ArtifactSearchBody) -> ArtifactPassages:
+        """Best passages first. Raises ``ServiceUnavailable`` and ``ValidationFailed``."""
+        places = await self.places.places(caller.company_id, body.artifact_ids or [])
         by_index: dict[IndexPlace, set[str]] = {}
         for artifact_id, placed in places.items():
             if placed.lost:
@@ -73,13 +74,13 @@ class ArtifactTexts:
             return []
         vector = None
         if body.mode != "keyword":
-            settings = await self._resolution.resolve(None, ChunkingStrategy(), EmbeddingConfig())
-            embedder = await self._embedders.embedder(settings.provider, settings.model, settings.dimensions)
+            settings = await self.resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
+            embedder = await self.embedders.embedder(settings.provider, settings.model, settings.dimensions)
             vector = (await embedder.embed([body.query]))[0]
         found = []
         for place, artifact_ids in by_index.items():
             query = Query(body.query, vector, body.mode, body.top_k, FileSelection(only=frozenset(artifact_ids)))
-            for hit in await self._engines[place.engine].search(place.index_id, query):
+            for hit in await self.engines[place.engine].search(place.index_id, query):
                 found.append(
                     ArtifactPassage(
                         artifact_id=hit.file_id,

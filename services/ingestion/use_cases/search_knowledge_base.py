@@ -1,4 +1,4 @@
-"""Search a knowledge base for the passages that fit a query best."""
+"""Searches a knowledge base for the passages that fit a query best."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBa
 from services.ingestion.domain.search import LiveIndexes, SearchableFiles
 
 _RETRY_AFTER = 5
-_MADE_ANEW_AFTER = 30
-# Meant for another run between reading which index is searched and searching it: a switch is that rare.
+_RECREATED_AFTER = 30
+# A run may switch the index between the lookup and the search; once per request is rare enough.
 _ATTEMPTS = 2
 
 
-class KnowledgeBaseSearch:
-    """Whatever the caller's company does not have is not found; before the first ingestion nothing is."""
+class SearchKnowledgeBase:
+    """Finds nothing in a knowledge base before its first ingestion."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class KnowledgeBaseSearch:
         self._engines = engines
         self._embedders = embedders
 
-    async def search(self, caller: Identity, knowledge_base_id: str, body: SearchBody) -> SearchReply:
+    async def __call__(self, caller: Identity, knowledge_base_id: str, body: SearchBody) -> SearchReply:
         for attempt in range(1, _ATTEMPTS + 1):
             index = await self._indexes.live_index(caller.company_id, knowledge_base_id)
             if index is None:
@@ -46,7 +46,7 @@ class KnowledgeBaseSearch:
                     continue
                 raise ServiceUnavailable(
                     "The search engine does not have this knowledge base's index, which will be made anew.",
-                    retry_after=_MADE_ANEW_AFTER,
+                    retry_after=_RECREATED_AFTER,
                 ) from None
             except (EngineUnavailable, EmbeddingUnavailable) as problem:
                 raise ServiceUnavailable(f"The search failed: {problem}.", retry_after=_RETRY_AFTER) from problem
@@ -57,7 +57,7 @@ class KnowledgeBaseSearch:
         if index.given_up:
             raise ServiceUnavailable(
                 "The search engine has lost this knowledge base's index; it is being made anew.",
-                retry_after=_MADE_ANEW_AFTER,
+                retry_after=_RECREATED_AFTER,
             )
         if index.index_id is None:
             return []

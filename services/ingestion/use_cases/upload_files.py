@@ -1,4 +1,4 @@
-"""Take in files while they stream: check, measure and hash them on their way into the object store."""
+"""Checks, measures and hashes files while they stream into the object store."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Limits:
     max_files: int
 
 
-class FileUpload:
+class UploadFiles:
     def __init__(
         self,
         uploads: Uploads,
@@ -44,7 +44,7 @@ class FileUpload:
         self._writer = writer
         self._limits = limits
 
-    async def upload(
+    async def __call__(
         self, parts: AsyncIterator[FilePart], caller: Identity, correlation_id: str, key: str | None
     ) -> list[File]:
         """All of the files or none. ``key``: of an upload that may be repeated without effect.
@@ -111,7 +111,7 @@ class FileUpload:
         return stored, {file.blob_id for file in stored}
 
     async def _discard(self, blob_ids: list[str]) -> None:
-        """Best effort: what stays is collected by the sweeper."""
+        """Best effort: the garbage collection removes the rest."""
         if not blob_ids:
             return
         try:
@@ -119,7 +119,7 @@ class FileUpload:
             for blob_id in await self._uploads.abandon(blob_ids):
                 await self._store.delete(original_key(blob_id))
         except Exception as problem:
-            _log.warning("upload.left_over", blob_ids=blob_ids, problem=repr(problem))
+            _log.warning("upload.not_discarded", blob_ids=blob_ids, problem=repr(problem))
 
 
 def _hash_of(files: list[NewFile]) -> str:

@@ -10,7 +10,7 @@ from services.artifacts.adapters.artifact_writer import PostgresArtifactWriter
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs
 from services.ingestion.domain.engines import EngineUnavailable
-from services.ingestion.use_cases.inspect_indexes import DocumentInspection
+from services.ingestion.use_cases.inspect_indexes import InspectArtifactIndexes
 from tests.support.artifact_world import World
 from tests.support.office_files import xls, xlsx
 
@@ -171,11 +171,11 @@ async def test_documents_whose_index_was_lost_are_an_outage_until_they_are_index
         return {each["name"] for each in answer.json()["results"]}
 
     await lose()
-    inspection = DocumentInspection(
+    inspect = InspectArtifactIndexes(
         PostgresArtifactJobs(world.ingestion.database, world.ingestion.outbox),
         {"pgvector": PgvectorEngine(world.ingestion.database)},
     )
-    assert [await inspection.inspect() for _ in range(2)] == [0, 1]
+    assert [await inspect() for _ in range(2)] == [0, 1]
     again = await world.call("POST", f"{place}/search", json=body)
     assert again.status_code == 503
     assert int(again.headers["Retry-After"]) > 0
@@ -227,7 +227,7 @@ async def test_indexing_ends_once_however_often_it_is_told_or_begun(world: World
     await world.pass_on()
     claimed = await world.indexing._jobs.claim(5, 60)
     assert len(claimed) == 1
-    assert await world.indexing.work() == 0, "the worker that died still has it"
+    assert await world.indexing() == 0, "the worker that died still has it"
     await world.rows("ingestion", "UPDATE artifact_documents SET lease_until = now() - interval '1 second'")
 
     await world.settle()
@@ -248,7 +248,7 @@ async def test_an_outage_costs_no_attempt(world: World, monkeypatch: pytest.Monk
     await world.pass_on()
     for _ in range(5):
         await world.upkeep("tables.read")
-        await world.indexing.work()
+        await world.indexing()
         await world.rows("artifacts", "UPDATE artifacts SET lease_until = NULL")
         await world.rows("ingestion", "UPDATE artifact_documents SET lease_until = NULL")
     assert [(await world.record(each))["processing_status"] for each in (document, table)] == ["pending", "pending"]
@@ -286,7 +286,7 @@ async def test_deadlocks_count(world: World, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(PgvectorEngine, "write", write)
     for _ in range(4):
-        await world.indexing.work()
+        await world.indexing()
         await world.rows("ingestion", "UPDATE artifact_documents SET lease_until = NULL")
     await world.pass_on()
     assert (await world.record(document))["processing_status"] == "failed"

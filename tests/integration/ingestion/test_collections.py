@@ -21,7 +21,7 @@ from services.ingestion.adapters.postgres.collections import PostgresCollectionC
 from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.parsing import Unparsable
-from services.ingestion.entrypoints.upkeep import CollectionNews
+from services.ingestion.use_cases.publish_collection_changes import PublishCollectionChanges
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.registry import identity
 
@@ -49,8 +49,8 @@ def refused(outcome: RecordedEvent) -> str:
     return CommandRejected.decode(outcome.payload).error.type
 
 
-def news_of(ingestion: Ingestion) -> CollectionNews:
-    return CollectionNews(
+def publisher_of(ingestion: Ingestion) -> PublishCollectionChanges:
+    return PublishCollectionChanges(
         PostgresCollectionChanges(ingestion.service.database),
         ingestion.service.outbox,
         lambda transaction: PostgresCollectionPublisher(transaction.connection),
@@ -184,10 +184,10 @@ async def test_status_and_progress_follow_the_texts(ingestion: Ingestion) -> Non
 
 async def test_listeners_are_told_of_every_change_once(ingestion: Ingestion) -> None:
     collection_id, file = await create(ingestion), await ingestion.file()
-    news = [news_of(ingestion), news_of(ingestion)]
+    publishers = [publisher_of(ingestion), publisher_of(ingestion)]
 
     async def told() -> list[Any]:
-        await asyncio.gather(*(each.tell() for each in news))
+        await asyncio.gather(*(each() for each in publishers))
         rows = await ingestion.rows("SELECT payload FROM outbox WHERE type = %s ORDER BY id", CollectionUpdated.TYPE)
         return [
             (event["status"], event["progress"], event["data_source_count"])

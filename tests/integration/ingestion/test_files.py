@@ -10,7 +10,7 @@ from libs.contracts.events.ingestion import FileDeleted, FilesChanged
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandRejected
 from services.ingestion.adapters.postgres.garbage_collection import PostgresUnusedBlobs
-from services.ingestion.use_cases.collect_garbage import collect_garbage
+from services.ingestion.use_cases.collect_garbage import CollectGarbage
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.registry import identity
 
@@ -190,10 +190,10 @@ async def test_a_deleted_file_is_gone_and_its_bytes_follow_after_a_day(ingestion
     assert CommandRejected.decode(again.payload).error.type == "not_found_error"
     assert (await ingestion.get(f"/internal/files/{alone['id']}")).status_code == 404
     assert (await ingestion.get(f"/internal/files/{alone['id']}/download")).status_code == 404
-    await collect_garbage(unused_blobs, ingestion.objects)
+    await CollectGarbage(unused_blobs, ingestion.objects)()
     assert len(await ingestion.stored()) == 2
     await ingestion.rows("UPDATE blobs SET unused_since = unused_since - interval '25 hours'")
-    await collect_garbage(unused_blobs, ingestion.objects)
+    await CollectGarbage(unused_blobs, ingestion.objects)()
     assert len(await ingestion.stored()) == 1
     assert (await ingestion.get(f"/internal/files/{kept['id']}/download")).content == b"same"
 
@@ -204,7 +204,7 @@ async def test_bytes_that_come_again_within_the_day_stay(ingestion: Ingestion) -
     await ingestion.rows("UPDATE blobs SET unused_since = unused_since - interval '25 hours'")
     second = await ingestion.file("a.txt", b"again")
 
-    await collect_garbage(PostgresUnusedBlobs(ingestion.service.database, grace_minutes=0), ingestion.objects)
+    await CollectGarbage(PostgresUnusedBlobs(ingestion.service.database, grace_minutes=0), ingestion.objects)()
 
     assert (await ingestion.get(f"/internal/files/{second['id']}/download")).content == b"again"
 
@@ -216,7 +216,7 @@ async def test_an_upload_that_was_given_up_cannot_end(ingestion: Ingestion) -> N
         while not await ingestion.rows("SELECT id FROM blobs"):
             await asyncio.sleep(0.01)
         await ingestion.rows("UPDATE blobs SET created_at = now() - interval '3 hours'")
-        await PostgresUnusedBlobs(ingestion.service.database).give_up()
+        await PostgresUnusedBlobs(ingestion.service.database).abandon_unused()
         yield b"end\r\n--b--\r\n"
 
     response = await ingestion.http.post(
@@ -255,7 +255,7 @@ async def test_what_a_crash_left_of_an_upload_is_collected(ingestion: Ingestion)
         yield b"half"
 
     await ingestion.objects.put("blobs/x/original", content())
-    gone = await collect_garbage(PostgresUnusedBlobs(ingestion.service.database, grace_minutes=0), ingestion.objects)
+    gone = await CollectGarbage(PostgresUnusedBlobs(ingestion.service.database, grace_minutes=0), ingestion.objects)()
 
     assert (gone, await ingestion.stored()) == (1, good)
 

@@ -97,7 +97,7 @@ async def test_changes_of_the_same_items(ingestion: Ingestion, bases: KnowledgeB
     changes: list[Callable[[], Awaitable[object]]] = [
         lambda: worker.items.advance(token, counts(), "parsing"),
         lambda: worker.items.advance(token, counts(), "embedding"),
-        lambda: worker.items.keep([token]),
+        lambda: worker.items.renew([token]),
         lambda: worker.items.ingested(token, counts()),
         lambda: worker.items.release(token, keys(), seconds=0, counts=False),
         lambda: worker.items.removed(token, keys()),
@@ -136,10 +136,10 @@ async def test_deletions_of_files_that_are_being_worked_at(
             ingestion.upload(*chance.sample(contents, 5)),
             worker.items.ingested(token, dict.fromkeys(keys, 1)),
             worker.items.release(token, keys, seconds=0, counts=False),
-            unused_blobs.give_up(),
-            unused_blobs.give_up(),
+            unused_blobs.abandon_unused(),
+            unused_blobs.abandon_unused(),
         )
-        given_up = await unused_blobs.given_up(100)
-        await asyncio.gather(unused_blobs.forget(given_up), unused_blobs.forget(given_up[::-1]))
+        abandoned = await unused_blobs.abandoned(100)
+        await asyncio.gather(unused_blobs.delete(abandoned), unused_blobs.delete(abandoned[::-1]))
 
     assert await deadlocks(ingestion) == 0

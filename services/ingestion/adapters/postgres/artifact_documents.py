@@ -59,7 +59,7 @@ class PostgresArtifactWriter:
             ),
         )
 
-    async def bury(self, artifact_id: str, session_id: str, company_id: str) -> None:
+    async def mark_deleted(self, artifact_id: str, session_id: str, company_id: str) -> None:
         await self._connection.execute(
             """INSERT INTO artifact_documents AS d
                    (artifact_id, company_id, session_id, name, content_type, correlation_id, state)

@@ -9,7 +9,7 @@ from psycopg.types.json import Json
 
 from libs.persistence import Connection, Database
 from services.ingestion.adapters.postgres.files import storable
-from services.ingestion.domain.collections import Content, StoredCollection, told
+from services.ingestion.domain.collections import Content, StoredCollection, published_state
 from services.ingestion.domain.ports.files import PendingUpdate
 
 COLLECTIONS: Final = """
@@ -80,7 +80,8 @@ class PostgresCollectionWriter:
                VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)""",
             (
                 collection.id, collection.company_id, collection.name, collection.description, created_by,
-                collection.created_at, collection.updated_at, Json(told(collection.public())), correlation_id,
+                collection.created_at, collection.updated_at, Json(published_state(collection.public())),
+                correlation_id,
             ),
         )  # fmt: skip
 
@@ -174,9 +175,9 @@ class PostgresCollectionPublisher:
         async with self._connection.cursor(row_factory=dict_row) as rows:
             await rows.execute(f"{COLLECTIONS} WHERE c.id = ANY (%s)", (list(before),))
             now = [collection_of(row) for row in await rows.fetchall()]
-        changed = [each for each in now if told(each.public()) != before[each.id][0]]
+        changed = [each for each in now if published_state(each.public()) != before[each.id][0]]
         await self._connection.cursor().executemany(
             "UPDATE collections SET told = %s WHERE id = %s",
-            [(Json(told(each.public())), each.id) for each in changed],
+            [(Json(published_state(each.public())), each.id) for each in changed],
         )
         return [PendingUpdate(each, before[each.id][1]) for each in changed]

@@ -16,7 +16,7 @@ class PostgresUnusedBlobs:
         self._unused_hours = unused_hours
         self._grace_minutes = grace_minutes
 
-    async def give_up(self) -> int:
+    async def abandon_unused(self) -> int:
         async with self._database.transaction() as connection:
             uploads = await connection.execute(
                 """UPDATE blobs SET state = 'abandoned', unused_since = now() WHERE id IN (
@@ -43,7 +43,7 @@ class PostgresUnusedBlobs:
             )
             return uploads.rowcount + unused.rowcount
 
-    async def given_up(self, limit: int) -> list[str]:
+    async def abandoned(self, limit: int) -> list[str]:
         async with self._database.connection() as connection:
             found = await connection.execute(
                 """SELECT id FROM blobs
@@ -53,7 +53,7 @@ class PostgresUnusedBlobs:
             )
             return [blob_id for (blob_id,) in await found.fetchall()]
 
-    async def forget(self, blob_ids: Sequence[str]) -> None:
+    async def delete(self, blob_ids: Sequence[str]) -> None:
         async with self._database.connection() as connection:
             await connection.execute(
                 """DELETE FROM blobs WHERE id IN (

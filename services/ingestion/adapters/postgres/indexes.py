@@ -43,7 +43,7 @@ class PostgresIndexCatalog:
         return Content(*row)
 
 
-_BURY: Final = """
+_FINALIZE: Final = """
     WITH ended AS MATERIALIZED (
         SELECT k.id FROM knowledge_bases k
         WHERE k.deleting_at IS NOT NULL AND k.deleted_at IS NULL
@@ -84,15 +84,15 @@ class PostgresIndexDeletion:
             await transaction.connection.execute(
                 "DELETE FROM knowledge_base_indexes WHERE id = %s AND state = 'dropping'", (index_id,)
             )
-            await _bury(transaction)
+            await _finalize(transaction)
 
-    async def bury(self) -> None:
+    async def finalize_deletion(self) -> None:
         async with self._outbox.transaction() as transaction:
-            await _bury(transaction)
+            await _finalize(transaction)
 
 
-async def _bury(transaction: Transaction) -> None:
-    cursor = await transaction.connection.execute(_BURY)
+async def _finalize(transaction: Transaction) -> None:
+    cursor = await transaction.connection.execute(_FINALIZE)
     for knowledge_base_id, *context in await cursor.fetchall():
         event = KnowledgeBaseDeleted(knowledge_base_id=knowledge_base_id)
         transaction.emit(event, subject=knowledge_base_id, context=MessageContext(*context))

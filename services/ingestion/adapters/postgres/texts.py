@@ -44,7 +44,7 @@ class PostgresTexts:
             )
             return {TextKey(*row) for row in await cursor.fetchall()}
 
-    async def keep(self, texts: Sequence[TextKey], *, seconds: float) -> None:
+    async def renew(self, texts: Sequence[TextKey], *, seconds: float) -> None:
         async with self._database.connection() as connection:
             await connection.execute(
                 f"""UPDATE texts t SET lease_until = now() + %(seconds)s * interval '1 second' FROM (

@@ -81,7 +81,7 @@ class PostgresWorkItems:
             cursor = await connection.execute(_CLAIM, parameters)
             return [_claimed(row, token) for row in await cursor.fetchall()]
 
-    async def keep(self, tokens: Sequence[Token]) -> None:
+    async def renew(self, tokens: Sequence[Token]) -> None:
         async with self._database.connection() as connection:
             for table in ("ingestion_items", "ingestion_runs"):
                 # What is being changed at this moment is left to the next renewal: nobody waits for it here.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -145,7 +144,6 @@ async def _is(connection: Connection, question: str, parameters: dict[str, Any])
 
 
 _log = structlog.get_logger(__name__)
-_COUNT_SECONDS: Final = 10.0
 # Without any worker an ingestion has no items yet. Texts are left out: unless they are parsed ahead, they wait long.
 BACKLOG: Final = """
     SELECT (SELECT count(*) FROM ingestion_items WHERE state IN ('pending', 'running', 'removing'))
@@ -154,15 +152,13 @@ BACKLOG: Final = """
 """
 
 
-async def keep_counting(database: Database) -> None:
-    """Until cancelled."""
-    while True:
-        try:
-            async with database.connection() as connection:
-                row = await (await connection.execute(BACKLOG)).fetchone()
-                WAITING.set(row[0] if row else 0)
-        except Exception as problem:
-            if not is_outage(problem):
-                raise
-            _log.debug("backlog.not_counted", problem=str(problem).strip())
-        await asyncio.sleep(_COUNT_SECONDS)
+async def count_backlog(database: Database) -> None:
+    """Sets the gauge of waiting work; an outage leaves it as it is."""
+    try:
+        async with database.connection() as connection:
+            row = await (await connection.execute(BACKLOG)).fetchone()
+            WAITING.set(row[0] if row else 0)
+    except Exception as problem:
+        if not is_outage(problem):
+            raise
+        _log.debug("backlog.not_counted", problem=str(problem).strip())

@@ -101,15 +101,15 @@ class UploadWriter(Protocol):
 class UnusedBlobs(Protocol):
     """Bytes that nothing refers to any more. Each method is a transaction of its own."""
 
-    async def give_up(self) -> int:
+    async def abandon_unused(self) -> int:
         """Give up uploads that have not ended for long, and bytes that no file has had for a day; returns how many."""
         ...
 
-    async def given_up(self, limit: int) -> list[str]:
+    async def abandoned(self, limit: int) -> list[str]:
         """Blobs that were given up long enough ago that nobody writes to them any more."""
         ...
 
-    async def forget(self, blob_ids: Sequence[str]) -> None:
+    async def delete(self, blob_ids: Sequence[str]) -> None:
         """Their bytes are removed from the object store."""
         ...
 
@@ -215,7 +215,7 @@ class Texts(Protocol):
         """
         ...
 
-    async def keep(self, texts: Sequence[TextKey], *, seconds: float) -> None:
+    async def renew(self, texts: Sequence[TextKey], *, seconds: float) -> None:
         """Take texts that are being made here for that much longer."""
         ...
 

@@ -110,7 +110,7 @@ class WorkItems(Protocol):
         """Take those that nobody else is at; the others are done, gone, or somebody's."""
         ...
 
-    async def keep(self, tokens: Sequence[Token]) -> None:
+    async def renew(self, tokens: Sequence[Token]) -> None:
         """Renew the leases of these claims."""
         ...
 
@@ -215,7 +215,7 @@ class IndexDeletion(Protocol):
         """Its content is gone. The last index of a deleted knowledge base ends the deletion and tells of it."""
         ...
 
-    async def bury(self) -> None:
+    async def finalize_deletion(self) -> None:
         """End deletions of knowledge bases that never had an index."""
         ...
 

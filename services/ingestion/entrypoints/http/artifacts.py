@@ -1,31 +1,28 @@
-"""Texts and passages of sessions' documents, for the service that keeps the artifacts."""
+"""Texts and passages of sessions' documents, for the artifacts service."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from libs.contracts.api.artifacts import ArtifactPassages, ArtifactSearchBody, ArtifactText
-from libs.contracts.identity import Identity
-from libs.service_defaults import caller
-from services.ingestion.use_cases.search_artifacts import ArtifactTexts
-
-Caller = Annotated[Identity, Depends(caller)]
+from services.ingestion.entrypoints.http.parameters import Caller, Offset
+from services.ingestion.use_cases.search_artifacts import ReadArtifactText, SearchArtifacts
 
 
-def artifact_texts_router(texts: ArtifactTexts) -> APIRouter:
+def artifact_texts_router(read: ReadArtifactText, search: SearchArtifacts) -> APIRouter:
     router = APIRouter(prefix="/internal/artifact-texts")
 
     @router.post("/search")
-    async def search(body: ArtifactSearchBody, who: Caller) -> ArtifactPassages:
-        return await texts.search(who, body)
+    async def search_artifacts(body: ArtifactSearchBody, caller: Caller) -> ArtifactPassages:
+        return await search(caller, body)
 
     @router.get("/{artifact_id}")
-    async def text(
+    async def read_text(
         artifact_id: str,
-        who: Caller,
-        offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+        caller: Caller,
+        offset: Offset = 0,
         limit: Annotated[int, Query(ge=1, le=1_000_000)] = 100_000,
     ) -> ArtifactText:
-        return await texts.text(who, artifact_id, offset=offset, limit=limit)
+        return await read(caller, artifact_id, offset=offset, limit=limit)
 
     return router

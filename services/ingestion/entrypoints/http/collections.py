@@ -1,37 +1,45 @@
-"""Reads of collections over the internal API; the replies are what the public API answers."""
+"""Reads of collections over the internal API; the replies are those of the public API."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter
 
 from libs.contracts.api.files import AvailableCollections, Collection, CollectionPage, FilePage
 from libs.contracts.identity import Identity
-from libs.service_defaults import caller
-from services.ingestion.use_cases.read_collections import CollectionReading
-from services.ingestion.use_cases.read_files import FileReading
-
-Caller = Annotated[Identity, Depends(caller)]
-Limit = Annotated[int, Query(ge=1, le=200)]
-Offset = Annotated[int, Query(ge=0, le=2**31)]
+from services.ingestion.domain.collections import CollectionNotFound, StoredCollection
+from services.ingestion.domain.ports.files import CollectionReader, FileFilter, FileReader
+from services.ingestion.entrypoints.http.files import file_page
+from services.ingestion.entrypoints.http.parameters import Caller, Limit, Offset
 
 
-def collections_router(reading: CollectionReading, files: FileReading) -> APIRouter:
+def collections_router(collections: CollectionReader, files: FileReader) -> APIRouter:
     router = APIRouter()
 
+    async def stored(caller: Identity, collection_id: str) -> StoredCollection:
+        if (collection := await collections.get(caller.company_id, collection_id)) is None:
+            raise CollectionNotFound()
+        return collection
+
     @router.get("/internal/collections")
-    async def list_collections(who: Caller, limit: Limit = 50, offset: Offset = 0) -> CollectionPage:
-        return await reading.page(who, limit=limit, offset=offset)
+    async def list_collections(caller: Caller, limit: Limit = 50, offset: Offset = 0) -> CollectionPage:
+        found, total = await collections.page(caller.company_id, limit=limit, offset=offset)
+        return CollectionPage(
+            collections=[each.public() for each in found], total=total, has_more=offset + len(found) < total
+        )
 
     @router.get("/internal/collections/{collection_id}")
-    async def get_collection(collection_id: str, who: Caller) -> Collection:
-        return await reading.one(who, collection_id)
+    async def get_collection(collection_id: str, caller: Caller) -> Collection:
+        return (await stored(caller, collection_id)).public()
 
     @router.get("/internal/collections/{collection_id}/files")
-    async def list_collection_files(collection_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0) -> FilePage:
-        return await files.of_collection(who, collection_id, limit=limit, offset=offset)
+    async def list_collection_files(
+        collection_id: str, caller: Caller, limit: Limit = 50, offset: Offset = 0
+    ) -> FilePage:
+        await stored(caller, collection_id)
+        return await file_page(files, caller, FileFilter(collection_id=collection_id), limit=limit, offset=offset)
 
     @router.get("/internal/knowledge-bases/available-collections")
-    async def available_collections(who: Caller) -> AvailableCollections:
-        return await reading.available(who)
+    async def available_collections(caller: Caller) -> AvailableCollections:
+        """Every collection, as content for a knowledge base."""
+        found = [each.available() for each in await collections.all(caller.company_id)]
+        return AvailableCollections(success=True, collections=found, count=len(found))
 
     return router

@@ -1,38 +1,73 @@
-"""Reads of knowledge bases over the internal API; the replies are what the public API answers."""
+"""Reads and searches of knowledge bases over the internal API; the replies are those of the public API."""
 
-from typing import Annotated
+from typing import Final
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter
 
-from libs.contracts.api.knowledge import DatasourcePage, KnowledgeBase, KnowledgeBasePage, KnowledgeBaseState
+from libs.contracts.api.knowledge import (
+    DatasourcePage,
+    KnowledgeBase,
+    KnowledgeBasePage,
+    KnowledgeBaseState,
+    SearchBody,
+    SearchReply,
+)
 from libs.contracts.identity import Identity
-from libs.service_defaults import caller
-from services.ingestion.use_cases.read_knowledge_bases import KnowledgeBaseReading
+from services.ingestion.domain.knowledge_bases import KnowledgeBaseNotFound, KnowledgeBaseView
+from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseReader
+from services.ingestion.entrypoints.http.parameters import Caller, Limit, Offset
+from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase
 
-Caller = Annotated[Identity, Depends(caller)]
-Limit = Annotated[int, Query(ge=1, le=200)]
-Offset = Annotated[int, Query(ge=0, le=2**31)]
+_MESSAGES: Final = {
+    "pending": "The ingestion has not begun.",
+    "running": "The ingestion goes on.",
+    "completed": "Every datasource is ingested.",
+    "failed": "Some datasources could not be ingested; what was ingested is searchable.",
+}
 
 
-def knowledge_bases_router(reading: KnowledgeBaseReading) -> APIRouter:
+def knowledge_bases_router(bases: KnowledgeBaseReader, search: SearchKnowledgeBase) -> APIRouter:
     router = APIRouter(prefix="/internal/knowledge-bases")
 
+    async def view_of(caller: Identity, knowledge_base_id: str) -> KnowledgeBaseView:
+        if (view := await bases.view(caller.company_id, knowledge_base_id)) is None:
+            raise KnowledgeBaseNotFound()
+        return view
+
     @router.get("")
-    async def list_knowledge_bases(who: Caller, limit: Limit = 50, offset: Offset = 0) -> KnowledgeBasePage:
-        return await reading.page(who, limit=limit, offset=offset)
+    async def list_knowledge_bases(caller: Caller, limit: Limit = 50, offset: Offset = 0) -> KnowledgeBasePage:
+        views, total = await bases.page(caller.company_id, limit=limit, offset=offset)
+        return KnowledgeBasePage(
+            knowledge_bases=[view.public() for view in views], total=total, has_more=offset + len(views) < total
+        )
 
     @router.get("/{knowledge_base_id}")
-    async def get_knowledge_base(knowledge_base_id: str, who: Caller) -> KnowledgeBase:
-        return await reading.one(who, knowledge_base_id)
+    async def get_knowledge_base(knowledge_base_id: str, caller: Caller) -> KnowledgeBase:
+        return (await view_of(caller, knowledge_base_id)).public()
 
     @router.get("/{knowledge_base_id}/check_status")
-    async def check_status(knowledge_base_id: str, who: Caller) -> KnowledgeBaseState:
-        return await reading.state(who, knowledge_base_id)
+    async def check_status(knowledge_base_id: str, caller: Caller) -> KnowledgeBaseState:
+        """Also records that this caller has seen the status."""
+        view = await view_of(caller, knowledge_base_id)
+        seen = await bases.seen(knowledge_base_id, caller.user_id, view.stored.status_version)
+        return KnowledgeBaseState(
+            message=_MESSAGES[view.stored.status], knowledge_base=view.public(), status_updated=not seen
+        )
 
     @router.get("/{knowledge_base_id}/datasources")
     async def list_datasources(
-        knowledge_base_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0
+        knowledge_base_id: str, caller: Caller, limit: Limit = 50, offset: Offset = 0
     ) -> DatasourcePage:
-        return await reading.datasources(who, knowledge_base_id, limit=limit, offset=offset)
+        found = await bases.sources(caller.company_id, knowledge_base_id, limit=limit, offset=offset)
+        if found is None:
+            raise KnowledgeBaseNotFound()
+        sources, total = found
+        return DatasourcePage(
+            datasources=[each.snapshot() for each in sources], total=total, has_more=offset + len(sources) < total
+        )
+
+    @router.post("/{knowledge_base_id}/search")
+    async def search_knowledge_base(knowledge_base_id: str, body: SearchBody, caller: Caller) -> SearchReply:
+        return await search(caller, knowledge_base_id, body)
 
     return router

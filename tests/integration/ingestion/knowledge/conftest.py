@@ -9,7 +9,8 @@ import pytest
 from libs.contracts.topics import INGESTION_EVENTS, INGESTION_WORK
 from libs.eventing import create_topics
 from services.ingestion.adapters.postgres.indexes import PostgresIndexDeletion
-from services.ingestion.entrypoints.work_upkeep import keep_dropping
+from services.ingestion.entrypoints.maintenance import repeat
+from services.ingestion.use_cases.drop_indexes import DropIndexes
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses
 from tests.support.inline_ingestion import InlineWorker
@@ -20,7 +21,8 @@ async def bases(ingestion: Ingestion) -> AsyncIterator[KnowledgeBases]:
     knowledge = KnowledgeBases(ingestion)
     service = ingestion.service
     engines = {"pgvector": knowledge.engine}
-    dropping = asyncio.create_task(keep_dropping(PostgresIndexDeletion(service.database, service.outbox), engines))
+    drop = DropIndexes(PostgresIndexDeletion(service.database, service.outbox), engines)
+    dropping = asyncio.create_task(repeat(drop, 0.5))
     yield knowledge
     dropping.cancel()
     await asyncio.gather(dropping, return_exceptions=True)

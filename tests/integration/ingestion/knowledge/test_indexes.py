@@ -14,10 +14,10 @@ async def test_a_file_deleted_while_it_is_written_leaves_nothing(
     await worker.step()
     write = worker.engines["pgvector"].write
 
-    async def delete_meanwhile(index_id: str, passages: object) -> None:
+    async def delete_meanwhile(index_id: str, chunks: object) -> None:
         await ingestion.carry_out(DeleteFile(file_id=deleted))
         worker.engines["pgvector"].write = write  # type: ignore[method-assign]
-        await write(index_id, passages)  # type: ignore[arg-type]
+        await write(index_id, chunks)  # type: ignore[arg-type]
 
     worker.engines["pgvector"].write = delete_meanwhile  # type: ignore[method-assign]
     await worker.drain()
@@ -40,10 +40,10 @@ async def test_a_knowledge_base_deleted_while_it_is_written_leaves_nothing(
     await worker.step()
     write = worker.engines["pgvector"].write
 
-    async def delete_meanwhile(index_id: str, passages: object) -> None:
+    async def delete_meanwhile(index_id: str, chunks: object) -> None:
         await ingestion.deliver(DeleteKnowledgeBase(knowledge_base_id=knowledge_base_id))
         await until(lambda: bases.is_missing(index_id), "the index is dropped")
-        await write(index_id, passages)  # type: ignore[arg-type]
+        await write(index_id, chunks)  # type: ignore[arg-type]
 
     worker.engines["pgvector"].write = delete_meanwhile  # type: ignore[method-assign]
     await worker.drain()

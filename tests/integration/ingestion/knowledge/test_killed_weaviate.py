@@ -19,8 +19,9 @@ from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
 from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.domain.engines import IndexMissing
-from services.ingestion.use_cases.drop_indexes import drop_indexes
-from services.ingestion.use_cases.inspect_indexes import IndexInspection
+from services.ingestion.use_cases.drop_indexes import DropIndexes
+from services.ingestion.use_cases.inspect_indexes import InspectIndexes
+from services.ingestion.use_cases.lost_indexes import LostIndexes
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import UNHURRIED, KnowledgeBases, WorkerProcesses, documents, execute, until
 from tests.support.killable import Killable, weaviate_of
@@ -84,7 +85,7 @@ async def test_weaviate_killed_in_the_middle(
     engines = {"pgvector": bases.engine, "weaviate": engine}
 
     async def is_gone() -> bool:
-        await drop_indexes(PostgresIndexDeletion(ingestion.service.database, ingestion.service.outbox), engines)
+        await DropIndexes(PostgresIndexDeletion(ingestion.service.database, ingestion.service.outbox), engines)()
         try:
             await engine.count(killed)
         except IndexMissing:
@@ -129,18 +130,11 @@ async def test_weaviate_that_comes_back_empty_is_filled_anew(
 
     service, engines = ingestion.service, {"pgvector": bases.engine, "weaviate": engine}
     # As two processes of the service do it.
-    inspections = [
-        IndexInspection(
-            PostgresIndexCatalog(service.database),
-            engines,
-            service.outbox,
-            PostgresKnowledgeBaseWriter,
-            time.monotonic,
-        )
-        for _ in range(2)
-    ]
+    catalog = PostgresIndexCatalog(service.database)
+    lost_indexes = LostIndexes(catalog, engines, service.outbox, PostgresKnowledgeBaseWriter)
+    inspections = [InspectIndexes(catalog, engines, lost_indexes, time.monotonic) for _ in range(2)]
     for _ in range(2):
-        await asyncio.gather(*(each.inspect() for each in inspections))
+        await asyncio.gather(*(each() for each in inspections))
 
     assert (await bases.ended(knowledge_base_id))["status"] == "completed"
     assert await chunks() == before

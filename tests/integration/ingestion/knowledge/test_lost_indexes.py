@@ -48,12 +48,12 @@ async def test_a_lost_index_is_an_outage_until_it_is_made_anew(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker, knowledge_base: str
 ) -> None:
     before, old = await bases.chunk_ids(knowledge_base), await bases.index_id(knowledge_base)
-    assert await worker.inspection.inspect() == 0
+    assert await worker.inspect() == 0
     await lose(ingestion, old)
     await assert_outage(ingestion, knowledge_base)
 
-    assert await worker.inspection.inspect() == 0, "one look may be mistaken"
-    assert await worker.inspection.inspect() == 1
+    assert await worker.inspect() == 0, "one look may be mistaken"
+    assert await worker.inspect() == 1
     await assert_outage(ingestion, knowledge_base)
     during = await bases.get(knowledge_base)
     assert (during["status"], during["processing_metadata"]["phase"]) == ("running", "queued")
@@ -69,7 +69,7 @@ async def test_a_lost_index_is_an_outage_until_it_is_made_anew(
     assert await ingestion.events(COMPLETED, FAILED) == [COMPLETED, COMPLETED]
     assert worker.reader.parsed == ["doc-0000.md", "doc-0001.md"], "texts are not parsed again"
     assert await ingestion.rows("SELECT id FROM search.indexes WHERE id = %s", old) == []
-    assert [await worker.inspection.inspect() for _ in range(2)] == [0, 0]
+    assert [await worker.inspect() for _ in range(2)] == [0, 0]
 
 
 async def test_an_ingestion_finds_out_by_itself_and_two_that_find_out_begin_one(
@@ -78,9 +78,9 @@ async def test_an_ingestion_finds_out_by_itself_and_two_that_find_out_begin_one(
     before = await bases.chunk_ids(knowledge_base)
     await lose(ingestion, await bases.index_id(knowledge_base))
     other = InlineWorker(ingestion.service, ingestion.objects, bases.engine)
-    inspections = [worker.inspection, other.inspection]
+    inspections = [worker.inspect, other.inspect]
     for _ in range(2):
-        await asyncio.gather(*(each.inspect() for each in inspections))
+        await asyncio.gather(*(each() for each in inspections))
     assert len(await ingestion.rows("SELECT id FROM ingestion_runs")) == 2
     await worker.drain()
     assert await bases.chunk_ids(knowledge_base) == before
@@ -107,7 +107,7 @@ async def test_an_index_lost_while_it_is_written_is_written_anew_by_the_same_run
     items = await ingestion.rows("SELECT state, attempts FROM ingestion_items ORDER BY state")
     assert [(each["state"], each["attempts"]) for each in items] == [("ingested", 1), *[("pending", 0)] * 2]
 
-    assert [await worker.inspection.inspect() for _ in range(2)] == [0, 1]
+    assert [await worker.inspect() for _ in range(2)] == [0, 1]
     await worker.drain()
 
     assert await found(ingestion, knowledge_base_id) >= {"doc-0000.md", "doc-0001.md"}
@@ -122,10 +122,10 @@ async def test_an_index_that_came_back_with_less_is_made_anew(
     before, index_id = await bases.chunk_ids(knowledge_base), await bases.index_id(knowledge_base)
     [number] = await ingestion.rows("SELECT number FROM search.indexes WHERE id = %s", index_id)
     await ingestion.rows(f"DELETE FROM search.passages_{number['number']} WHERE position = 0")
-    assert [await worker.inspection.inspect() for _ in range(2)] == [0, 0], "it is young"
+    assert [await worker.inspect() for _ in range(2)] == [0, 0], "it is young"
     await ingestion.rows("UPDATE knowledge_base_indexes SET created_at = now() - interval '2 days'")
 
-    assert [await worker.inspection.inspect() for _ in range(2)] == [0, 1]
+    assert [await worker.inspect() for _ in range(2)] == [0, 1]
     await worker.drain()
 
     assert await bases.chunk_ids(knowledge_base) == before
@@ -139,7 +139,7 @@ async def test_a_database_restored_without_any_index_makes_them_anew(
     await ingestion.rows("DROP SCHEMA search CASCADE")
     await assert_outage(ingestion, knowledge_base)
 
-    assert [await worker.inspection.inspect() for _ in range(2)] == [0, 1]
+    assert [await worker.inspect() for _ in range(2)] == [0, 1]
     await worker.drain()
 
     assert await bases.chunk_ids(knowledge_base) == before
@@ -150,7 +150,7 @@ async def test_a_knowledge_base_that_is_deleted_meanwhile_stays_deleted(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker, knowledge_base: str
 ) -> None:
     await lose(ingestion, await bases.index_id(knowledge_base))
-    await worker.inspection.inspect()
+    await worker.inspect()
     await ingestion.rows("UPDATE knowledge_bases SET deleting_at = now()")
-    assert await worker.inspection.inspect() == 0
+    assert await worker.inspect() == 0
     assert len(await ingestion.rows("SELECT id FROM ingestion_runs")) == 1

@@ -128,10 +128,10 @@ async def test_an_item_that_fails_for_ever_ends_as_failed(
     knowledge_base_id = await bases.create([good, bad])
     write = worker.engines["pgvector"].write
 
-    async def refuse(index_id: str, passages: object) -> None:
-        if any(passage.file_id == bad for passage in passages):  # type: ignore[attr-defined]
+    async def refuse(index_id: str, chunks: object) -> None:
+        if any(chunk.file_id == bad for chunk in chunks):  # type: ignore[attr-defined]
             raise RuntimeError("a fault of ours")
-        await write(index_id, passages)  # type: ignore[arg-type]
+        await write(index_id, chunks)  # type: ignore[arg-type]
 
     worker.engines["pgvector"].write = refuse  # type: ignore[method-assign]
     for _ in range(7):
@@ -212,9 +212,7 @@ async def test_last_items_finishing_at_once_end_the_run(
     await worker.step()
     [row] = await ingestion.rows("SELECT index_id FROM ingestion_runs")
     async with commits_held_until_both_are_due(ingestion):
-        finishing = [
-            asyncio.create_task(worker.ingestion.process([ItemKey(row["index_id"], file_id)])) for file_id in files
-        ]
+        finishing = [asyncio.create_task(worker.ingestion([ItemKey(row["index_id"], file_id)])) for file_id in files]
     await asyncio.gather(*finishing)
 
     states = await ingestion.rows("SELECT state FROM ingestion_runs")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from services.ingestion.domain.artifacts import IndexPlace
-from services.ingestion.use_cases.inspect_indexes import DocumentInspection
+from services.ingestion.use_cases.inspect_indexes import InspectArtifactIndexes
 from tests.support.search_fakes import MemoryEngine
 
 HERE, GONE = IndexPlace("pgvector", "here"), IndexPlace("pgvector", "gone")
@@ -35,25 +35,25 @@ async def engine() -> MemoryEngine:
 
 async def test_what_two_looks_running_do_not_find_is_lost(engine: MemoryEngine) -> None:
     documents = Documents()
-    inspection = DocumentInspection(documents, {"pgvector": engine})
-    assert [await inspection.inspect() for _ in range(2)] == [0, 3]
+    inspect = InspectArtifactIndexes(documents, {"pgvector": engine})
+    assert [await inspect() for _ in range(2)] == [0, 3]
     assert documents.given_up == [GONE]
 
 
 async def test_an_engine_that_does_not_answer_has_lost_nothing(engine: MemoryEngine) -> None:
     documents = Documents()
-    inspection = DocumentInspection(documents, {"pgvector": engine})
+    inspect = InspectArtifactIndexes(documents, {"pgvector": engine})
     for engine.down in (False, True, False, True):
-        assert await inspection.inspect() == 0
+        assert await inspect() == 0
     assert documents.given_up == []
 
 
 async def test_an_index_that_is_there_again_is_not_lost(engine: MemoryEngine) -> None:
     documents = Documents()
-    inspection = DocumentInspection(documents, {"pgvector": engine})
-    assert await inspection.inspect() == 0
+    inspect = InspectArtifactIndexes(documents, {"pgvector": engine})
+    assert await inspect() == 0
     await engine.create_index("gone", 16)
-    assert await inspection.inspect() == 0
+    assert await inspect() == 0
     await engine.drop_index("gone")
-    assert await inspection.inspect() == 0
+    assert await inspect() == 0
     assert documents.given_up == []

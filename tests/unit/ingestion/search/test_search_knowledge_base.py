@@ -7,7 +7,7 @@ from libs.contracts.api.knowledge import SearchBody
 from libs.contracts.errors import NotFound, ServiceUnavailable, ValidationFailed
 from services.ingestion.domain.embedding import EmbeddingUnavailable
 from services.ingestion.domain.engines import FileSelection, IndexedChunk
-from services.ingestion.use_cases.search_knowledge_base import KnowledgeBaseSearch
+from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase
 from tests.support.registry import identity
 from tests.support.search_fakes import MemoryEngine, NamedFiles, SettledIndexes, WordEmbedder, live_index
 
@@ -23,7 +23,7 @@ class Office:
         self.files = NamedFiles({name: f"{name}.txt" for name in TEXTS})
         self.indexes = SettledIndexes({(CALLER.company_id, "kb"): live_index("index")})
         self.embedder = WordEmbedder()
-        self.search = KnowledgeBaseSearch(self.indexes, self.files, {"pgvector": self.engine}, self.embedder)
+        self.search = SearchKnowledgeBase(self.indexes, self.files, {"pgvector": self.engine}, self.embedder)
 
     async def fill(self, index_id: str = "index") -> None:
         await self.engine.create_index(index_id, 16)
@@ -36,7 +36,7 @@ class Office:
 
     async def found(self, query: str, **options: Any) -> Sequence[str | None]:
         body = SearchBody(query=query, **options)
-        return [each.file_name for each in (await self.search.search(CALLER, "kb", body)).results]
+        return [each.file_name for each in (await self.search(CALLER, "kb", body)).results]
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ async def office() -> Office:
 
 
 async def test_answers_with_citations(office: Office) -> None:
-    reply = await office.search.search(CALLER, "kb", SearchBody(query="ferry seven", top_k=1))
+    reply = await office.search(CALLER, "kb", SearchBody(query="ferry seven", top_k=1))
     [citation] = reply.results
     assert citation.model_dump(exclude={"score", "artifact_id", "row"}) == {
         "knowledge_base_id": "kb",
@@ -67,10 +67,10 @@ async def test_a_keyword_search_embeds_nothing(office: Office) -> None:
 
 async def test_of_another_company_or_unknown_is_not_found(office: Office) -> None:
     with pytest.raises(NotFound):
-        await office.search.search(CALLER, "other", SearchBody(query="ferry"))
+        await office.search(CALLER, "other", SearchBody(query="ferry"))
     stranger = CALLER.model_copy(update={"company_id": "another"})
     with pytest.raises(NotFound):
-        await office.search.search(stranger, "kb", SearchBody(query="ferry"))
+        await office.search(stranger, "kb", SearchBody(query="ferry"))
 
 
 async def test_before_the_first_ingestion_nothing_is_found(office: Office) -> None:
