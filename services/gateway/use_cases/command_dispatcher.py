@@ -42,15 +42,16 @@ class PendingCommand:
     known: bool = False
 
 
+@dataclass(frozen=True, slots=True)
 class CommandDispatcher:
-    """Sends commands and waits for their outcomes; a repeated request finds the command of the first one."""
+    """Sends commands and waits for their outcomes; a repeated request finds the command of the first one.
 
-    def __init__(
-        self, bus: CommandSender, idempotency: IdempotencyStore, installed: Callable[[str], bool] = lambda _: True
-    ) -> None:
-        self._bus = bus
-        self._idempotency = idempotency
-        self._installed = installed
+    ``installed`` tells whether the installation has a service.
+    """
+
+    bus: CommandSender
+    idempotency: IdempotencyStore
+    installed: Callable[[str], bool]
 
     async def run(self, write: Write, command: Command, *, subject: str | None = None) -> Received:
         """Returns the command's terminal event; raises the error in it when it is a refusal or a failure.
@@ -81,12 +82,12 @@ class CommandDispatcher:
         self, write: Write, command: type[Command], make: Make, *, subject: str | None = None
     ) -> AsyncIterator[PendingCommand]:
         """Sends the command, unless its upstream has it from an earlier request, and listens for its events."""
-        if not self._installed(command.TOPIC.owner):
+        if not self.installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
         record = await self._record(write)
         while True:
             # Subscribed before the look-up: an outcome is either received or found.
-            async with self._bus.replies(record.command_id, command, write.identity) as replies:
+            async with self.bus.replies(record.command_id, command, write.identity) as replies:
                 state = await self._state(command, record, write.identity)
                 if write.request is None or not is_refused_for_now(state):
                     if state.outcome is not None:
@@ -97,7 +98,7 @@ class CommandDispatcher:
                     yield PendingCommand(record.command_id, replies, state.known)
                     return
             # Nothing was done, and the upstream goes on refusing this command id: the repeat gets another one.
-            record = await self._idempotency.renew(
+            record = await self.idempotency.renew(
                 write.request,
                 refused=record.command_id,
                 command_id=new_id(),
@@ -105,7 +106,7 @@ class CommandDispatcher:
             )
 
     async def _send(self, write: Write, record: IdempotencyRecord, command: Command, subject: str | None) -> None:
-        await self._bus.send(
+        await self.bus.send(
             command,
             subject=subject or record.command_id,
             command_id=record.command_id,
@@ -120,7 +121,7 @@ class CommandDispatcher:
         if write.request is None:
             return IdempotencyRecord(command_id=command_id, correlation_id=write.correlation_id)
         try:
-            record = await self._idempotency.record(
+            record = await self.idempotency.record(
                 write.request, command_id=command_id, correlation_id=write.correlation_id
             )
         except KeyReused:
@@ -132,7 +133,7 @@ class CommandDispatcher:
         if not record.repeated:
             return CommandState(known=False)
         try:
-            return await self._bus.knows(command, record.command_id, identity)
+            return await self.bus.knows(command, record.command_id, identity)
         except ServiceUnavailable:
             # Sending twice is safe: the upstream's inbox knows a command that it has carried out.
             return CommandState(known=False)
