@@ -48,11 +48,11 @@ from services.gateway.entrypoints.http.resources.tokens import Tokens
 from services.gateway.entrypoints.http.transfers import Transfers
 from services.gateway.entrypoints.http.uploads import TransferProxy
 from services.gateway.settings import GatewaySettings
-from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.authentication.key_authenticator import KeyAuthenticator
+from services.gateway.use_cases.authentication.public_principals import PublicPrincipals
+from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.issue_token import IssueToken
-from services.gateway.use_cases.key_authenticator import KeyAuthenticator
 from services.gateway.use_cases.open_session import OpenSession
-from services.gateway.use_cases.public_principals import PublicPrincipals
 from services.gateway.use_cases.submit_turn import SubmitTurn
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"

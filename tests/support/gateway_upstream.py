@@ -54,7 +54,7 @@ class Upstream:
         async def sessions(limit: int, offset: int) -> dict[str, Any]:
             return {"sessions": [], "total": len(self.sessions), "has_more": False}
 
-    async def close_to_visitors(self, agent: Agent) -> None:
+    async def close_to_the_public(self, agent: Agent) -> None:
         """The agent's key is good for nothing any more."""
         del self.agents[agent.agent_key]
         async with self.service.outbox.transaction(MessageContext(agent.company, "change")) as transaction:

@@ -1,4 +1,4 @@
-"""An agent that visitors of web pages may talk to, as the registry answers it, and a connection to it."""
+"""A public agent as the registry answers it, and a connection to it."""
 
 from typing import Any
 
@@ -55,6 +55,6 @@ async def connect(public: Gateway, **fields: Any) -> Connection:
     return connection
 
 
-def open_to_visitors(public: Gateway, **fields: Any) -> None:
+def open_to_the_public(public: Gateway, **fields: Any) -> None:
     """Let the registry know the agent by its key."""
     public.upstreams.answers["GET", "registry", "/internal/agents/public/support"] = (200, stored_agent(**fields))

@@ -50,11 +50,11 @@ async def test_a_connection_works_everywhere_until_it_is_deleted_anywhere(replic
         ]
 
 
-async def test_a_change_of_an_agent_reaches_its_visitors_before_the_cache_expires(replicas: Replicas) -> None:
+async def test_a_change_of_an_agent_takes_effect_before_the_cache_expires(replicas: Replicas) -> None:
     agent = opened(replicas, await company_of(replicas))
     client = replicas.clients[1]
     assert (await open_session(client, agent_key="support")).status_code == 201
-    await replicas.upstream.close_to_visitors(agent)
+    await replicas.upstream.close_to_the_public(agent)
 
     async def refused() -> bool:
         return (await open_session(client, agent_key="support")).status_code == 401

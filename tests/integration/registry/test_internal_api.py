@@ -38,7 +38,7 @@ async def test_everyone_sees_what_is_theirs_to_see(registry: Registry) -> None:
             assert (response.status_code, response.json()["error"]["type"]) == (404, "not_found_error")
 
 
-async def test_visitors_find_public_agents_with_origins_of_any_company(registry: Registry) -> None:
+async def test_public_principals_find_public_agents_with_origins_of_any_company(registry: Registry) -> None:
     origins = ["https://shop.example"]
     found = await create(registry, name="Open", is_public=True, allowed_origins=origins)
     hidden = [

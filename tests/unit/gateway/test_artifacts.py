@@ -64,7 +64,7 @@ async def test_scopes_and_methods(public: Gateway) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_every_artifact_endpoint_takes_tokens_and_all_that_visitors_need_take_public_keys(
+async def test_every_artifact_endpoint_takes_tokens_and_those_for_an_agents_pages_take_public_keys(
     public: Gateway, method: str
 ) -> None:
     token = (await public.client.post("/auth/token/")).json()["access_token"]

@@ -72,7 +72,7 @@ async def test_a_key_that_is_none_is_no_agents(public: Gateway, key: str) -> Non
     assert not public.upstreams.asked
 
 
-async def test_visitors_cannot_be_given_more_than_the_maker_has(public: Gateway) -> None:
+async def test_public_principals_cannot_be_given_more_than_the_maker_has(public: Gateway) -> None:
     secret, _ = public.keys.issue(scopes=frozenset({"keys:write", "sessions:read"}), rate_limit=100)
     assert (await make(public, secret)).json()["scopes"] == ["sessions:read"]
     assert (await make(public, secret)).json()["quota"] == 100

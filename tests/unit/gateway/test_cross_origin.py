@@ -6,7 +6,7 @@ import pytest
 
 from libs.contracts.identifiers import new_id
 from tests.support.gateway import Gateway, error_of
-from tests.support.public_agents import ELSEWHERE, SHOP, connect, open_to_visitors
+from tests.support.public_agents import ELSEWHERE, SHOP, connect, open_to_the_public
 
 CONSOLE = "https://console.example"
 
@@ -19,7 +19,7 @@ async def preflight(public: Gateway, path: str, origin: str, method: str = "POST
 
 async def test_a_preflight_for_an_origin_of_the_key_is_answered(public: Gateway) -> None:
     connection = await connect(public)
-    open_to_visitors(public)
+    open_to_the_public(public)
     for key in (f"connection_key={connection.key}", "agent_key=support"):
         answer = await preflight(public, f"/sessions/?{key}", SHOP)
         assert (answer.status_code, answer.content) == (204, b"")
@@ -51,7 +51,7 @@ async def test_a_key_that_is_none_opens_nothing(public: Gateway) -> None:
         assert "access-control-allow-origin" not in answer.headers
 
 
-async def test_paths_that_visitors_cannot_use_are_refused(public: Gateway) -> None:
+async def test_paths_that_public_keys_cannot_use_are_refused(public: Gateway) -> None:
     connection = await connect(public)
     answer = await preflight(public, f"/files/?connection_key={connection.key}", SHOP, "GET")
     assert (answer.status_code, error_of(answer)["type"]) == (403, "permission_error")

@@ -1,4 +1,4 @@
-"""Keys in web pages: what their visitors may do, from where, and until when."""
+"""Publishable browser keys: their scopes, origins and expiry."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -17,7 +17,7 @@ from libs.contracts.timestamps import now_text
 from libs.eventing import CommandSender
 from services.gateway.bootstrap import listen
 from tests.support.gateway import Gateway, Sent, error_of
-from tests.support.public_agents import AGENT_ID, ELSEWHERE, SHOP, connect, open_to_visitors, stored_agent
+from tests.support.public_agents import AGENT_ID, ELSEWHERE, SHOP, connect, open_to_the_public, stored_agent
 
 OnEvent = Callable[[Envelope, bytes], None]
 NORMALIZED = {
@@ -46,7 +46,7 @@ async def ask(public: Gateway, method: str, path: str, key: str, origin: str | N
     return await public.client.request(method, f"{path}?{key}", headers=headers, **how)
 
 
-async def test_a_visitor_opens_a_session_with_the_connections_agent(public: Gateway) -> None:
+async def test_a_public_principal_opens_a_session_with_the_connections_agent(public: Gateway) -> None:
     connection = await connect(public)
     for body in ({}, {"agent_id": AGENT_ID}, {"agent_key": "support"}):
         made = await ask(public, "POST", "/sessions/", f"connection_key={connection.key}", json=body)
@@ -54,13 +54,13 @@ async def test_a_visitor_opens_a_session_with_the_connections_agent(public: Gate
         assert made.headers["access-control-allow-origin"] == SHOP
     assert {sent.identity.user_id for sent in public.bus.sent} == {connection.id}
     assert public.bus.sent[0].identity.company_id == "company-1"
-    # The maker of the connection may see the agent, its visitors need not.
+    # The maker of the connection may see the agent, public principals need not.
     assert public.upstreams.asked[0] == (*NORMALIZE, {"agent_id": AGENT_ID})
     assert {identity.user_id for identity in public.upstreams.asked_as} == {"user-1"}
 
 
-async def test_a_visitor_opens_a_session_with_a_public_agent(public: Gateway) -> None:
-    open_to_visitors(public, allowed_origins=["HTTPS://SHOP.example"])
+async def test_a_public_principal_opens_a_session_with_a_public_agent(public: Gateway) -> None:
+    open_to_the_public(public, allowed_origins=["HTTPS://SHOP.example"])
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 201
     identity = public.bus.sent[0].identity
     assert (identity.company_id, identity.user_id) == ("company-1", AGENT_ID)
@@ -95,7 +95,7 @@ async def test_no_other_agent_can_be_had(public: Gateway, body: dict[str, str]) 
 )  # fmt: skip
 async def test_everything_else_is_refused(public: Gateway, method: str, path: str) -> None:
     connection = await connect(public)
-    open_to_visitors(public)
+    open_to_the_public(public)
     for key in (f"connection_key={connection.key}", "agent_key=support"):
         refused = await ask(public, method, path, key)
         assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
@@ -110,7 +110,7 @@ async def test_an_operation_needs_the_connections_scope(public: Gateway) -> None
 
 async def test_a_key_is_good_for_allowed_origins_only(public: Gateway) -> None:
     connection = await connect(public)
-    open_to_visitors(public)
+    open_to_the_public(public)
     for key in (f"connection_key={connection.key}", "agent_key=support"):
         for origin in (ELSEWHERE, "null", "http://shop.example", f"{SHOP}.evil.example", f"{SHOP}:8443", ""):
             refused = await ask(public, "POST", "/sessions/", key, origin, json={})
@@ -133,7 +133,7 @@ async def test_a_key_is_good_for_allowed_origins_only(public: Gateway) -> None:
     ],
 )  # fmt: skip
 async def test_keys_that_are_none(public: Gateway, key: str) -> None:
-    open_to_visitors(public)
+    open_to_the_public(public)
     refused = await ask(public, "POST", "/sessions/", key, json={})
     assert (refused.status_code, error_of(refused)["type"]) == (401, "authentication_error")
     assert "expired" not in error_of(refused)["message"]
@@ -164,7 +164,7 @@ async def test_a_connection_expires_and_is_deleted(public: Gateway) -> None:
 
 
 async def test_an_agent_that_is_public_no_more_is_closed_at_once(public: Gateway) -> None:
-    open_to_visitors(public)
+    open_to_the_public(public)
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 201
     asked = len(public.upstreams.asked)
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 201
@@ -203,7 +203,7 @@ async def test_a_key_that_was_asked_for_too_early_is_good_from_the_agents_first_
     sender = FakeSender()
     listen(cast(CommandSender, sender), public.api)
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 401
-    open_to_visitors(public)
+    open_to_the_public(public)
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 401
     sender.hear(news(agent=Agent(**stored_agent())))
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 201
@@ -215,7 +215,7 @@ async def test_a_registry_that_is_away_is_no_refusal(public: Gateway) -> None:
     assert (answer.status_code, error_of(answer)["type"]) == (503, "service_unavailable")
 
 
-async def test_the_quota_counts_all_visitors(public: Gateway) -> None:
+async def test_the_quota_counts_all_requests_with_the_key(public: Gateway) -> None:
     connection = await connect(public, quota=3, allowed_origins=(SHOP, ELSEWHERE))
     key = f"connection_key={connection.key}"
     statuses = [
@@ -228,7 +228,7 @@ async def test_the_quota_counts_all_visitors(public: Gateway) -> None:
     assert refused.headers["access-control-allow-origin"] == SHOP
 
 
-async def test_visitors_do_not_get_to_read_the_instructions(public: Gateway) -> None:
+async def test_public_principals_do_not_get_to_read_the_instructions(public: Gateway) -> None:
     connection = await connect(public)
     session_id = new_id()
     session = {"session_id": session_id, "agent_config": {"name": "S", "agent_type": "llm_agent", "system_prompt": "?"}}
@@ -238,7 +238,7 @@ async def test_visitors_do_not_get_to_read_the_instructions(public: Gateway) -> 
     assert public.upstreams.asked_as[0].user_id == connection.id
 
 
-async def test_visitors_need_idempotency_keys_that_cannot_be_guessed(public: Gateway) -> None:
+async def test_public_principals_need_idempotency_keys_that_cannot_be_guessed(public: Gateway) -> None:
     key = f"connection_key={(await connect(public)).key}"
     refused = await ask(public, "POST", "/sessions/", key, json={}, headers={"Idempotency-Key": "1"})
     assert (refused.status_code, error_of(refused)["type"]) == (400, "invalid_request_error")
@@ -248,7 +248,7 @@ async def test_visitors_need_idempotency_keys_that_cannot_be_guessed(public: Gat
     assert made[0].json() == made[1].json()
 
 
-async def test_a_visitor_executes_and_reads_in_the_name_of_the_connection(public: Gateway) -> None:
+async def test_a_public_principal_executes_and_reads_in_the_name_of_the_connection(public: Gateway) -> None:
     connection = await connect(public)
     session_id, key = new_id(), f"connection_key={connection.key}"
     headers = {"Prefer": "wait=0"}

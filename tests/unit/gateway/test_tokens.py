@@ -10,7 +10,7 @@ from libs.contracts.errors import AuthenticationFailed
 from libs.eventing import IdentitySigner
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.domain.credentials import TokenGrant
-from services.gateway.use_cases.key_authenticator import KeyAuthenticator
+from services.gateway.use_cases.authentication.key_authenticator import KeyAuthenticator
 from tests.support.gateway import Gateway, error_of
 
 SIGNING_KEY = "k" * 40

@@ -9,8 +9,8 @@ from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.entrypoints.http.messages import Request
 from services.gateway.entrypoints.http.operations import Credential, Operation
 from services.gateway.entrypoints.http.validation import query_values
-from services.gateway.use_cases.key_authenticator import KeyAuthenticator
-from services.gateway.use_cases.public_principals import PublicPrincipals
+from services.gateway.use_cases.authentication.key_authenticator import KeyAuthenticator
+from services.gateway.use_cases.authentication.public_principals import PublicPrincipals
 
 _BEARER: Final = "bearer "
 _MISSING: Final = "The request has no API key: send it in the x-api-key header."

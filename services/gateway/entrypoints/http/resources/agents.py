@@ -23,7 +23,7 @@ from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Reply, Request
 from services.gateway.entrypoints.http.operations import Answer, Body, Operation
 from services.gateway.entrypoints.http.schemas import AgentVersionPage
-from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
 
 _VERSION: Final = re.compile(r"\d{1,9}(\.\d{1,9}){0,4}", re.ASCII)
 _TAG: Final = "Agents"

@@ -29,7 +29,7 @@ from services.gateway.entrypoints.http.operations import (
 )
 from services.gateway.entrypoints.http.uploads import TransferProxy, created
 from services.gateway.entrypoints.http.validation import PUBLIC_KEYS, number_of, query_values
-from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
 
 _TAG: Final = "Artifacts"
 _UPSTREAM: Final = "artifacts"

@@ -27,7 +27,7 @@ from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Reply, Request
 from services.gateway.entrypoints.http.operations import Answer, Body, Operation
 from services.gateway.entrypoints.http.uploads import created
-from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
 
 _TAG: Final = "Files"
 

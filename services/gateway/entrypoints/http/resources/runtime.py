@@ -17,8 +17,9 @@ from services.gateway.entrypoints.http.messages import Reply, Request, Stream
 from services.gateway.entrypoints.http.operations import VISITORS, Answer, Body, Operation
 from services.gateway.entrypoints.http.preferences import Preference, preference_of, wants_events
 from services.gateway.entrypoints.http.schemas import TurnCancelledReply
-from services.gateway.use_cases.command_dispatcher import CommandDispatcher
-from services.gateway.use_cases.submit_turn import SubmitTurn, Unfinished
+from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.commands.submitted_turn import Unfinished
+from services.gateway.use_cases.submit_turn import SubmitTurn
 
 _TAG: Final = "Runtime"
 _EXECUTE: Final = """

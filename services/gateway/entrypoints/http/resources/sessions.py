@@ -13,7 +13,7 @@ from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.forwarding import Forwarding, id_in
 from services.gateway.entrypoints.http.messages import Reply, Request
 from services.gateway.entrypoints.http.operations import VISITORS, Answer, Body, Operation
-from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.open_session import OpenSession
 
 _TAG: Final = "Sessions"

@@ -13,7 +13,7 @@ from libs.service_defaults.upstream_answers import checked
 from services.gateway.domain.accounts import DEFAULT_RATE_LIMIT, Principal
 from services.gateway.domain.connections import PUBLIC_SCOPES, ConnectionOwner, PublicUse, has_connection_form
 from services.gateway.domain.ports import ConnectionStore, Upstreams
-from services.gateway.use_cases.ttl_cache import TTLCache
+from services.gateway.use_cases.authentication.ttl_cache import TTLCache
 
 # Of no company: the answer is public, and tells whose the agent is.
 _GATEWAY: Final = Identity(company_id="", user_id="gateway", key_id="gateway", scopes=frozenset())

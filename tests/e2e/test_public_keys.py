@@ -1,4 +1,4 @@
-"""Visitors of a web page talk to an agent with a public key, as their browsers do."""
+"""Public principals talk to an agent with a public key, as their browsers do."""
 
 import httpx
 
@@ -12,43 +12,43 @@ ELSEWHERE = "https://elsewhere.example"
 async def test_a_conversation_with_a_public_agent(api: Api, anonymous: httpx.AsyncClient) -> None:
     body = configuration(name=unique("Open"), system_prompt="none of your business")
     agent = (await api.http.post("/agent/", json={**body, "is_public": True, "allowed_origins": [PAGE]})).json()
-    visitor = {"params": {"agent_key": agent["agent_key"]}, "headers": {"origin": PAGE}}
+    public = {"params": {"agent_key": agent["agent_key"]}, "headers": {"origin": PAGE}}
     asked = {"origin": PAGE, "access-control-request-method": "POST", "access-control-request-headers": "content-type"}
-    allowed = await anonymous.options("/sessions/", params=visitor["params"], headers=asked)
+    allowed = await anonymous.options("/sessions/", params=public["params"], headers=asked)
     assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (204, PAGE)
 
-    opened = await anonymous.post("/sessions/", json={}, **visitor)
+    opened = await anonymous.post("/sessions/", json={}, **public)
     assert (opened.status_code, opened.headers["access-control-allow-origin"]) == (201, PAGE)
     session = opened.json()["session_id"]
-    answer = await anonymous.post(f"/runtime/{session}/execute/", json={"content": "hello"}, **visitor)
+    answer = await anonymous.post(f"/runtime/{session}/execute/", json={"content": "hello"}, **public)
     assert (answer.status_code, answer.json()["success"]) == (200, True)
-    history = (await anonymous.get(f"/runtime/{session}/messages/", **visitor)).json()
+    history = (await anonymous.get(f"/runtime/{session}/messages/", **public)).json()
     assert history["total"] == 2
-    shown = await anonymous.get(f"/sessions/{session}/", **visitor)
+    shown = await anonymous.get(f"/sessions/{session}/", **public)
     assert shown.json()["agent_id"] == agent["id"]
     assert "none of your business" not in shown.text
 
-    files = {"file": ("note.txt", b"from a visitor")}
-    uploaded = await anonymous.post(f"/sessions/{session}/artifacts/", files=files, **visitor)
+    files = {"file": ("note.txt", b"from a page")}
+    uploaded = await anonymous.post(f"/sessions/{session}/artifacts/", files=files, **public)
     assert (uploaded.status_code, uploaded.headers["access-control-allow-origin"]) == (201, PAGE)
     place = f"/sessions/{session}/artifacts/{uploaded.json()['artifact_id']}"
-    assert (await anonymous.get(f"{place}/download/", **visitor)).content == b"from a visitor"
-    assert (await api.http.get(f"{place}/download/")).content == b"from a visitor"
-    check_error(await anonymous.post(f"{place}/copy-to-platform/", **visitor), 403, "permission_error")
+    assert (await anonymous.get(f"{place}/download/", **public)).content == b"from a page"
+    assert (await api.http.get(f"{place}/download/")).content == b"from a page"
+    check_error(await anonymous.post(f"{place}/copy-to-platform/", **public), 403, "permission_error")
 
     own = await api.session()
-    check_error(await anonymous.get(f"/runtime/{own}/messages/", **visitor), 404, "not_found_error")
-    check_error(await anonymous.get(f"/sessions/{own}/artifacts/", **visitor), 404, "not_found_error")
-    check_error(await anonymous.post(f"/sessions/{own}/artifacts/", files=files, **visitor), 404, "not_found_error")
-    check_error(await anonymous.get("/sessions/", **visitor), 403, "permission_error")
-    check_error(await anonymous.delete(f"/sessions/{session}/", **visitor), 403, "permission_error")
-    strange = {**visitor, "headers": {"origin": ELSEWHERE}}
+    check_error(await anonymous.get(f"/runtime/{own}/messages/", **public), 404, "not_found_error")
+    check_error(await anonymous.get(f"/sessions/{own}/artifacts/", **public), 404, "not_found_error")
+    check_error(await anonymous.post(f"/sessions/{own}/artifacts/", files=files, **public), 404, "not_found_error")
+    check_error(await anonymous.get("/sessions/", **public), 403, "permission_error")
+    check_error(await anonymous.delete(f"/sessions/{session}/", **public), 403, "permission_error")
+    strange = {**public, "headers": {"origin": ELSEWHERE}}
     check_error(await anonymous.post("/sessions/", json={}, **strange), 403, "permission_error")
 
     assert (await api.http.patch(f"/agent/{agent['id']}/", json={"is_public": False})).status_code == 200
 
     async def closed() -> httpx.Response | None:
-        reply = await anonymous.post("/sessions/", json={}, **visitor)
+        reply = await anonymous.post("/sessions/", json={}, **public)
         return reply if reply.status_code == 401 else None
 
     check_error(await eventually(closed), 401, "authentication_error")
@@ -61,15 +61,15 @@ async def test_a_connection_to_a_private_agent(api: Api, as_mallory: Api, anonym
     made = await api.http.post("/connections/", json=wanted)
     assert made.status_code == 201, made.text
     connection = made.json()
-    visitor = {"params": {"connection_key": connection["connection_key"]}, "headers": {"origin": PAGE}}
-    session = (await anonymous.post("/sessions/", json={}, **visitor)).json()["session_id"]
-    answer = await anonymous.post(f"/runtime/{session}/execute/", json={"content": "hello"}, **visitor)
+    public = {"params": {"connection_key": connection["connection_key"]}, "headers": {"origin": PAGE}}
+    session = (await anonymous.post("/sessions/", json={}, **public)).json()["session_id"]
+    answer = await anonymous.post(f"/runtime/{session}/execute/", json={"content": "hello"}, **public)
     check_error(answer, 403, "permission_error")
     check_error(await as_mallory.http.get(f"/connections/{connection['id']}/"), 404, "not_found_error")
     assert (await api.http.delete(f"/connections/{connection['id']}/")).status_code == 204
 
     async def gone() -> httpx.Response | None:
-        reply = await anonymous.get(f"/sessions/{session}/", **visitor)
+        reply = await anonymous.get(f"/sessions/{session}/", **public)
         return reply if reply.status_code == 401 else None
 
     check_error(await eventually(gone), 401, "authentication_error")

@@ -9,7 +9,7 @@ from libs.contracts.identity import Identity
 from services.gateway.domain.accounts import ApiKey, KeyOwner, Principal
 from services.gateway.domain.credentials import digest_of, has_form
 from services.gateway.domain.ports import KeyStore, TokenCodec
-from services.gateway.use_cases.ttl_cache import TTLCache
+from services.gateway.use_cases.authentication.ttl_cache import TTLCache
 
 
 @dataclass(frozen=True, slots=True)
