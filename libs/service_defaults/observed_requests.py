@@ -85,7 +85,7 @@ def end_span(span: tracing.Span, method: str, route: str, status: int) -> None:
     """What is known of a request at its end; its path and its query may name what is nobody's business."""
     if span is tracing.NOTHING:
         return
-    span.rename(f"{method} {route}")
+    span.update_name(f"{method} {route}")
     span.set("http.request.method", method)
     span.set("http.route", route)
     span.set("http.response.status_code", status)

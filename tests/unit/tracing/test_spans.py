@@ -1,4 +1,4 @@
-"""Spans as a collector gets them: which trace they are in, and what they do not tell."""
+"""Spans as a collector receives them: their trace, and no contents."""
 
 import asyncio
 import subprocess
@@ -29,7 +29,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], dict[str, See
         tracing.stop()
 
 
-def test_the_trace_follows_from_the_correlation_and_the_callers_is_linked(
+def test_the_trace_follows_from_the_correlation_id_and_the_callers_trace_is_linked(
     sent: Callable[[], dict[str, SeenSpan]],
 ) -> None:
     with tracing.span("request", tracing.Kind.SERVER, {"a": 1, "b": None}, correlation_id="x", link=CALLER):
@@ -70,7 +70,7 @@ async def test_work_resumed_elsewhere_is_in_the_same_trace(sent: Callable[[], di
         assert (spans[name].trace_id, spans[name].parent_id) == (tracing.trace_id_of("x"), "")
 
 
-def test_of_an_error_only_its_type_is_told(sent: Callable[[], dict[str, SeenSpan]]) -> None:
+def test_an_error_is_recorded_by_its_type_only(sent: Callable[[], dict[str, SeenSpan]]) -> None:
     with pytest.raises(ValueError, match="secret"), tracing.span("broken", correlation_id="x"):
         raise ValueError("secret")
     span = sent()["broken"]
@@ -82,7 +82,7 @@ def test_of_an_error_only_its_type_is_told(sent: Callable[[], dict[str, SeenSpan
 
 
 @pytest.mark.parametrize("header", ["", "00-1-2-01", f"00-{'0' * 32}-{'2' * 16}-01", f"00-{'1' * 32}-{'0' * 16}-01"])
-def test_a_malformed_context_is_passed_over(sent: Callable[[], dict[str, SeenSpan]], header: str) -> None:
+def test_a_malformed_traceparent_is_ignored(sent: Callable[[], dict[str, SeenSpan]], header: str) -> None:
     with tracing.span("work", correlation_id="x", parent=header, link=header):
         pass
     span = sent()["work"]
@@ -98,14 +98,14 @@ def test_a_malformed_context_is_passed_over(sent: Callable[[], dict[str, SeenSpa
         {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none"},
     ],
 )
-def test_switched_off_nothing_is_begun(environ: dict[str, str]) -> None:
+def test_spans_record_nothing_while_tracing_is_off(environ: dict[str, str]) -> None:
     assert not tracing.start("gateway", environ)
     with tracing.span("work", correlation_id="x") as span:
         assert span is tracing.NOTHING
         assert tracing.current_traceparent() is None
 
 
-def test_switched_off_the_sdk_is_not_imported() -> None:
+def test_the_sdk_is_not_imported_while_tracing_is_off() -> None:
     program = (
         "import sys; from libs import tracing, service_defaults; tracing.start('x', {});"
         "assert not [name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter'))]"
