@@ -28,6 +28,8 @@ _log = structlog.get_logger("eventing.request_reply")
 _SEND_SECONDS: Final = 4.0
 _SILENCE_SECONDS: Final = 2.0
 _LONGEST_SILENCE_SECONDS: Final = 15.0
+# A minute of a turn's text, which comes in pieces of 30 ms.
+_UNREAD_EVENTS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ class Replies:
         self._outcomes = command.outcome_types()
         self._ask = ask
         self._payloads = payloads
-        self._arrived: asyncio.Queue[Received] = asyncio.Queue()
+        self._arrived: asyncio.Queue[Received] = asyncio.Queue(_UNREAD_EVENTS)
+        self._overflowed = False
         self._silence = _SILENCE_SECONDS
 
     def ends(self, received: Received) -> bool:
@@ -77,13 +80,20 @@ class Replies:
         return received.envelope.type in self._outcomes
 
     def arrive(self, received: Received) -> None:
-        self._arrived.put_nowait(received)
+        """Keeps an event for ``next``. A waiter that leaves too many unread gets none any more."""
+        try:
+            self._arrived.put_nowait(received)
+        except asyncio.QueueFull:
+            self._overflowed = True
 
     async def next(self, timeout: float) -> Received | None:
-        """The next event caused by the command, or none within ``timeout`` seconds.
+        """The next event caused by the command, or None within ``timeout`` seconds.
 
-        After a silence the owner's look-up is asked, so an event lost on the way is found all the same.
+        After a silence the owner's look-up is asked, so that an event lost on the way is found. Raises
+        ``ServiceUnavailable`` when 2,000 events were left unread and the next one was dropped.
         """
+        if self._overflowed:
+            raise ServiceUnavailable("the events were read too slowly; what they are about goes on")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while True:

@@ -154,6 +154,24 @@ async def test_two_waiters_of_a_command_both_get_its_outcome(sender: CommandSend
     assert [outcome and outcome.payload for outcome in outcomes] == [b"end", b"end"]
 
 
+async def test_a_slow_reader_is_dropped_and_nobody_else(
+    sender: CommandSender, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("libs.eventing._request_reply._UNREAD_EVENTS", 3)
+    async with (
+        sender.replies("command", TakeNote, ALICE) as slow,
+        sender.replies("command", TakeNote, ALICE) as other,
+    ):
+        for number in range(4):
+            await publish(bus, event("command", STEP), str(number).encode())
+            received = await other.next(30)
+            assert received is not None
+            assert received.payload == str(number).encode()
+        with pytest.raises(ServiceUnavailable):
+            await slow.next(30)
+        assert slow._arrived.qsize() == 3
+
+
 async def test_waiters_leave_nothing_behind(sender: CommandSender, bus: MemoryBus) -> None:
     async with sender.replies("command", TakeNote, ALICE) as one:
         async with sender.replies("command", TakeNote, ALICE):
