@@ -12,13 +12,15 @@ from libs.eventing._kafka_connection import KafkaConnection, connection_diagnost
 from libs.eventing._kafka_readers import KafkaBus
 from libs.eventing._kafka_settings import KafkaSettings
 from libs.eventing._memory_bus import MemoryBus
-from libs.eventing._messages import EventDraft, MessageContext
+from libs.eventing._messages import MessageContext, MessageDraft
 from libs.eventing._metrics import set_lag
 from libs.eventing._outbox import Appended, Outbox, Transaction
-from libs.eventing._outbox_table import RecordedEvent
+from libs.eventing._outbox_sender import OutboxSender
+from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._payloads import PayloadReader
 from libs.eventing._publisher import Publisher
 from libs.eventing._request_reply import CommandSender, CommandState, Received, Replies
+from libs.eventing._sweeper import Sweeper
 from libs.eventing._topics import Replication, create_topics
 
 __all__ = [
@@ -32,7 +34,6 @@ __all__ = [
     "CommandState",
     "ConsumerLoop",
     "DeadLetters",
-    "EventDraft",
     "EventRouter",
     "IdentitySigner",
     "KafkaBus",
@@ -40,17 +41,20 @@ __all__ = [
     "KafkaSettings",
     "MemoryBus",
     "MessageContext",
+    "MessageDraft",
     "MessageRefused",
     "Outbox",
+    "OutboxMessage",
+    "OutboxSender",
     "PayloadReader",
     "PoisonMessage",
     "Producer",
     "Publisher",
     "Received",
     "Record",
-    "RecordedEvent",
     "Replication",
     "Replies",
+    "Sweeper",
     "Transaction",
     "connection_diagnostics",
     "create_topics",

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -26,7 +26,7 @@ from libs.eventing._bus import Record
 from libs.eventing._errors import PoisonMessage
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._message_spans import processing
-from libs.eventing._messages import EventDraft, MessageContext
+from libs.eventing._messages import COMMAND_LIFETIME, MessageContext, MessageDraft
 from libs.eventing._outbox import Outbox, Transaction
 from libs.persistence import Database
 from libs.tracing import Span, current_traceparent
@@ -35,8 +35,6 @@ _log = structlog.get_logger("eventing.commands")
 _CONSUMER: Final = "commands"
 # Below the ten seconds after which the gateway tells its caller that nobody took the command up.
 _PREPARE_SECONDS: Final = 8.0
-# What is older than the commands' retention is a replay by hand; the inbox may have forgotten it.
-_OLDEST: Final = timedelta(days=3)
 
 C = TypeVar("C", bound=Command)
 P = TypeVar("P")
@@ -227,13 +225,13 @@ class CommandRouter:
     @staticmethod
     def _check_outcome(route: _Route, transaction: Transaction) -> None:
         outcomes = route.command.outcome_types()
-        emitted = {draft.type or draft.event.TYPE for draft in transaction.drafts}
+        emitted = {draft.type or draft.message.TYPE for draft in transaction.drafts}
         if not route.ends_later and not emitted & outcomes:
             raise RuntimeError(f"the handler of {route.command.TYPE} emitted no outcome")
 
     async def _reject(self, route: _Route, context: CommandContext, refusal: ServiceError) -> None:
         # In a transaction of its own: the one that raised is rolled back, and its inbox row with it.
-        draft = EventDraft(
+        draft = MessageDraft(
             CommandRejected(error=refusal.info()),
             subject=context.command_id,
             context=context.message,
@@ -260,7 +258,7 @@ def _is_expired(envelope: Envelope) -> bool:
     now = datetime.now(UTC)
     try:
         expired = envelope.expires_at is not None and parse_time(envelope.expires_at) <= now
-        return expired or parse_time(envelope.time) <= now - _OLDEST
+        return expired or parse_time(envelope.time) <= now - COMMAND_LIFETIME
     except ValueError as problem:
         raise PoisonMessage("the command's times cannot be read") from problem
 

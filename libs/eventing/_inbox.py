@@ -34,3 +34,8 @@ async def knows(connection: Connection, consumer: str, message_id: str, company_
         (consumer, message_id, company_id, company_id),
     )
     return await cursor.fetchone() is not None
+
+
+async def purge(connection: Connection, days: int) -> None:
+    """Delete rows of messages that cannot come again: their topics keep them for less than ``days``."""
+    await connection.execute("DELETE FROM inbox WHERE received_at < now() - make_interval(days => %s)", (days,))

@@ -1,9 +1,10 @@
 """The SQL of the outbox."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 from psycopg import AsyncCursor
@@ -11,28 +12,28 @@ from psycopg.rows import TupleRow, class_row
 
 from libs.contracts.envelope import Envelope
 from libs.contracts.timestamps import format_time
-from libs.eventing._messages import EventDraft, is_terminal
+from libs.eventing._messages import MessageDraft, is_terminal
 from libs.persistence import Connection
 
 _COLUMNS: Final = (
-    "id, event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id, traceparent,"
+    "id, event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id, traceparent, identity,"
     " payload, created_at"
 )
 # One JSON parameter: adapting a dozen arrays costs the driver three times as much. An object read as ``text`` keeps
 # its text as it is.
 _APPEND: Final = """
     INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
-                        traceparent, terminal, payload, writer)
+                        traceparent, identity, terminal, payload, writer)
     SELECT event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
-           traceparent, terminal, convert_to(payload, 'UTF8'), %s
+           traceparent, identity, terminal, convert_to(payload, 'UTF8'), %s
     FROM json_to_recordset(%s) AS given (
         event_id text, type text, topic text, subject text, sequence bigint, company_id text, correlation_id text,
-        causation_id text, traceparent text, terminal boolean, payload text)
+        causation_id text, traceparent text, identity jsonb, terminal boolean, payload text)
     RETURNING id, event_id, created_at
 """
 _ALLOCATE: Final = """
-    INSERT INTO event_sequences AS s (subject, last) VALUES (%s, %s)
-    ON CONFLICT (subject) DO UPDATE SET last = s.last + EXCLUDED.last RETURNING last
+    INSERT INTO event_sequences AS s (subject, last) SELECT * FROM unnest(%s::text[], %s::bigint[])
+    ON CONFLICT (subject) DO UPDATE SET last = s.last + EXCLUDED.last RETURNING subject, last
 """
 _LEFT_BEHIND: Final = f"""
     SELECT {_COLUMNS} FROM outbox
@@ -60,7 +61,7 @@ _AGE: Final = """
     SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float
     FROM outbox WHERE published_at IS NULL AND parked_at IS NULL
 """
-_FORGET: Final = """
+_PURGE: Final = """
     DELETE FROM outbox WHERE id IN (
         SELECT id FROM outbox WHERE created_at < now() - make_interval(days => %s)
           AND (published_at IS NOT NULL OR parked_at IS NOT NULL) ORDER BY id LIMIT 5000)
@@ -69,8 +70,8 @@ _NUL: Final = b"\\u0000"
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedEvent:
-    """A row of the outbox: an event with the identity it keeps however often it is published."""
+class OutboxMessage:
+    """A row of the outbox: an event, or a command when it has the ``identity`` of a caller."""
 
     id: int
     event_id: str
@@ -82,11 +83,12 @@ class RecordedEvent:
     correlation_id: str
     causation_id: str | None
     traceparent: str | None
+    identity: dict[str, Any] | None
     payload: bytes
     created_at: datetime
 
     def envelope(self, source: str) -> Envelope:
-        """The envelope under which this event is published, the same each time."""
+        """The envelope of this message, the same however often it is sent."""
         return Envelope(
             id=self.event_id,
             type=self.type,
@@ -100,30 +102,33 @@ class RecordedEvent:
             traceparent=self.traceparent,
         )
 
+    def log_ids(self) -> dict[str, str]:
+        return {"event_id": self.event_id, "correlation_id": self.correlation_id}
+
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """Events whose statements are on their way; in a pipeline their answers come later than the call."""
+    """Messages whose statements have been sent to the database; in a pipeline the answers come later."""
 
     rows: Sequence["_Row"]
     inserted: AsyncCursor[TupleRow]
-    left_behind: AsyncCursor[RecordedEvent] | None
+    left_behind: AsyncCursor[OutboxMessage] | None
 
     @property
     def subjects(self) -> list[str]:
         return [row.subject for row in self.rows]
 
-    async def earlier(self) -> list[RecordedEvent]:
+    async def earlier(self) -> list[OutboxMessage]:
         """Unpublished events of the same subjects that were recorded before, oldest first."""
         if self.left_behind is None:
             return []
         own = {row.event_id for row in self.rows}
         return [event for event in await self.left_behind.fetchall() if event.event_id not in own]
 
-    async def events(self) -> list[RecordedEvent]:
+    async def messages(self) -> list[OutboxMessage]:
         recorded = {event_id: (number, created) for number, event_id, created in await self.inserted.fetchall()}
         return [
-            RecordedEvent(
+            OutboxMessage(
                 id=recorded[row.event_id][0],
                 event_id=row.event_id,
                 type=row.type,
@@ -134,6 +139,7 @@ class Insertion:
                 correlation_id=row.correlation_id,
                 causation_id=row.causation_id,
                 traceparent=row.traceparent,
+                identity=row.identity,
                 payload=row.payload,
                 created_at=recorded[row.event_id][1],
             )
@@ -142,13 +148,13 @@ class Insertion:
 
 
 async def insert(
-    connection: Connection, drafts: Sequence[EventDraft], writer: str, continues: Callable[[str, int], bool]
+    connection: Connection, drafts: Sequence[MessageDraft], writer: str, continues: Callable[[str, int], bool]
 ) -> Insertion:
     """Record events in the connection's transaction, in the order given.
 
     ``continues`` tells of a subject and a number whether nobody else can have left an earlier one unpublished.
     """
-    rows = [await _numbered(connection, draft) for draft in drafts]
+    rows = await _numbered(connection, drafts)
     inserted = await connection.execute(_APPEND, (writer, _as_json(rows)))
     doubtful = _doubtful(rows, continues)
     return Insertion(rows, inserted, await _ask_left_behind(connection, doubtful) if doubtful else None)
@@ -161,8 +167,8 @@ def _doubtful(rows: Sequence["_Row"], continues: Callable[[str, int], bool]) -> 
     return [subject for subject, sequence in first.items() if not continues(subject, sequence)]
 
 
-async def _ask_left_behind(connection: Connection, subjects: list[str]) -> AsyncCursor[RecordedEvent]:
-    cursor = connection.cursor(row_factory=class_row(RecordedEvent))
+async def _ask_left_behind(connection: Connection, subjects: list[str]) -> AsyncCursor[OutboxMessage]:
+    cursor = connection.cursor(row_factory=class_row(OutboxMessage))
     await cursor.execute(_LEFT_BEHIND, (subjects,))
     return cursor
 
@@ -177,6 +183,7 @@ class _Row(NamedTuple):
     correlation_id: str
     causation_id: str | None
     traceparent: str | None
+    identity: dict[str, Any] | None
     terminal: bool
     payload: bytes
 
@@ -191,36 +198,46 @@ def _in_json(payload: bytes) -> orjson.Fragment | str:
     return payload.decode() if _NUL in payload else orjson.Fragment(payload)
 
 
-async def _numbered(connection: Connection, draft: EventDraft) -> _Row:
-    sequence = draft.sequence
-    if sequence is None:
-        found = await (await connection.execute(_ALLOCATE, (draft.subject, 1))).fetchone()
-        assert found is not None
-        sequence = int(found[0])
-    event_type = draft.type or draft.event.TYPE
+async def _numbered(connection: Connection, drafts: Sequence[MessageDraft]) -> list[_Row]:
+    """Rows of the drafts; sequence numbers that they lack are allocated in one statement."""
+    lacking = Counter(draft.subject for draft in drafts if draft.sequence is None)
+    following = await _allocate(connection, lacking) if lacking else {}
+    return [_row(draft, draft.sequence or next(following[draft.subject])) for draft in drafts]
+
+
+async def _allocate(connection: Connection, counts: Mapping[str, int]) -> dict[str, Iterator[int]]:
+    # Sorted: two transactions that lock the same subjects in another order would end in a deadlock.
+    subjects = sorted(counts)
+    cursor = await connection.execute(_ALLOCATE, (subjects, [counts[subject] for subject in subjects]))
+    return {subject: iter(range(last - counts[subject] + 1, last + 1)) for subject, last in await cursor.fetchall()}
+
+
+def _row(draft: MessageDraft, sequence: int) -> _Row:
+    message_type = draft.type or draft.message.TYPE
     context = draft.context
     return _Row(
-        draft.event_id,
-        event_type,
-        draft.topic or draft.event.TOPIC.name,
+        draft.message_id,
+        message_type,
+        draft.topic or draft.message.TOPIC.name,
         draft.subject,
         sequence,
         context.company_id,
         context.correlation_id,
         context.causation_id,
         context.traceparent,
-        context.causation_id is not None and is_terminal(event_type),
-        draft.encoded if draft.encoded is not None else draft.event.encode(),
+        None if draft.identity is None else draft.identity.model_dump(mode="json"),
+        context.causation_id is not None and is_terminal(message_type),
+        draft.encoded if draft.encoded is not None else draft.message.encode(),
     )
 
 
-async def left_behind(connection: Connection, subjects: list[str]) -> list[RecordedEvent]:
+async def left_behind(connection: Connection, subjects: list[str]) -> list[OutboxMessage]:
     """Unpublished events of these subjects, oldest first."""
     return await (await _ask_left_behind(connection, subjects)).fetchall()
 
 
-async def outcome(connection: Connection, command_id: str) -> RecordedEvent | None:
-    async with connection.cursor(row_factory=class_row(RecordedEvent)) as cursor:
+async def outcome(connection: Connection, command_id: str) -> OutboxMessage | None:
+    async with connection.cursor(row_factory=class_row(OutboxMessage)) as cursor:
         await cursor.execute(_OUTCOME, (command_id,))
         return await cursor.fetchone()
 
@@ -235,11 +252,11 @@ async def mark_published(connection: Connection, ids: list[int]) -> None:
 
 
 async def unpublished(
-    connection: Connection, *, older_than: float, subjects: list[str], limit: int
-) -> list[RecordedEvent]:
+    connection: Connection, *, older_than: float, subjects: Sequence[str], limit: int
+) -> list[OutboxMessage]:
     """What waits for ``older_than`` seconds, and all of these subjects, in id order."""
-    async with connection.cursor(row_factory=class_row(RecordedEvent)) as cursor:
-        await cursor.execute(_UNPUBLISHED, (older_than, subjects, limit))
+    async with connection.cursor(row_factory=class_row(OutboxMessage)) as cursor:
+        await cursor.execute(_UNPUBLISHED, (older_than, list(subjects), limit))
         return await cursor.fetchall()
 
 
@@ -265,6 +282,6 @@ async def waiting(connection: Connection) -> tuple[int, float]:
     return (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 
 
-async def forget(connection: Connection, days: int) -> int:
+async def purge(connection: Connection, days: int) -> int:
     """Delete what was published long ago, a batch at a time; how many were deleted."""
-    return (await connection.execute(_FORGET, (days,))).rowcount
+    return (await connection.execute(_PURGE, (days,))).rowcount

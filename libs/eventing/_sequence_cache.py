@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
-from libs.eventing._outbox_table import RecordedEvent
+from libs.eventing._outbox_table import OutboxMessage
 
 _REMEMBERED: Final = 10_000
 
@@ -27,7 +27,7 @@ class SequenceCache:
         """The newest number of the subject that this process has handed on, 0 when it knows of none."""
         return self._last.get(subject, 0)
 
-    def remember(self, committed: Iterable[RecordedEvent]) -> None:
+    def remember(self, committed: Iterable[OutboxMessage]) -> None:
         """These were recorded, in this order, by a transaction that was committed."""
         for event in committed:
             self._last[event.subject] = event.sequence

@@ -1,64 +1,77 @@
-"""The tables that every owner keeps beside its own: outbox, inbox, event sequences."""
+"""The tables that every service keeps beside its own: outbox, inbox, event sequences."""
 
 from types import ModuleType
 
-import sqlalchemy as sa
 from alembic.operations import Operations
-from sqlalchemy.dialects.postgresql import TIMESTAMP
+
+_OUTBOX = """
+    CREATE TABLE outbox (
+        id bigint GENERATED ALWAYS AS IDENTITY,
+        event_id text NOT NULL,
+        type text NOT NULL,
+        topic text NOT NULL,
+        subject text NOT NULL,
+        sequence bigint NOT NULL,
+        company_id text NOT NULL,
+        correlation_id text NOT NULL,
+        causation_id text,
+        traceparent text,
+        terminal boolean NOT NULL,
+        payload bytea NOT NULL,
+        writer text NOT NULL,
+        created_at timestamptz NOT NULL DEFAULT now(),
+        published_at timestamptz,
+        attempts integer NOT NULL DEFAULT 0,
+        parked_at timestamptz,
+        last_error text,
+        identity jsonb,
+        CONSTRAINT pk_outbox PRIMARY KEY (id),
+        CONSTRAINT uq_outbox_subject_sequence UNIQUE (subject, sequence)
+    )
+"""
+_UNPUBLISHED = "CREATE INDEX ix_outbox_unpublished ON outbox (id) WHERE published_at IS NULL AND parked_at IS NULL"
+# Exactly one outcome per command: a second one aborts the transaction that writes it.
+_OUTCOME = "CREATE UNIQUE INDEX uq_outbox_outcome ON outbox (causation_id) WHERE terminal"
+_INBOX = """
+    CREATE TABLE inbox (
+        consumer text NOT NULL,
+        message_id text NOT NULL,
+        received_at timestamptz NOT NULL DEFAULT now(),
+        company_id text,
+        CONSTRAINT pk_inbox PRIMARY KEY (consumer, message_id)
+    )
+"""
+_SEQUENCES = """
+    CREATE TABLE event_sequences (
+        subject text NOT NULL,
+        last bigint NOT NULL,
+        CONSTRAINT pk_event_sequences PRIMARY KEY (subject)
+    )
+"""
 
 
 def create_eventing_tables(op: Operations | ModuleType) -> None:
     """Create the tables. Called by the first migration of a service."""
-    op.create_table(
-        "outbox",
-        sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
-        sa.Column("event_id", sa.Text, nullable=False),
-        sa.Column("type", sa.Text, nullable=False),
-        sa.Column("topic", sa.Text, nullable=False),
-        sa.Column("subject", sa.Text, nullable=False),
-        sa.Column("sequence", sa.BigInteger, nullable=False),
-        sa.Column("company_id", sa.Text, nullable=False),
-        sa.Column("correlation_id", sa.Text, nullable=False),
-        sa.Column("causation_id", sa.Text),
-        sa.Column("traceparent", sa.Text),
-        sa.Column("terminal", sa.Boolean, nullable=False),
-        sa.Column("payload", sa.LargeBinary, nullable=False),
-        sa.Column("writer", sa.Text, nullable=False),
-        sa.Column("created_at", TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.now()),
-        sa.Column("published_at", TIMESTAMP(timezone=True)),
-        sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
-        sa.Column("parked_at", TIMESTAMP(timezone=True)),
-        sa.Column("last_error", sa.Text),
-        sa.UniqueConstraint("subject", "sequence"),
-    )
-    op.create_index(
-        "ix_outbox_unpublished",
-        "outbox",
-        ["id"],
-        postgresql_where=sa.text("published_at IS NULL AND parked_at IS NULL"),
-    )
-    # Exactly one outcome per command: a second one aborts the transaction that writes it.
-    op.create_index("uq_outbox_outcome", "outbox", ["causation_id"], unique=True, postgresql_where=sa.text("terminal"))
-    op.create_index("ix_outbox_event_id", "outbox", ["event_id"])
-    op.create_table(
-        "inbox",
-        sa.Column("consumer", sa.Text, nullable=False),
-        sa.Column("message_id", sa.Text, nullable=False),
-        sa.Column("received_at", TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.now()),
-        sa.Column("company_id", sa.Text),
-        sa.PrimaryKeyConstraint("consumer", "message_id"),
-    )
-    op.create_index("ix_inbox_received_at", "inbox", ["received_at"])
-    op.create_table(
-        "event_sequences",
-        sa.Column("subject", sa.Text, primary_key=True),
-        sa.Column("last", sa.BigInteger, nullable=False),
-    )
+    for statement in (
+        _OUTBOX,
+        _UNPUBLISHED,
+        _OUTCOME,
+        "CREATE INDEX ix_outbox_event_id ON outbox (event_id)",
+        _INBOX,
+        "CREATE INDEX ix_inbox_received_at ON inbox (received_at)",
+        _SEQUENCES,
+    ):
+        op.execute(statement)
 
 
 def add_inbox_company(op: Operations | ModuleType) -> None:
-    """Bring tables made before the inbox knew companies up to date; to newer ones it does nothing.
+    """Add the company to inboxes that were made without it; newer ones have it.
 
-    Old rows stay without a company until they are forgotten: whose they were is not known any more.
+    Old rows stay without a company until they are purged: whose they were is unknown.
     """
     op.execute("ALTER TABLE inbox ADD COLUMN IF NOT EXISTS company_id text")
+
+
+def add_outbox_identity(op: Operations | ModuleType) -> None:
+    """Add the identity, which makes a row a command, to outboxes that were made without it; newer ones have it."""
+    op.execute("ALTER TABLE outbox ADD COLUMN IF NOT EXISTS identity jsonb")

@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 from prometheus_client import Gauge
 
-from libs.eventing import BusUnavailable, ConsumerLoop, Publisher
+from libs.eventing import BusUnavailable, ConsumerLoop, Publisher, Sweeper
 from libs.persistence import Database
 
 _log = structlog.get_logger("service")
@@ -20,11 +20,11 @@ _DATABASE_WAITING: Final = Gauge(
 )
 
 
-def watch_stores(service: str, publisher: Publisher, database: Database) -> None:
+def watch_stores(service: str, publisher: Publisher, sweeper: Sweeper, database: Database) -> None:
     """Report these from now on. What waits in the outbox is counted by the sweeper, so in processes of role ``api``."""
-    _HELD.labels(service).set_function(lambda: publisher.deferred)
-    _WAITING.labels(service).set_function(lambda: publisher.waiting)
-    _OLDEST.labels(service).set_function(lambda: publisher.oldest)
+    _HELD.labels(service).set_function(lambda: len(publisher.deferred_subjects))
+    _WAITING.labels(service).set_function(lambda: sweeper.waiting)
+    _OLDEST.labels(service).set_function(lambda: sweeper.oldest)
     _DATABASE_WAITING.labels(service).set_function(lambda: database.waiting)
 
 

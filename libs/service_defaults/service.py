@@ -17,8 +17,10 @@ from libs.eventing import (
     IdentitySigner,
     KafkaBus,
     Outbox,
+    OutboxSender,
     PayloadReader,
     Publisher,
+    Sweeper,
 )
 from libs.persistence import Database, is_outage, migrate, retry_until_available
 from libs.service_defaults._correlated_requests import CorrelationMiddleware
@@ -62,7 +64,9 @@ class Service:
             max_size=settings.database_pool_size,
             plan_once=plan_once,
         )
-        self.publisher = Publisher(self.database, self.producer, source=self.source)
+        sender = OutboxSender(self.producer, self.signer, source=self.source)
+        self.publisher = Publisher(self.database, sender)
+        self.sweeper = Sweeper(self.database, sender, self.publisher)
         self.outbox = Outbox(self.database, self.publisher)
         self.commands = CommandRouter(self.database, self.outbox, self.signer)
         self.calls = UpstreamClient(settings.addresses(), self.signer)
@@ -90,7 +94,7 @@ class Service:
         self.http.add_middleware(CorrelationMiddleware)
         self.http.include_router(health_routes(self.name, self.readiness))
         self.http.include_router(bus_routes(self.commands, self.outbox, source=self.source))
-        watch_stores(self.name, self.publisher, self.database)
+        watch_stores(self.name, self.publisher, self.sweeper, self.database)
         self.readiness.add("started", self._has_started)
         self.readiness.add("database", self._database_answers)
 
@@ -184,7 +188,7 @@ class Service:
         background = [(name, run) for name, run, role in self._background if role in roles]
         background += [("outbox.publish", self.publisher.run), ("outbox.mark", self.publisher.run_marking)]
         if API in roles:
-            background.append(("outbox.sweep", self.publisher.run_sweeping))
+            background.append(("outbox.sweep", self.sweeper.run))
         return [supervised(name, run) for name, run in background]
 
     async def _shut_down(

@@ -17,9 +17,8 @@ from libs.service_defaults import API, Service
 from services.artifacts.adapters.artifact_reader import PostgresArtifactReader
 from services.artifacts.adapters.artifact_writer import PostgresArtifactWriter
 from services.artifacts.adapters.documents import IndexedDocuments
-from services.artifacts.adapters.errand_sender import BusErrands
 from services.artifacts.adapters.leftovers import PostgresLeftovers
-from services.artifacts.adapters.platform import PostgresErrands, PostgresPlatformWriter
+from services.artifacts.adapters.platform import PostgresPlatformWriter
 from services.artifacts.adapters.sessions import PostgresSessions, RuntimeSessions
 from services.artifacts.adapters.table_jobs import PostgresTableJobs
 from services.artifacts.adapters.tables.reader import TableProcesses
@@ -32,7 +31,14 @@ from services.artifacts.entrypoints.http.contents import contents_router
 from services.artifacts.entrypoints.upkeep import Upkeep
 from services.artifacts.settings import ArtifactsSettings
 from services.artifacts.use_cases.collect_leftovers import collect_leftovers, remove_deleted
-from services.artifacts.use_cases.copy_to_platform import PlatformCopying
+from services.artifacts.use_cases.copy_to_platform import (
+    CopyToPlatform,
+    FinishCopy,
+    FinishRemoval,
+    HandleRejection,
+    RemoveFromPlatform,
+    ResendCommands,
+)
 from services.artifacts.use_cases.delete_artifacts import SessionDeletion
 from services.artifacts.use_cases.find_session import SessionAccess
 from services.artifacts.use_cases.follow_indexing import IndexingNews
@@ -40,12 +46,12 @@ from services.artifacts.use_cases.make_links import Links
 from services.artifacts.use_cases.pack_artifacts import ArtifactPacking
 from services.artifacts.use_cases.read_artifacts import ArtifactReading
 from services.artifacts.use_cases.read_tables import TableReading
-from services.artifacts.use_cases.run_errands import run_errands
 from services.artifacts.use_cases.upload_artifact import ArtifactUpload, Limits
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _COLLECT_SECONDS: Final = 600.0
 _LOOK_SECONDS: Final = 1.0
+_RESEND_SECONDS: Final = 60.0
 _STORE_SECONDS: Final = 2.0
 _log: Final = structlog.get_logger(__name__)
 
@@ -53,13 +59,13 @@ _log: Final = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class _Upkeep:
     tables: Upkeep
-    errands: Upkeep
+    commands: Upkeep
     deleted: Upkeep
     leftovers: Upkeep
 
     def run(self, service: Service) -> None:
         service.background("tables.read", self.tables.run)
-        service.background("errands.run", self.errands.run)
+        service.background("commands.resend", self.commands.run)
         service.background("deleted.remove", self.deleted.run)
         service.background("leftovers.collect", self.leftovers.run, role=API)
 
@@ -87,12 +93,10 @@ def _upkeep(service: Service, settings: ArtifactsSettings, store: ObjectStore) -
         at_once=settings.table_processes,
         lease_seconds=settings.lease_seconds,
     )
-    errands = PostgresErrands(database)
-    sender = BusErrands(service.producer, service.signer, _now, source=service.source)
     leftovers = PostgresLeftovers(database)
     return _Upkeep(
         tables=Upkeep("tables", tables.read_waiting, seconds=_LOOK_SECONDS),
-        errands=Upkeep("errands", lambda: run_errands(errands, sender), seconds=_LOOK_SECONDS),
+        commands=Upkeep("commands", ResendCommands(outbox, _platform_writer), seconds=_RESEND_SECONDS),
         deleted=Upkeep("deleted", lambda: remove_deleted(leftovers, store), seconds=_LOOK_SECONDS),
         leftovers=Upkeep("leftovers", lambda: collect_leftovers(leftovers, store), seconds=_COLLECT_SECONDS),
     )
@@ -122,10 +126,14 @@ def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore,
 
 
 def _add_messages(service: Service, upkeep: _Upkeep) -> None:
-    copying = PlatformCopying(_platform_writer, on_errand=upkeep.errands.wake)
-    register_commands(service.commands, copying)
-    deletion = SessionDeletion(_artifact_writer, copying, on_deleted=upkeep.deleted.wake)
-    others = OtherServices(IndexingNews(_artifact_writer), copying, deletion)
+    register_commands(service.commands, CopyToPlatform(_platform_writer), RemoveFromPlatform(_platform_writer))
+    others = OtherServices(
+        IndexingNews(_artifact_writer),
+        FinishCopy(_platform_writer),
+        FinishRemoval(_platform_writer),
+        HandleRejection(_platform_writer),
+        SessionDeletion(_artifact_writer, on_deleted=upkeep.deleted.wake),
+    )
     others.follow_sessions(service.follow("sessions", linger=True))
     others.follow_ingestion(service.follow("ingestion"))
 

@@ -15,12 +15,14 @@ from fastapi import Depends, FastAPI
 from psycopg.rows import dict_row
 from pydantic import SecretStr
 
+from libs.contracts.envelope import Envelope
 from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import SessionDeleted
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Command, Event
-from libs.eventing import EventRouter, IdentitySigner, Record, RecordedEvent
+from libs.contracts.topics import INGESTION_COMMANDS
+from libs.eventing import EventRouter, IdentitySigner, OutboxMessage, Record
 from libs.objects import ObjectStore, open_store
 from libs.service_defaults import Service, caller
 from libs.service_defaults._http_server import HttpServer
@@ -153,7 +155,7 @@ class World:
         await self.artifacts.commands.deliver(record)
         return command_id
 
-    async def outcome(self, command_id: str) -> RecordedEvent | None:
+    async def outcome(self, command_id: str) -> OutboxMessage | None:
         return await self.artifacts.outbox.outcome(command_id)
 
     async def upkeep(self, name: str) -> int:
@@ -169,7 +171,7 @@ class World:
 
     async def pass_on(self) -> int:
         """Deliver everything that the services have told each other so far; returns how much that was."""
-        count = await self._send_commands()
+        count = await self.send_commands()
         for name, other in (("artifacts", self.ingestion), ("ingestion", self.artifacts)):
             count += await self._pass_events(name, other)
         return count
@@ -179,7 +181,7 @@ class World:
         while any(
             [
                 await self.upkeep("tables.read"),
-                await self.upkeep("errands.run"),
+                await self.upkeep("commands.resend"),
                 await self.upkeep("deleted.remove"),
                 await self.indexing(),
                 await self.remove_deleted(),
@@ -210,17 +212,28 @@ class World:
         self._passed = {"artifacts": 0, "ingestion": 0}
         self._sent = 0
 
-    async def _send_commands(self) -> int:
-        fresh = self.producer.delivered[self._sent :]
-        self._sent = len(self.producer.delivered)
+    async def send_commands(self) -> int:
+        """Let the artifacts service's outbox send, and the ingestion service carry out the commands among it."""
+        await self.rows(
+            "artifacts", "UPDATE outbox SET created_at = created_at - interval '1 minute' WHERE published_at IS NULL"
+        )
+        async with self.artifacts.database.connection() as connection:
+            await self.artifacts.sweeper.sweep(connection)
+        sent = self.commands_sent()
+        fresh, self._sent = sent[self._sent :], len(sent)
         for topic, key, value, envelope in fresh:
             await self.ingestion.commands.deliver(Record(topic, 0, 0, key, value, envelope.headers()))
         return len(fresh)
+
+    def commands_sent(self) -> list[tuple[str, str, bytes, Envelope]]:
+        return [message for message in self.producer.delivered if message[0] == INGESTION_COMMANDS.name]
 
     async def _pass_events(self, name: str, other: Service) -> int:
         rows = await self.rows(name, "SELECT * FROM outbox WHERE id > %s ORDER BY id", self._passed[name])
         for row in rows:
             self._passed[name] = row["id"]
+            if row["identity"] is not None:
+                continue
             await _to_routers(other, _recorded(row).envelope(f"/aes/{name}").headers(), row["payload"], row["topic"])
         return len(rows)
 
@@ -229,7 +242,7 @@ class World:
         now = (await self.rows("artifacts", "SELECT now() AS now"))[0]["now"]
         row = {
             **recorded, "id": 0, "topic": event.TOPIC.name, "sequence": 1, "correlation_id": "test",
-            "causation_id": None, "traceparent": None, "payload": event.encode(), "created_at": now,
+            "causation_id": None, "traceparent": None, "identity": None, "payload": event.encode(), "created_at": now,
         }  # fmt: skip
         await _to_routers(service, _recorded(row).envelope("/tests").headers(), row["payload"], row["topic"])
 
@@ -240,9 +253,9 @@ async def _to_routers(service: Service, headers: list[tuple[str, bytes]], payloa
         await router.deliver(Record(topic, 0, 0, "test", payload, headers))
 
 
-def _recorded(row: dict[str, Any]) -> RecordedEvent:
-    names = RecordedEvent.__dataclass_fields__
-    return RecordedEvent(**{name: row[name] for name in names if name in row})
+def _recorded(row: dict[str, Any]) -> OutboxMessage:
+    names = OutboxMessage.__dataclass_fields__
+    return OutboxMessage(**{name: row[name] for name in names if name in row})
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from libs.eventing import EventDraft, MessageContext, Outbox, Publisher
+from libs.eventing import IdentitySigner, MessageContext, MessageDraft, Outbox, OutboxSender, Publisher, Sweeper
 from libs.persistence import Database, migrate
 from tests.support import sample_owner
 from tests.support.fake_producer import FakeProducer
@@ -14,6 +14,7 @@ from tests.support.sample_owner import NoteTaken
 
 COMMAND = MessageContext("company-1", "correlation-1", "command-1")
 PLAIN = MessageContext("company-1", "correlation-1")
+SIGNER = IdentitySigner("a key of tests, long enough to sign with")
 
 
 class EventOwner:
@@ -22,7 +23,9 @@ class EventOwner:
     def __init__(self, url: str, *, max_size: int = 10) -> None:
         self.producer = FakeProducer()
         self.database = Database(url, name="test", max_size=max_size)
-        self.publisher = Publisher(self.database, self.producer, source="/aes/notes")
+        sender = OutboxSender(self.producer, SIGNER, source="/aes/notes")
+        self.publisher = Publisher(self.database, sender)
+        self.sweeper = Sweeper(self.database, sender, self.publisher)
         self.outbox = Outbox(self.database, self.publisher)
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -31,7 +34,7 @@ class EventOwner:
         if publishing:
             runs |= {"publish": self.publisher.run, "mark": self.publisher.run_marking}
         if sweeping:
-            runs |= {"sweep": self.publisher.run_sweeping}
+            runs |= {"sweep": self.sweeper.run}
         for name, run in runs.items():
             self._tasks[name] = asyncio.create_task(run(), name=name)
 
@@ -46,7 +49,7 @@ class EventOwner:
 
     async def sweep(self) -> int:
         async with self.database.connection() as connection:
-            return await self.publisher.sweep(connection)
+            return await self.sweeper.sweep(connection)
 
     async def emit(self, subject: str, *names: str, context: MessageContext = PLAIN) -> None:
         async with self.outbox.transaction(context) as transaction:
@@ -55,7 +58,7 @@ class EventOwner:
 
     async def commit_without_publishing(self, subject: str, *names: str, context: MessageContext = PLAIN) -> None:
         """What a process leaves that ends right after its commit."""
-        drafts = [EventDraft(NoteTaken(note_id=name), subject=subject, context=context) for name in names]
+        drafts = [MessageDraft(NoteTaken(note_id=name), subject=subject, context=context) for name in names]
         async with self.database.transaction() as connection:
             await self.outbox.append(connection, drafts)
 

@@ -20,7 +20,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Event
 from libs.contracts.timestamps import format_time
-from libs.eventing import CommandRouter, IdentitySigner, MemoryBus, Outbox, Publisher, Record
+from libs.eventing import CommandRouter, IdentitySigner, MemoryBus, Outbox, OutboxSender, Publisher, Record
 from libs.persistence import Connection, Database
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import build_worker
@@ -139,9 +139,9 @@ class Node:
     ) -> None:
         self.database = SeverableDatabase(url, name="test-runtime", max_size=6, plan_once=True)
         self.producer = bus.producer()
-        self.publisher = Publisher(self.database, self.producer, source="/aes/runtime")
-        self.outbox = Outbox(self.database, self.publisher)
         self.signer = IdentitySigner(SIGNING_KEY)
+        self.publisher = Publisher(self.database, OutboxSender(self.producer, self.signer, source="/aes/runtime"))
+        self.outbox = Outbox(self.database, self.publisher)
         self.router = CommandRouter(self.database, self.outbox, self.signer)
         self.reads = PostgresSessionReads(self.database)
         self.deltas = DeltaLog()

@@ -1,4 +1,4 @@
-"""Alembic's environment: all missing revisions in one transaction."""
+"""Alembic's environment: each missing revision in a transaction of its own."""
 
 import psycopg
 from alembic import context
@@ -10,7 +10,12 @@ from libs.persistence._migrations import NAMING_CONVENTION
 url = context.config.attributes["url"]
 engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
 with engine.connect() as connection:
-    context.configure(connection=connection, target_metadata=MetaData(naming_convention=NAMING_CONVENTION))
+    # A revision that keeps its locks while the next one waits for others ends in a deadlock with a running release.
+    context.configure(
+        connection=connection,
+        target_metadata=MetaData(naming_convention=NAMING_CONVENTION),
+        transaction_per_migration=True,
+    )
     with context.begin_transaction():
         context.run_migrations()
 engine.dispose()

@@ -1,7 +1,6 @@
-"""Copies of artifacts among the company's files: a conversation with the service that keeps those.
+"""Copies of artifacts among the company's files, which ingestion keeps.
 
-An artifact is ``copying`` or ``removing`` until that service has answered. The command to it is chosen once and sent
-until it is answered: whoever crashed in between, it is carried out once.
+An artifact is ``copying`` or ``removing`` from the commit that records the command to ingestion until its answer.
 """
 
 from collections.abc import Sequence
@@ -13,13 +12,13 @@ from libs.contracts.identity import Identity
 from libs.eventing import MessageContext
 from services.artifacts.domain.artifacts import StoredArtifact
 
-ErrandState = Literal["copying", "removing"]
-PlatformState = Literal["none", "copied"] | ErrandState
+InFlightState = Literal["copying", "removing"]
+PlatformState = Literal["none", "copied"] | InFlightState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformPlace:
-    """Where an artifact stands. ``file_id``: of its copy, also of one that was removed."""
+class CopyState:
+    """An artifact and the state of its copy. ``file_id``: of the copy, also of one that was removed."""
 
     artifact: StoredArtifact
     state: PlatformState
@@ -27,16 +26,11 @@ class PlatformPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
-    """A command to the service that keeps files, on its way."""
+class OutboundCommand:
+    """A command to ingestion that has not been answered; ``copy.state`` says which one."""
 
     command_id: str
-    state: ErrandState
-    artifact_id: str
-    session_id: str
-    file_id: str
-    name: str
-    content_type: str
+    copy: CopyState
     identity: Identity
     correlation_id: str
 
@@ -47,54 +41,36 @@ class NotCopied(Conflict):
 
 
 class PlatformWriter(Protocol):
-    """Inside one transaction, which the caller commits."""
+    """Works inside one transaction, which the caller commits."""
 
-    async def lock(self, artifact_id: str) -> PlatformPlace | None:
-        """Kept from every other writer until the end of the transaction."""
+    async def lock(self, artifact_id: str) -> CopyState | None:
+        """Locks a stored artifact until the end of the transaction."""
         ...
 
-    async def lock_file(self, file_id: str) -> PlatformPlace | None:
-        """The artifact whose copy this file is."""
+    async def lock_file(self, file_id: str) -> CopyState | None:
+        """Locks the artifact whose copy this file is."""
         ...
 
-    async def lock_errand(self, command_id: str) -> PlatformPlace | None:
-        """The artifact for which this command is on its way."""
+    async def lock_command(self, command_id: str) -> CopyState | None:
+        """Locks the artifact for which this command was sent."""
         ...
 
-    async def begin(
-        self, artifact_id: str, state: ErrandState, file_id: str, caller: Identity, correlation_id: str
-    ) -> None:
-        """Choose the command that is to be sent."""
+    async def begin(self, command: OutboundCommand) -> None:
+        """Notes that the command is sent with this transaction."""
         ...
 
     async def settle(self, artifact_id: str, state: Literal["none", "copied"], file_id: str | None) -> None:
-        """No command is on its way any more."""
+        """Notes that no answer is awaited any more."""
         ...
 
-    async def wait(self, artifact_id: str, state: ErrandState, context: MessageContext) -> None:
-        """The command with this context ends when the artifact's errand does."""
+    async def wait(self, artifact_id: str, state: InFlightState, context: MessageContext) -> None:
+        """Lets the command with this context end when the answer arrives."""
         ...
 
-    async def waiting(self, artifact_ids: Sequence[str]) -> list[tuple[ErrandState, MessageContext]]:
-        """The commands that waited for errands of these artifacts; they wait no longer."""
+    async def take_waiting(self, artifact_id: str) -> list[tuple[InFlightState, MessageContext]]:
+        """The commands that waited for the answer; they wait no longer."""
         ...
 
-    async def not_sent(self, artifact_ids: Sequence[str]) -> list[str]:
-        """Those of them for which no command was sent."""
-        ...
-
-
-class Errands(Protocol):
-    """Each method is a transaction of its own."""
-
-    async def due(self, seconds: float, limit: int) -> list[Errand]:
-        """Those that were not sent, or so long ago that it may have been lost."""
-        ...
-
-    async def sent(self, command_ids: Sequence[str]) -> None: ...
-
-
-class ErrandSender(Protocol):
-    async def send(self, errand: Errand) -> None:
-        """Raises ``ServiceUnavailable`` when the bus did not take it; it may be sent again."""
+    async def unanswered(self, seconds: float, limit: int) -> Sequence[OutboundCommand]:
+        """Commands last sent at least ``seconds`` ago, noted as sent again. Each is given to one caller."""
         ...

@@ -1,10 +1,10 @@
-"""Commands about artifacts: they end when the service that keeps files has answered."""
+"""Commands about artifacts; they end when ingestion has answered."""
 
 from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from libs.eventing import CommandRouter
-from services.artifacts.use_cases.copy_to_platform import PlatformCopying
+from services.artifacts.use_cases.copy_to_platform import CopyToPlatform, RemoveFromPlatform
 
 
-def register_commands(router: CommandRouter, copying: PlatformCopying) -> None:
-    router.handle(CopyArtifactToPlatform, copying.copy, ends_later=True)
-    router.handle(RemoveArtifactFromPlatform, copying.remove, ends_later=True)
+def register_commands(router: CommandRouter, copy: CopyToPlatform, remove: RemoveFromPlatform) -> None:
+    router.handle(CopyArtifactToPlatform, copy, ends_later=True)
+    router.handle(RemoveArtifactFromPlatform, remove, ends_later=True)

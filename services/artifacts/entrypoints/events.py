@@ -12,15 +12,24 @@ from libs.contracts.events.ingestion import (
 from libs.contracts.events.runtime import SessionDeleted
 from libs.contracts.messages import CommandRejected
 from libs.eventing import EventRouter, MessageContext, Transaction
-from services.artifacts.use_cases.copy_to_platform import PlatformCopying
+from services.artifacts.use_cases.copy_to_platform import FinishCopy, FinishRemoval, HandleRejection
 from services.artifacts.use_cases.delete_artifacts import SessionDeletion
 from services.artifacts.use_cases.follow_indexing import IndexingNews
 
 
 class OtherServices:
-    def __init__(self, news: IndexingNews, copying: PlatformCopying, deletion: SessionDeletion) -> None:
+    def __init__(
+        self,
+        news: IndexingNews,
+        finish_copy: FinishCopy,
+        finish_removal: FinishRemoval,
+        handle_rejection: HandleRejection,
+        deletion: SessionDeletion,
+    ) -> None:
         self._news = news
-        self._copying = copying
+        self._finish_copy = finish_copy
+        self._finish_removal = finish_removal
+        self._handle_rejection = handle_rejection
         self._deletion = deletion
 
     def follow_sessions(self, router: EventRouter) -> None:
@@ -32,8 +41,8 @@ class OtherServices:
         router.on(ArtifactIndexingFailed, self._indexing_failed)
         router.on(FileUploaded, self._file_uploaded)
         router.on(FileDeleted, self._file_deleted)
-        router.on_rejected(CopyArtifact, self._refused)
-        router.on_rejected(DeleteFile, self._refused)
+        router.on_rejected(CopyArtifact, self._rejected)
+        router.on_rejected(DeleteFile, self._rejected)
 
     async def _session_deleted(self, transaction: Transaction, event: SessionDeleted, envelope: Envelope) -> None:
         await self._deletion.delete(transaction, event.session_id, envelope.company_id)
@@ -48,12 +57,12 @@ class OtherServices:
         await self._news.failed(transaction, event)
 
     async def _file_uploaded(self, transaction: Transaction, event: FileUploaded, _: Envelope) -> None:
-        await self._copying.file_stored(transaction, event.file.id)
+        await self._finish_copy(transaction, event.file.id)
 
     async def _file_deleted(self, transaction: Transaction, event: FileDeleted, envelope: Envelope) -> None:
         context = MessageContext(envelope.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
-        await self._copying.file_deleted(transaction, event.file_id, context)
+        await self._finish_removal(transaction, event.file_id, context)
 
-    async def _refused(self, transaction: Transaction, event: CommandRejected, envelope: Envelope) -> None:
+    async def _rejected(self, transaction: Transaction, event: CommandRejected, envelope: Envelope) -> None:
         if envelope.causation_id is not None:
-            await self._copying.errand_refused(transaction, envelope.causation_id, event.error)
+            await self._handle_rejection(transaction, envelope.causation_id, event.error)

@@ -1,148 +1,203 @@
-"""Keep an agent's artifact among the company's files, and take it away again."""
+"""Copies an agent's artifact to the company's files, and removes the copy.
+
+Both are commands to ingestion. The commands that asked for them end when ingestion has answered.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
+from libs.contracts.commands.ingestion import CopyArtifact, DeleteFile
 from libs.contracts.errors import Conflict, ErrorInfo, ErrorKind
 from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command, CommandRejected, Event
-from libs.eventing import CommandContext, EventDraft, MessageContext, Transaction
+from libs.eventing import CommandContext, MessageContext, MessageDraft, Outbox, Transaction
 from services.artifacts.domain.artifacts import ArtifactNotFound
-from services.artifacts.domain.platform import ErrandState, NotCopied, PlatformPlace, PlatformState, PlatformWriter
+from services.artifacts.domain.platform import CopyState, InFlightState, NotCopied, OutboundCommand, PlatformWriter
 
-_COMMANDS: Final[dict[ErrandState, type[Command]]] = {
+Writer = Callable[[Transaction], PlatformWriter]
+_COMMANDS: Final[dict[InFlightState, type[Command]]] = {
     "copying": CopyArtifactToPlatform,
     "removing": RemoveArtifactFromPlatform,
 }
+# An answer takes seconds. After this long the command or its answer was lost, or ingestion is away.
+_UNANSWERED_SECONDS: Final = 600.0
+_AT_ONCE: Final = 100
 
 
-class PlatformCopying:
-    """Each method runs in a transaction of the caller's. ``on_errand``: there is something to send after it."""
+@dataclass(frozen=True, slots=True)
+class CopyToPlatform:
+    writer: Writer
 
-    def __init__(self, writer: Callable[[Transaction], PlatformWriter], *, on_errand: Callable[[], None]) -> None:
-        self._writer = writer
-        self._on_errand = on_errand
-
-    async def copy(self, transaction: Transaction, command: CopyArtifactToPlatform, context: CommandContext) -> None:
+    async def __call__(
+        self, transaction: Transaction, command: CopyArtifactToPlatform, context: CommandContext
+    ) -> None:
         """Ends at once when there is a copy already. Raises ``ArtifactNotFound`` and ``Conflict``."""
-        writer = self._writer(transaction)
-        place = await _place(writer, command, context)
-        if place.artifact.origin != "generated":
+        writer = self.writer(transaction)
+        copy = await _locked(writer, command, context)
+        if copy.artifact.origin != "generated":
             raise Conflict("Only an artifact that an agent made can be copied; files are uploaded to the platform.")
-        if place.state == "removing":
+        if copy.state == "removing":
             raise Conflict("The copy is just being removed; try again.")
-        if place.state == "copied":
-            _emit(transaction, place, context.message)
+        if copy.state == "copied":
+            _emit(transaction, copy, context.message)
             return
-        if place.state == "none":
-            await self._begin(writer, place, "copying", new_id(), context)
-        await writer.wait(place.artifact.id, "copying", context.message)
+        if copy.state == "none":
+            await _begin(transaction, writer, replace(copy, state="copying", file_id=new_id()), context)
+        await writer.wait(copy.artifact.id, "copying", context.message)
 
-    async def remove(
+
+@dataclass(frozen=True, slots=True)
+class RemoveFromPlatform:
+    writer: Writer
+
+    async def __call__(
         self, transaction: Transaction, command: RemoveArtifactFromPlatform, context: CommandContext
     ) -> None:
         """Ends at once when the copy is gone already. Raises ``ArtifactNotFound`` and ``Conflict``."""
-        writer = self._writer(transaction)
-        place = await _place(writer, command, context)
-        if place.file_id is None:
+        writer = self.writer(transaction)
+        copy = await _locked(writer, command, context)
+        if copy.file_id is None:
             raise NotCopied
-        if place.state == "copying":
+        if copy.state == "copying":
             raise Conflict("The artifact is just being copied; try again.")
-        if place.state == "none":
-            _emit(transaction, place, context.message)
+        if copy.state == "none":
+            _emit(transaction, copy, context.message)
             return
-        if place.state == "copied":
-            await self._begin(writer, place, "removing", place.file_id, context)
-        await writer.wait(place.artifact.id, "removing", context.message)
+        if copy.state == "copied":
+            await _begin(transaction, writer, replace(copy, state="removing"), context)
+        await writer.wait(copy.artifact.id, "removing", context.message)
 
-    async def file_stored(self, transaction: Transaction, file_id: str) -> None:
-        """The company has a file with this id."""
-        writer = self._writer(transaction)
-        place = await writer.lock_file(file_id)
-        if place is not None and place.state == "copying":
-            await self._settle(transaction, writer, place, "copied")
 
-    async def file_deleted(self, transaction: Transaction, file_id: str, context: MessageContext) -> None:
-        """A file is gone, whoever deleted it."""
-        writer = self._writer(transaction)
-        place = await writer.lock_file(file_id)
-        if place is None or place.state == "none":
+@dataclass(frozen=True, slots=True)
+class FinishCopy:
+    """Handles ``file.uploaded``: the company has a file with this id."""
+
+    writer: Writer
+
+    async def __call__(self, transaction: Transaction, file_id: str) -> None:
+        writer = self.writer(transaction)
+        copy = await writer.lock_file(file_id)
+        if copy is not None and copy.state == "copying":
+            await _settle(transaction, writer, copy, "copied")
+
+
+@dataclass(frozen=True, slots=True)
+class FinishRemoval:
+    """Handles ``file.deleted``, whoever deleted the file."""
+
+    writer: Writer
+
+    async def __call__(self, transaction: Transaction, file_id: str, context: MessageContext) -> None:
+        writer = self.writer(transaction)
+        copy = await writer.lock_file(file_id)
+        if copy is None or copy.state == "none":
             return
-        # Nobody here asked for it: it was deleted among the company's files.
-        if place.state == "copied":
-            await writer.settle(place.artifact.id, "none", file_id)
-            _emit(transaction, _in_state(place, "none"), context)
+        # Not asked for here: it was deleted among the company's files.
+        if copy.state == "copied":
+            await writer.settle(copy.artifact.id, "none", file_id)
+            _emit(transaction, replace(copy, state="none"), context)
             return
-        await self._settle(transaction, writer, place, "none")
+        await _settle(transaction, writer, copy, "none")
 
-    async def errand_refused(self, transaction: Transaction, command_id: str, error: ErrorInfo) -> None:
-        """The command that was sent is not carried out; those who wait are told why."""
-        writer = self._writer(transaction)
-        place = await writer.lock_errand(command_id)
-        if place is None:
+
+@dataclass(frozen=True, slots=True)
+class HandleRejection:
+    """Handles the rejection of a command to ingestion: the commands that wait for it are rejected as well."""
+
+    writer: Writer
+
+    async def __call__(self, transaction: Transaction, command_id: str, error: ErrorInfo) -> None:
+        writer = self.writer(transaction)
+        copy = await writer.lock_command(command_id)
+        if copy is None:
             return
         # Somebody else deleted the file, which is what was wanted.
-        if place.state == "removing" and error.type is ErrorKind.NOT_FOUND:
-            await self._settle(transaction, writer, place, "none")
+        if copy.state == "removing" and error.type is ErrorKind.NOT_FOUND:
+            await _settle(transaction, writer, copy, "none")
             return
-        if place.state == "removing":
-            await writer.settle(place.artifact.id, "copied", place.file_id)
+        if copy.state == "removing":
+            await writer.settle(copy.artifact.id, "copied", copy.file_id)
         else:
-            await writer.settle(place.artifact.id, "none", None)
-        for state, context in await writer.waiting([place.artifact.id]):
+            await writer.settle(copy.artifact.id, "none", None)
+        for state, context in await writer.take_waiting(copy.artifact.id):
             _reject(transaction, state, context, error)
 
-    async def session_deleted(self, transaction: Transaction, artifact_ids: list[str]) -> None:
-        """Nobody is left waiting for what will not be done. What was sent is done or refused, and told then."""
-        writer = self._writer(transaction)
-        for state, context in await writer.waiting(await writer.not_sent(artifact_ids)):
-            _reject(transaction, state, context, ArtifactNotFound().info())
 
-    async def _begin(
-        self, writer: PlatformWriter, place: PlatformPlace, state: ErrandState, file_id: str, context: CommandContext
-    ) -> None:
-        label = context.message.correlation_id
-        await writer.begin(place.artifact.id, state, file_id, context.identity, label)
-        self._on_errand()
+@dataclass(frozen=True, slots=True)
+class ResendCommands:
+    """Sends unanswered commands again under their ids: ingestion carries each out once and repeats its answer."""
 
-    @staticmethod
-    async def _settle(
-        transaction: Transaction, writer: PlatformWriter, place: PlatformPlace, state: Literal["none", "copied"]
-    ) -> None:
-        await writer.settle(place.artifact.id, state, place.file_id)
-        for _, context in await writer.waiting([place.artifact.id]):
-            _emit(transaction, _in_state(place, state), context)
+    outbox: Outbox
+    writer: Writer
+
+    async def __call__(self) -> int:
+        """Returns how many commands were sent."""
+        async with self.outbox.transaction() as transaction:
+            commands = await self.writer(transaction).unanswered(_UNANSWERED_SECONDS, _AT_ONCE)
+            for command in commands:
+                context = MessageContext(command.identity.company_id, command.correlation_id)
+                _send(transaction, command, context)
+        return len(commands)
 
 
-async def _place(writer: PlatformWriter, command: Any, context: CommandContext) -> PlatformPlace:
-    place = await writer.lock(command.artifact_id)
-    if place is None or place.artifact.session_id != command.session_id:
+async def _locked(writer: PlatformWriter, command: Any, context: CommandContext) -> CopyState:
+    copy = await writer.lock(command.artifact_id)
+    if copy is None or copy.artifact.session_id != command.session_id:
         raise ArtifactNotFound
-    # Told like one that is not there, so that nobody learns of it.
-    if not place.artifact.session.writable_by(context.identity):
+    # The same answer as for a missing one, so that nobody learns of it.
+    if not copy.artifact.session.writable_by(context.identity):
         raise ArtifactNotFound
-    return place
+    return copy
 
 
-def _in_state(place: PlatformPlace, state: PlatformState) -> PlatformPlace:
-    return PlatformPlace(artifact=place.artifact, state=state, file_id=place.file_id)
+async def _begin(transaction: Transaction, writer: PlatformWriter, copy: CopyState, context: CommandContext) -> None:
+    command = OutboundCommand(
+        command_id=new_id(), copy=copy, identity=context.identity, correlation_id=context.message.correlation_id
+    )
+    await writer.begin(command)
+    _send(transaction, command, context.message)
 
 
-def _emit(transaction: Transaction, place: PlatformPlace, context: MessageContext) -> None:
+def _send(transaction: Transaction, command: OutboundCommand, context: MessageContext) -> None:
+    artifact, file_id = command.copy.artifact, command.copy.file_id or ""
+    message: Command = DeleteFile(file_id=file_id)
+    if command.copy.state == "copying":
+        message = CopyArtifact(
+            file_id=file_id,
+            artifact_id=artifact.id,
+            session_id=artifact.session_id,
+            name=artifact.name,
+            content_type=artifact.content_type,
+        )
+    transaction.send(
+        message, command_id=command.command_id, subject=file_id, identity=command.identity, context=context
+    )
+
+
+async def _settle(
+    transaction: Transaction, writer: PlatformWriter, copy: CopyState, state: Literal["none", "copied"]
+) -> None:
+    await writer.settle(copy.artifact.id, state, copy.file_id)
+    for _, context in await writer.take_waiting(copy.artifact.id):
+        _emit(transaction, replace(copy, state=state), context)
+
+
+def _emit(transaction: Transaction, copy: CopyState, context: MessageContext) -> None:
     ids: dict[str, Any] = {
-        "artifact_id": place.artifact.id,
-        "session_id": place.artifact.session_id,
-        "file_id": place.file_id,
+        "artifact_id": copy.artifact.id,
+        "session_id": copy.artifact.session_id,
+        "file_id": copy.file_id,
     }
-    event: Event = ArtifactCopied(**ids) if place.state == "copied" else ArtifactRemoved(**ids)
-    transaction.emit(event, subject=place.artifact.id, context=context)
+    event: Event = ArtifactCopied(**ids) if copy.state == "copied" else ArtifactRemoved(**ids)
+    transaction.emit(event, subject=copy.artifact.id, context=context)
 
 
-def _reject(transaction: Transaction, state: ErrandState, context: MessageContext, error: ErrorInfo) -> None:
+def _reject(transaction: Transaction, state: InFlightState, context: MessageContext, error: ErrorInfo) -> None:
     transaction.drafts.append(
-        EventDraft(
+        MessageDraft(
             CommandRejected(error=error),
             subject=context.causation_id or "",
             context=context,

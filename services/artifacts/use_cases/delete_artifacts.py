@@ -7,7 +7,6 @@ import structlog
 from libs.contracts.events.artifacts import ArtifactDeleted
 from libs.eventing import Transaction
 from services.artifacts.domain.ports import ArtifactWriter
-from services.artifacts.use_cases.copy_to_platform import PlatformCopying
 
 _log = structlog.get_logger(__name__)
 
@@ -18,17 +17,14 @@ class SessionDeletion:
     def __init__(
         self,
         writer: Callable[[Transaction], ArtifactWriter],
-        copying: PlatformCopying,
         *,
         on_deleted: Callable[[], None],
     ) -> None:
         self._writer = writer
-        self._copying = copying
         self._on_deleted = on_deleted
 
     async def delete(self, transaction: Transaction, session_id: str, company_id: str) -> None:
         artifact_ids = await self._writer(transaction).delete_session(session_id, company_id)
-        await self._copying.session_deleted(transaction, artifact_ids)
         for artifact_id in artifact_ids:
             transaction.emit(ArtifactDeleted(artifact_id=artifact_id, session_id=session_id), subject=artifact_id)
         if artifact_ids:

@@ -15,7 +15,7 @@ from libs.contracts.events.runtime import TurnCancelled, TurnFailed, TurnQueued,
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Event
 from libs.contracts.topics import RUNTIME_EVENTS
-from libs.eventing import EventDraft, MessageContext
+from libs.eventing import MessageContext, MessageDraft
 from services.runtime.domain.conversation import JsonObject, UserMessage
 
 FIRST_SEQUENCE: Final = 1
@@ -40,7 +40,7 @@ class Submission:
     blocks: list[JsonObject] | None
     validation_error: ServiceError | None = None
 
-    def queued(self, position: int) -> EventDraft:
+    def queued(self, position: int) -> MessageDraft:
         return self._draft(
             TurnQueued(
                 session_id=self.session_id,
@@ -50,13 +50,13 @@ class Submission:
             )
         )
 
-    def rejected(self, error: ServiceError) -> EventDraft:
+    def rejected(self, error: ServiceError) -> MessageDraft:
         return self._draft(
             CommandRejected(error=error.info()), type=ExecuteTurn.rejected_type(), topic=RUNTIME_EVENTS.name
         )
 
-    def _draft(self, event: Event, *, type: str | None = None, topic: str | None = None) -> EventDraft:
-        return EventDraft(
+    def _draft(self, event: Event, *, type: str | None = None, topic: str | None = None) -> MessageDraft:
+        return MessageDraft(
             event, subject=self.turn_id, context=self.message_context, sequence=FIRST_SEQUENCE, type=type, topic=topic
         )
 
@@ -79,16 +79,16 @@ class ClaimedTurn:
     stream: bool
     seconds_left: float
 
-    def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> EventDraft:
-        return EventDraft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)
+    def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> MessageDraft:
+        return MessageDraft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)
 
-    def started(self, sequence: int) -> EventDraft:
+    def started(self, sequence: int) -> MessageDraft:
         event = TurnStarted(
             session_id=self.session_id, turn_id=self.id, attempt=self.attempt, user_message_id=self.user_message_id
         )
         return self.draft(event, sequence)
 
-    def restarted(self, resumed_from_step: int, sequence: int) -> EventDraft:
+    def restarted(self, resumed_from_step: int, sequence: int) -> MessageDraft:
         event = TurnRestarted(
             session_id=self.session_id, turn_id=self.id, attempt=self.attempt, resumed_from_step=resumed_from_step
         )
@@ -105,9 +105,9 @@ class LockedTurn:
     message_context: MessageContext
     sequence: int
 
-    def cancelled(self, reason: str) -> EventDraft:
+    def cancelled(self, reason: str) -> MessageDraft:
         event = TurnCancelled(session_id=self.session_id, turn_id=self.id, reason=reason)
-        return EventDraft(event, subject=self.id, context=self.message_context, sequence=self.sequence + 1)
+        return MessageDraft(event, subject=self.id, context=self.message_context, sequence=self.sequence + 1)
 
 
 @dataclass(frozen=True, slots=True)

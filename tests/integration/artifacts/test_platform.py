@@ -27,7 +27,11 @@ async def ended(world: World, command_id: str) -> str | None:
 
 
 async def refused(world: World, command: Any, who: Identity | None = None) -> ErrorKind:
-    outcome = await world.outcome(await world.carry_out(command, who))
+    return await refusal(world, await world.carry_out(command, who))
+
+
+async def refusal(world: World, command_id: str) -> ErrorKind:
+    outcome = await world.outcome(command_id)
     assert outcome is not None
     return CommandRejected.decode(outcome.payload).error.type
 
@@ -91,10 +95,10 @@ async def test_it_is_right_after_a_crash_at_any_step(world: World) -> None:
         # The command's offset was not committed: it comes again, also much later.
         for _ in range(2):
             await world.carry_out(command(artifact), command_id=command_id)
-        # Sent, and the process died before it noted that: it is sent again.
-        assert await world.upkeep("errands.run") == 1
-        await world.rows("artifacts", "UPDATE artifacts SET platform_sent_at = NULL")
-        assert await world.upkeep("errands.run") == 1
+        # Sent, and the process died before it was marked: it is sent again.
+        assert await world.send_commands() == 1
+        await world.rows("artifacts", "UPDATE outbox SET published_at = NULL WHERE identity IS NOT NULL")
+        assert await world.send_commands() >= 1
         # Both services die before their offsets are committed: whatever they were told is told again.
         for _ in range(3):
             await world.pass_on()
@@ -113,7 +117,7 @@ async def test_a_copy_waits_for_the_bus_and_the_other_service(world: World) -> N
     artifact = await world.generated(world.session(), "report.md", REPORT)
     command = await world.carry_out(copy_of(artifact))
     world.producer.down = True
-    assert await world.upkeep("errands.run") == 0
+    assert await world.send_commands() == 0
     assert await ended(world, command) is None
 
     world.producer.down = False
@@ -142,7 +146,7 @@ async def test_a_copy_that_somebody_deleted_is_no_copy(world: World) -> None:
     await world.settle()
     (file,) = await files(world)
     removal = await world.carry_out(removal_of(artifact))
-    # Deleted by somebody else just before: the errand finds nothing.
+    # Deleted by somebody else just before: the command finds nothing.
     await world.rows("ingestion", "UPDATE files SET deleted_at = now(), blob_id = NULL WHERE id = %s", file["id"])
 
     await world.settle()
@@ -157,17 +161,18 @@ async def test_a_copy_that_somebody_deleted_is_no_copy(world: World) -> None:
 
 async def test_a_session_that_ends_leaves_nobody_waiting_and_keeps_the_files(world: World) -> None:
     session = world.session()
-    kept = await world.generated(session, "kept.md", REPORT)
-    await world.carry_out(copy_of(kept))
+    kept, removed = [await world.generated(session, name, REPORT) for name in ("kept.md", "removed.md")]
+    for artifact in (kept, removed):
+        await world.carry_out(copy_of(artifact))
     await world.settle()
     lost = await world.generated(session, "lost.md", b"# Other")
-    copying, removing = await world.carry_out(copy_of(lost)), await world.carry_out(removal_of(kept))
+    copying, removing = await world.carry_out(copy_of(lost)), await world.carry_out(removal_of(removed))
 
     await world.delete_session(session)
     await world.settle()
 
-    assert await ended(world, copying) == "copy_to_platform.rejected"
-    assert await ended(world, removing) == "remove_from_platform.rejected"
+    assert await ended(world, copying) == "copy_to_platform.rejected", "its bytes are gone"
+    assert await ended(world, removing) == "artifact.removed", "it was on the record before the session ended"
     assert [file["name"] for file in await files(world)] == ["kept.md"]
 
 
@@ -178,9 +183,8 @@ async def test_a_session_that_ends_during_a_copy_leaves_no_file_that_nobody_was_
     await world.carry_out(copy_of(kept))
     await world.settle()
     copying, removing = await world.carry_out(copy_of(artifact)), await world.carry_out(removal_of(kept))
-    assert await world.upkeep("errands.run") == 2
     # Carried out there, and not yet heard of here.
-    await world._send_commands()
+    assert await world.send_commands() == 2
 
     await world.delete_session(session)
     await world.settle()
@@ -188,3 +192,47 @@ async def test_a_session_that_ends_during_a_copy_leaves_no_file_that_nobody_was_
     assert await ended(world, copying) == "artifact.copied"
     assert await ended(world, removing) == "artifact.removed"
     assert [file["name"] for file in await files(world)] == ["report.md"]
+
+
+LOST = "UPDATE artifacts SET platform_sent_at = now() - interval '11 minutes'"
+
+
+async def test_a_command_that_is_not_answered_is_sent_again_and_carried_out_once(world: World) -> None:
+    artifact = await world.generated(world.session(), "report.md", REPORT)
+    for command, outcome, count in ((copy_of, "artifact.copied", 1), (removal_of, "artifact.removed", 0)):
+        command_id = await world.carry_out(command(artifact))
+        assert await world.send_commands() == 1
+        # The answer is lost, with everything else that the bus had.
+        world._passed["ingestion"] = (await world.rows("ingestion", "SELECT max(id) AS last FROM outbox"))[0]["last"]
+        assert await world.upkeep("commands.resend") == 0, "too early"
+        await world.rows("artifacts", LOST)
+        assert await world.upkeep("commands.resend") == 1
+        assert await world.upkeep("commands.resend") == 0, "it has just been sent"
+
+        assert await world.send_commands() == 1
+        first, second = (envelope for _, _, _, envelope in world.commands_sent()[-2:])
+        assert (first.id, first.subject) == (second.id, second.subject)
+        answers = [envelope for envelope in world.producer.envelopes if envelope.causation_id == first.id]
+        assert len(answers) == 1, "ingestion repeats its answer"
+        world._passed["ingestion"] = 0
+        await world.settle()
+
+        assert await ended(world, command_id) == outcome
+        assert len(await files(world)) == count
+    await world.rows("artifacts", LOST)
+    assert await world.upkeep("commands.resend") == 0, "everything is answered"
+
+
+async def test_a_command_that_ingestion_took_up_too_late_is_a_refusal(world: World) -> None:
+    artifact = await world.generated(world.session(), "report.md", REPORT)
+    command = await world.carry_out(copy_of(artifact))
+    # Ingestion was away for longer than commands are kept.
+    await world.rows("artifacts", "UPDATE outbox SET created_at = now() - interval '4 days'")
+
+    await world.settle()
+
+    assert await refusal(world, command) is ErrorKind.TIMEOUT
+    assert await files(world) == []
+    again = await world.carry_out(copy_of(artifact))
+    await world.settle()
+    assert await ended(world, again) == "artifact.copied"

@@ -77,7 +77,7 @@ async def test_a_consumer_that_has_not_joined_keeps_the_service_unready(installa
     service = installation.owner()
     unreachable = Installation("127.0.0.1:9", installation.prefix, installation.database_url, installation.port).owner()
     service.bus, service.producer = unreachable.bus, unreachable.producer
-    service.publisher._producer = unreachable.producer
+    service.publisher._sender._producer = unreachable.producer
     running = asyncio.create_task(service.run())
     await eventually(lambda: service._started)
     async with asyncio.timeout(60):

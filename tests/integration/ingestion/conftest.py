@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.eventing import Record, RecordedEvent
+from libs.eventing import OutboxMessage, Record
 from libs.objects import LocalObjects
 from libs.persistence import migrate
 from libs.service_defaults import Service
@@ -36,7 +36,7 @@ class Ingestion:
 
     async def carry_out(
         self, command: Command, caller: Identity | None = None, command_id: str | None = None
-    ) -> RecordedEvent:
+    ) -> OutboxMessage:
         """Deliver a command as the consumer does; returns the event that ended it."""
         command_id = await self.deliver(command, caller, command_id)
         outcome = await self.service.outbox.outcome(command_id)

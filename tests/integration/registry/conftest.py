@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.eventing import Record, RecordedEvent
+from libs.eventing import OutboxMessage, Record
 from libs.service_defaults import Service
 from services.registry.bootstrap import MIGRATIONS, build
 from services.registry.settings import RegistrySettings
@@ -29,7 +29,7 @@ class Registry:
 
     async def carry_out(
         self, command: Command, caller: Identity | None = None, command_id: str | None = None
-    ) -> RecordedEvent:
+    ) -> OutboxMessage:
         """Deliver a command as the consumer does; returns the event that ended it."""
         command_id = command_id or new_id()
         envelope = command_envelope(command, self.service.signer, command_id=command_id, caller=caller)

@@ -9,7 +9,7 @@ from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpda
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Scope
 from libs.contracts.messages import CommandRejected
-from libs.eventing import RecordedEvent
+from libs.eventing import OutboxMessage
 from tests.integration.registry.conftest import Registry
 from tests.support.registry import configuration, identity
 
@@ -17,7 +17,7 @@ COLLEAGUE = identity("user-2")
 STRANGER = identity("user-3", company="company-2", scopes=[Scope.COMPANY_READ, Scope.COMPANY_WRITE])
 
 
-def refusal(outcome: RecordedEvent) -> tuple[str, list[list[str | int]]]:
+def refusal(outcome: OutboxMessage) -> tuple[str, list[list[str | int]]]:
     assert ".rejected." in outcome.type
     error = CommandRejected.decode(outcome.payload).error
     return error.type, [detail.loc for detail in error.details or []]

@@ -10,7 +10,7 @@ from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
 from libs.contracts.identity import Identity
-from libs.eventing import EventDraft, MessageContext
+from libs.eventing import MessageContext, MessageDraft
 from libs.persistence import Connection
 from services.runtime.domain.turns import ClaimedTurn
 
@@ -52,7 +52,7 @@ async def claim(
     return await connection.execute(_CLAIM, {"sessions": list(session_ids), "worker": worker_id, "deadline": deadline})
 
 
-def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> list[tuple[ClaimedTurn, EventDraft]]:
+def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> list[tuple[ClaimedTurn, MessageDraft]]:
     """Claimed turns, each with its start event."""
     turns = [(claimed_turn(row), row[CLAIMED_WIDTH]) for row in rows]
     return [(turn, turn.started(sequence)) for turn, sequence in turns]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import psycopg
 
-from libs.eventing import EventDraft
+from libs.eventing import MessageDraft
 from services.runtime.adapters.postgres.transactions import Transactions, as_json
 from services.runtime.domain.turns import StepRecord
 
@@ -61,7 +61,7 @@ class PostgresSteps:
         return [step.turn.id in last for step in steps]
 
 
-def _drafts(step: StepRecord, following: dict[str, int]) -> list[EventDraft]:
+def _drafts(step: StepRecord, following: dict[str, int]) -> list[MessageDraft]:
     turn = step.turn
     if turn.id not in following:
         return []

@@ -9,7 +9,7 @@ import orjson
 import psycopg
 import structlog
 
-from libs.eventing import EventDraft
+from libs.eventing import MessageDraft
 from libs.persistence import Connection
 from services.runtime.adapters.postgres.claims import LOCK_SESSIONS, claim, claimed_turns
 from services.runtime.adapters.postgres.transactions import Transactions, as_json
@@ -105,7 +105,7 @@ async def _write(
     return cursors
 
 
-def _events(terminal: Sequence[TurnOutcome], applied: dict[str, int]) -> list[EventDraft]:
+def _events(terminal: Sequence[TurnOutcome], applied: dict[str, int]) -> list[MessageDraft]:
     drafts = []
     for outcome in terminal:
         last = applied.get(outcome.turn.id)

@@ -2,15 +2,18 @@
 
 import asyncio
 import hashlib
+from datetime import timedelta
 
 import psycopg
 import pytest
 
-from libs.eventing import EventDraft
+from libs.contracts.identity import Identity
+from libs.contracts.timestamps import parse_time
+from libs.eventing import MessageDraft
 from tests.integration.eventing.outbox.conftest import all_published
 from tests.support.bus_members import eventually
-from tests.support.event_owner import COMMAND, PLAIN, EventOwner
-from tests.support.sample_owner import NoteTaken
+from tests.support.event_owner import COMMAND, PLAIN, SIGNER, EventOwner
+from tests.support.sample_owner import NoteTaken, TakeNote
 
 
 async def test_state_and_events_come_together_and_are_published_at_once(owner: EventOwner) -> None:
@@ -53,7 +56,7 @@ async def test_any_text_travels_unchanged_at_once_and_swept(owner: EventOwner, t
     assert owner.names() == [text]
 
 
-async def test_an_event_needs_an_origin(owner: EventOwner) -> None:
+async def test_an_event_needs_a_message_context(owner: EventOwner) -> None:
     with pytest.raises(ValueError, match="message context"):
         async with owner.outbox.transaction() as transaction:
             transaction.emit(NoteTaken(note_id="n"), subject="n")
@@ -91,7 +94,7 @@ async def test_concurrent_transactions_count_a_subject_without_gaps(owner: Event
 
 async def test_an_event_whose_commit_is_not_answered_yet_goes_before_the_next(owner: EventOwner) -> None:
     owner.run()
-    draft = EventDraft(NoteTaken(note_id="first"), subject="s", context=PLAIN)
+    draft = MessageDraft(NoteTaken(note_id="first"), subject="s", context=PLAIN)
     async with owner.database.transaction() as connection:
         committed = await owner.outbox.append(connection, [draft])
     # A busy server lets go of the subject before it says so: the next event may get ahead in this process.
@@ -105,7 +108,7 @@ async def test_two_processes_count_a_subject_without_gaps_and_publish_in_order(
     owner: EventOwner, other: EventOwner
 ) -> None:
     other.producer = owner.producer
-    other.publisher._producer = owner.producer
+    other.publisher._sender = owner.publisher._sender
     owner.run()
     other.run()
     await asyncio.gather(
@@ -121,13 +124,46 @@ async def test_a_sequence_rolled_back_is_given_again(owner: EventOwner) -> None:
 
     async def fail() -> None:
         async with owner.database.transaction() as connection:
-            await owner.outbox.append(connection, [EventDraft(NoteTaken(note_id="x"), subject="s", context=PLAIN)])
+            await owner.outbox.append(connection, [MessageDraft(NoteTaken(note_id="x"), subject="s", context=PLAIN)])
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         await fail()
     await owner.commit_without_publishing("s", "second")
     assert await owner.rows("SELECT sequence FROM outbox ORDER BY id") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("swept", [False, True], ids=["directly", "swept"])
+async def test_a_command_is_sent_in_the_name_of_its_caller(owner: EventOwner, swept: bool) -> None:
+    caller = Identity(company_id="company-1", user_id="alice", key_id="k", scopes=frozenset({"notes:write"}))
+    if not swept:
+        owner.run()
+    async with owner.outbox.transaction(COMMAND) as transaction:
+        command = TakeNote(note_id="n", text="t")
+        transaction.send(command, command_id="command-2", subject="n", identity=caller, context=COMMAND)
+        transaction.emit(NoteTaken(note_id="n"), subject="other")
+        assert owner.producer.delivered == []
+    if swept:
+        await owner.age_everything()
+        assert await owner.sweep() == 2
+    await eventually(lambda: len(owner.producer.delivered) == 2)
+    topic, key, value, envelope = owner.producer.delivered[0]
+    assert (topic, key, TakeNote.decode(value)) == ("notes-commands", "correlation-1", command)
+    assert (envelope.id, envelope.type, envelope.subject) == ("command-2", TakeNote.TYPE, "n")
+    assert (envelope.company_id, envelope.causation_id, envelope.sequence) == ("company-1", None, 0)
+    assert SIGNER.verify_command(envelope.identity or "") == caller
+    assert parse_time(envelope.expires_at or "") - parse_time(envelope.time) == timedelta(days=3)
+    assert owner.producer.envelopes[1].identity is None
+
+
+async def test_no_signature_lies_in_the_database(owner: EventOwner) -> None:
+    caller = Identity(company_id="company-1", user_id="alice", key_id="k", scopes=frozenset())
+    async with owner.outbox.transaction() as transaction:
+        command = TakeNote(note_id="n", text="t")
+        transaction.send(command, command_id="command-2", subject="n", identity=caller, context=PLAIN)
+    ((row,),) = await owner.rows("SELECT to_jsonb(outbox)::text FROM outbox")
+    assert SIGNER.sign(caller) not in row
+    assert "alice" in row
 
 
 async def test_a_command_has_one_outcome(owner: EventOwner) -> None:

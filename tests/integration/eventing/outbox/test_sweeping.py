@@ -46,7 +46,7 @@ async def test_a_subject_whose_event_was_not_sent_waits_for_the_sweeper(owner: E
     owner.run(sweeping=True)
     owner.producer.down = True
     await owner.emit("s", "first")
-    await eventually(lambda: "s" in owner.publisher._held)
+    await eventually(lambda: "s" in owner.publisher._deferred)
     owner.producer.refuses = lambda envelope: envelope.subject == "s"
     owner.producer.down = False
     await owner.emit("s", "second")
@@ -56,7 +56,7 @@ async def test_a_subject_whose_event_was_not_sent_waits_for_the_sweeper(owner: E
     owner.producer.refuses = lambda _: False
     await eventually(lambda: owner.names() == ["other", "first", "second"])
     await all_published(owner)
-    await eventually(lambda: not owner.publisher._held)
+    await eventually(lambda: not owner.publisher._deferred)
     await owner.emit("s", "third")
     await eventually(lambda: owner.names()[-1] == "third")
 
@@ -65,12 +65,12 @@ async def test_a_worker_without_a_sweeper_lets_go_of_its_subjects(owner: EventOw
     owner.run()
     owner.producer.down = True
     await owner.emit("s", "first")
-    await eventually(lambda: "s" in owner.publisher._held)
+    await eventually(lambda: "s" in owner.publisher._deferred)
     owner.producer.down = False
     await other.age_everything()
     other.run(sweeping=True)
     await eventually(lambda: other.names() == ["first"])
-    await eventually(lambda: not owner.publisher._held)
+    await eventually(lambda: not owner.publisher._deferred)
     await owner.emit("s", "second")
     await eventually(lambda: owner.names() == ["second"])
 
@@ -167,9 +167,9 @@ async def test_old_rows_are_forgotten_and_waiting_ones_kept(owner: EventOwner) -
             " VALUES ('c', 'old', now() - interval '9 days'), ('c', 'new', now())"
         )
         await connection.execute("UPDATE outbox SET created_at = created_at - interval '9 days'")
-        await owner.publisher._forget(connection)
-        await owner.publisher.measure(connection)
+        await owner.sweeper.purge(connection)
+        await owner.sweeper.measure(connection)
     assert await owner.rows("SELECT subject FROM outbox") == [("t",)]
     assert await owner.rows("SELECT message_id FROM inbox") == [("new",)]
-    assert owner.publisher.waiting == 1
-    assert owner.publisher.oldest > 8 * 86400
+    assert owner.sweeper.waiting == 1
+    assert owner.sweeper.oldest > 8 * 86400
