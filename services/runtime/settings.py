@@ -22,5 +22,5 @@ class RuntimeSettings(ServiceSettings):
     http_get_hosts: str = ""
     """Hosts that the tool ``http_get`` may read, separated by commas; none by default."""
     builtin_model_delay_seconds: float = Field(0.0, ge=0)
-    """How long ``builtin:extractive`` takes to answer; for trying out what happens meanwhile."""
+    """Time that ``builtin:extractive`` takes to answer, for trying out slow models."""
     history_cache_characters: int = Field(64_000_000, ge=0)

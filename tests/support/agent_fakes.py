@@ -179,8 +179,8 @@ def failing(message: str) -> Callable[[str], str]:
 
 
 class FakeRetriever:
-    def __init__(self, *passages: Citation, warnings: tuple[str, ...] = ()) -> None:
-        self._found = Retrieved(passages, warnings)
+    def __init__(self, *chunks: Citation, warnings: tuple[str, ...] = ()) -> None:
+        self._found = Retrieved(chunks, warnings)
         self.queries: list[tuple[str, tuple[str, ...], Identity]] = []
 
     async def retrieve(self, query: str, knowledge_bases: Sequence[KnowledgeBaseRef], caller: Identity) -> Retrieved:

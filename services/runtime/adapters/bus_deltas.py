@@ -1,4 +1,4 @@
-"""Sends deltas straight to their topic: not recorded anywhere, lost when the bus is slow or away."""
+"""Sends deltas straight to their topic: not recorded anywhere, lost when the bus is slow or unavailable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_QUEUE: Final = 10_000
 
 
 class BusDeltas:
-    """A DeltaSink. ``run`` sends in order what was given; the oldest are dropped when too much waits."""
+    """A DeltaSink. ``run`` sends the queue in order; the oldest are dropped when it is full."""
 
     def __init__(self, producer: Producer, *, source: str) -> None:
         self._producer = producer

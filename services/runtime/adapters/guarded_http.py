@@ -88,7 +88,7 @@ Check = Callable[[URL], None]
 
 
 class FetchRefused(Exception):
-    """The address may not be fetched, or what answered is not what was asked for; the message says why."""
+    """The address may not be fetched, or the answer is unusable; the message tells why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class FetchLimits:
 
 
 class GuardedHttp:
-    """`check` may refuse further addresses, for who allows only some; it raises FetchRefused."""
+    """`check` may refuse further addresses by raising FetchRefused."""
 
     def __init__(
         self, *, resolver: GuardedResolver, limits: FetchLimits, accept: str, check: Check | None = None
@@ -145,7 +145,7 @@ class GuardedHttp:
 
     def _session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            # A connection per call: a kept one would skip the check of the address.
+            # A connection per call: a pooled one would skip the check of the address.
             connector=aiohttp.TCPConnector(resolver=self._resolver, use_dns_cache=False, force_close=True),
             timeout=aiohttp.ClientTimeout(total=self._limits.timeout),
             headers={"Accept": self._accept, "Accept-Encoding": "identity", "User-Agent": "aes"},
@@ -166,7 +166,7 @@ class GuardedHttp:
         if self._check is not None:
             self._check(url)
         if _is_literal(url.host):
-            # aiohttp asks no resolver about an address that is written out.
+            # aiohttp asks no resolver about a literal address.
             try:
                 self._resolver.require(url.host)
             except AddressRefused as error:

@@ -1,4 +1,4 @@
-"""What the runtime tells Prometheus."""
+"""The runtime's Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TOOL_SECONDS: Final = Histogram(
 )  # fmt: skip
 
 for _outcome in (*OutcomeKind, "lost"):
-    # A counter that first shows up with a 1 has never risen for Prometheus.
+    # A counter whose first sample is 1 has never risen for Prometheus.
     _ENDED.labels(str(_outcome))
 
 

@@ -15,7 +15,7 @@ CheckVision = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How many turns may wait or run at once; ``retry_after`` in seconds is what a caller above it is told."""
+    """Limits on live turns; callers above them are told to come back after ``retry_after`` seconds."""
 
     per_session: int = 20
     per_company: int = 1000
@@ -115,7 +115,7 @@ class AdmissionPolicy:
 
 
 class _Batch:
-    """The view, advanced by what the batch has been given so far."""
+    """The view, advanced by the batch's admissions so far."""
 
     def __init__(self, view: AdmissionView, free_slots: int) -> None:
         self.sessions = view.sessions

@@ -1,4 +1,4 @@
-"""The agent loop's two sides: what it is given to do, and where it records what it did."""
+"""One turn of an agent: its configuration, task, journal and reply."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class TurnLost(Exception):
 
 
 class TurnJournal(Protocol):
-    """Where the loop records its steps, each in one transaction that checks the turn's fencing number.
+    """Records the loop's steps, each in one transaction that checks the turn's fencing token.
 
     Awaitables raise TurnLost. The final answer (one without tool calls) is never recorded here: it is part of
     the AgentReply, which the engine commits together with the turn's completion.
@@ -102,7 +102,7 @@ class TurnJournal(Protocol):
 
     @property
     def steps(self) -> Sequence[RecordedStep]:
-        """What earlier attempts recorded, in order; empty for a first attempt. The loop goes on after it."""
+        """The steps of earlier attempts, in order; the loop resumes after them."""
         ...
 
     @property
@@ -119,13 +119,13 @@ class TurnJournal(Protocol):
         ...
 
     def output_text(self, piece: str, step: int) -> None:
-        """A piece of text of the model call `step`, in order. Must not block; may be lost."""
+        """Streams a piece of text of the model call `step`, in order. Must not block; may be lost."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MadeCall:
-    """A tool call of the turn with its result, as the reply shows it."""
+    """A tool call of the turn with its result."""
 
     call: ToolCall
     result: ToolResult
@@ -150,6 +150,6 @@ class AgentReply:
 
 class AgentLoop(Protocol):
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
-        """Raises a ServiceError of model_errors (the turn fails with it) and the journal's TurnLost. May be cancelled
-        at any await; what it was doing is then cancelled too."""
+        """Raises an error of models.py, with which the turn fails, and the journal's TurnLost. May be cancelled at any
+        await; calls under way are then cancelled too."""
         ...

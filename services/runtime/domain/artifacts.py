@@ -1,4 +1,4 @@
-"""What the runtime asks of session artifacts; the artifacts service answers it."""
+"""Session artifacts as agents use them; the artifacts service has them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from services.runtime.domain.conversation import ArtifactPart, Citation
 
 @dataclass(frozen=True, slots=True)
 class ArtifactFacts:
-    """An artifact's record, as far as agents need it. ``problem`` says why its processing failed.
+    """An artifact's record, as far as agents need it. ``problem`` is the reason why its processing failed.
 
-    ``characters`` of a document's text, None while that is not known; ``size`` in bytes.
+    ``characters`` of a document's text, None while unknown; ``size`` in bytes.
     """
 
     id: str
@@ -28,7 +28,7 @@ class ArtifactFacts:
     characters: int | None = None
 
     def part(self, url: str | None = None) -> ArtifactPart:
-        """As a part of a message, in which it was named by ``url`` if by any."""
+        """As a part of a message that names it by ``url``, or by its id."""
         return ArtifactPart(self.id, self.name, self.content_type, self.strategy, url)
 
 
@@ -43,7 +43,7 @@ class TextPortion:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The structure of one sheet: its columns, its first rows, and how many rows there are."""
+    """The structure of one sheet: columns, first rows and the number of rows."""
 
     name: str
     headers: tuple[str, ...]
@@ -53,16 +53,16 @@ class Table:
 
 
 class SessionArtifacts(Protocol):
-    """The artifacts of one session, for someone who may use it.
+    """The artifacts of one session, for a caller who may use it.
 
-    Everything raises NotFound for what is not there for this caller, Conflict while it is not processed,
+    Everything raises NotFound for an artifact that the caller cannot see, Conflict while it is not processed,
     UnsupportedMediaType when the artifact has no such side, and ServiceUnavailable.
     """
 
     async def get(self, session_id: str, artifact_id: str, caller: Identity) -> ArtifactFacts: ...
 
     async def by_url(self, session_id: str, url: str, caller: Identity) -> ArtifactFacts:
-        """The artifact that a link of this session stands for, an expired one as well."""
+        """The artifact behind a link of this session, also behind an expired one."""
         ...
 
     async def all(self, session_id: str, caller: Identity) -> list[ArtifactFacts]:
@@ -76,7 +76,7 @@ class SessionArtifacts(Protocol):
     async def search(
         self, session_id: str, query: str, caller: Identity, *, artifact_ids: Sequence[str] | None, top_k: int
     ) -> tuple[Citation, ...]:
-        """Passages of the documents that are processed, best first; of all of them when no ids are given."""
+        """Chunks of the processed documents, best first; of all of them when no ids are given."""
         ...
 
     async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> tuple[Table, ...]: ...
@@ -84,12 +84,12 @@ class SessionArtifacts(Protocol):
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes: ...
 
     async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
-        """Its bytes into a file, without holding them."""
+        """Writes its bytes into a file, without holding them in memory."""
         ...
 
     async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> ArtifactFacts:
-        """A generated artifact. With the same ``key`` again: the same one, nothing new.
+        """Creates an artifact; with the same ``key`` again it returns the first one.
 
-        Raises ValidationFailed, TooLarge or UnsupportedMediaType for what cannot be one.
+        Raises ValidationFailed, TooLarge or UnsupportedMediaType for unusable content.
         """
         ...

@@ -1,4 +1,4 @@
-"""What is said in a conversation with a model: messages, tool calls, tool results, answers."""
+"""Conversations with a model: messages, tool calls, tool results, answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ToolStatus = Literal["completed", "failed", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """``file`` when the text is what a file of the session holds, shown in the place of a reference to it."""
+    """``file``: the file of the session whose contents the text is, in place of a reference to it."""
 
     text: str
     file: ArtifactPart | None = None
@@ -25,9 +25,9 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactPart:
-    """A file of the session that a message refers to; ``url`` is the link that it was named by, if it was.
+    """A message's reference to a file of the session; ``url`` is the link that named it, if any.
 
-    A model is given what the file holds in its place.
+    A model is given the file's contents in its place.
     """
 
     artifact_id: str
@@ -49,7 +49,7 @@ class ToolCall:
     """A tool call that a model asked for.
 
     `id` is unique within the turn and is the call's idempotency key. `validation_error` is set when the model's
-    arguments were no JSON object; such a call is never made, the model is told why.
+    arguments were no JSON object; such a call is never made, and the model is told why.
     """
 
     id: str
@@ -60,7 +60,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A passage that a statement rests on; one without any id is text of the conversation itself."""
+    """The source of a statement; one without any id is text of the conversation itself."""
 
     passage: str
     score: float | None = None
@@ -74,7 +74,7 @@ class Citation:
 
     @property
     def origin(self) -> str:
-        """Where it stands, for a reader: file and page or row; empty when nothing is known."""
+        """File and page or row, for people; empty when unknown."""
         name = self.file_name or self.knowledge_base_name
         if not name:
             return ""
@@ -83,11 +83,11 @@ class Citation:
         return f"{name}, row {self.row}" if self.row is not None else name
 
 
-def numbered(passages: Iterable[Citation]) -> str:
-    """Passages as they are given to a model, which may name them as [1], [2] …"""
+def numbered(chunks: Iterable[Citation]) -> str:
+    """Chunks as text for a model, which may name them as [1], [2] …"""
     return "\n\n".join(
         f"[{number}] {f'({passage.origin}) ' if passage.origin else ''}{passage.passage}"
-        for number, passage in enumerate(passages, 1)
+        for number, passage in enumerate(chunks, 1)
     )
 
 
@@ -103,7 +103,7 @@ class ArtifactRef:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A call's outcome. `unknown`: a crash swallowed it and the tool is not safe to repeat."""
+    """A call's outcome. `unknown`: it was lost in a crash and the tool is not safe to repeat."""
 
     call_id: str
     name: str
@@ -128,7 +128,7 @@ class UserMessage:
 
     @property
     def own_text(self) -> str:
-        """What the user wrote, without what files hold."""
+        """The user's own words, without the contents of files."""
         return "\n".join(part.text for part in self.parts if isinstance(part, TextPart) and part.file is None)
 
     @property
@@ -172,7 +172,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """One answer of a model. `finish_reason`: stop, tool_calls, length, content_filter or what the provider said."""
+    """One answer of a model. `finish_reason`: stop, tool_calls, length, content_filter or the provider's own word."""
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()

@@ -27,6 +27,8 @@ from services.runtime.domain.conversation import (
 
 _ARTIFACT_FIELDS = {"name": "name", "content_type": "content_type", "processing_strategy": "strategy"}
 _CITATION_FIELDS = tuple(field.name for field in fields(Citation))
+_REF_FIELDS = tuple(field.name for field in fields(ArtifactRef))
+_USAGE_FIELDS = tuple(field.name for field in fields(Usage))
 
 
 def part_to_json(part: Part) -> JsonObject:
@@ -46,7 +48,7 @@ def _named(part: ArtifactPart) -> JsonObject:
 
 
 def part_from_json(data: Mapping[str, Any]) -> Part:
-    """Raises ValueError for a block that is none of these."""
+    """Raises ValueError for any other block."""
     kind = data.get("type")
     if kind in ("file", "image"):
         artifact_id = data["source"]["artifact_id"] if kind == "file" else data["artifact_id"]
@@ -90,25 +92,12 @@ def reply_to_json(reply: AgentReply) -> JsonObject:
 
 
 def citation_to_json(citation: Citation) -> JsonObject:
-    """Fields that are not known are left out."""
+    """Unknown fields are left out."""
     return {name: value for name in _CITATION_FIELDS if (value := getattr(citation, name)) is not None}
 
 
-def citation_from_json(data: Mapping[str, Any]) -> Citation:
-    return Citation(**{name: data[name] for name in _CITATION_FIELDS if name in data})
-
-
 def artifact_to_json(artifact: ArtifactRef) -> JsonObject:
-    return {
-        "artifact_id": artifact.artifact_id,
-        "name": artifact.name,
-        "content_type": artifact.content_type,
-        "size": artifact.size,
-    }
-
-
-def artifact_from_json(data: Mapping[str, Any]) -> ArtifactRef:
-    return ArtifactRef(data["artifact_id"], data["name"], data["content_type"], data.get("size", 0))
+    return {name: getattr(artifact, name) for name in _REF_FIELDS}
 
 
 def tool_result_to_json(result: ToolResult) -> JsonObject:
@@ -134,26 +123,8 @@ def tool_result_from_json(data: Mapping[str, Any]) -> ToolResult:
         output=data["output"],
         status=data["status"],
         citations=_citations(data),
-        artifacts=tuple(artifact_from_json(item) for item in data.get("artifacts", ())),
+        artifacts=tuple(ArtifactRef(**_known(item, _REF_FIELDS)) for item in data.get("artifacts", ())),
         warnings=tuple(data.get("warnings", ())),
-    )
-
-
-def usage_to_json(usage: Usage) -> JsonObject:
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "model_calls": usage.model_calls,
-    }
-
-
-def usage_from_json(data: Mapping[str, Any]) -> Usage:
-    return Usage(
-        data.get("input_tokens", 0),
-        data.get("output_tokens", 0),
-        data.get("cached_tokens", 0),
-        data.get("model_calls", 0),
     )
 
 
@@ -161,7 +132,7 @@ def answer_to_json(answer: ModelAnswer) -> JsonObject:
     data: JsonObject = {
         "text": answer.text,
         "tool_calls": [tool_call_to_json(call) for call in answer.tool_calls],
-        "usage": usage_to_json(answer.usage),
+        "usage": {name: getattr(answer.usage, name) for name in _USAGE_FIELDS},
         "finish_reason": answer.finish_reason,
     }
     if answer.citations:
@@ -173,12 +144,15 @@ def answer_from_json(data: Mapping[str, Any]) -> ModelAnswer:
     return ModelAnswer(
         text=data["text"],
         tool_calls=tuple(tool_call_from_json(call) for call in data["tool_calls"]),
-        usage=usage_from_json(data["usage"]),
+        usage=Usage(**_known(data["usage"], _USAGE_FIELDS)),
         finish_reason=data["finish_reason"],
         citations=_citations(data),
     )
 
 
 def _citations(data: Mapping[str, Any]) -> tuple[Citation, ...]:
-    items: Iterable[Mapping[str, Any]] = data.get("citations", ())
-    return tuple(citation_from_json(item) for item in items)
+    return tuple(Citation(**_known(item, _CITATION_FIELDS)) for item in data.get("citations", ()))
+
+
+def _known(data: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: data[name] for name in names if name in data}

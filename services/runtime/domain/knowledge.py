@@ -1,4 +1,4 @@
-"""What the runtime asks of knowledge bases; ingestion answers it."""
+"""Retrieval from knowledge bases; the ingestion service has them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class KnowledgeBaseRef:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """Passages, best first, and a warning for every knowledge base that could not be searched."""
+    """Chunks, best first, and a warning for every knowledge base that could not be searched."""
 
-    passages: tuple[Citation, ...] = ()
+    chunks: tuple[Citation, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 class KnowledgeRetriever(Protocol):
     async def retrieve(self, query: str, knowledge_bases: Sequence[KnowledgeBaseRef], caller: Identity) -> Retrieved:
-        """Passages for `query` from all of `knowledge_bases`, best first.
+        """Chunks for `query` from all of `knowledge_bases`, best first.
 
         A knowledge base that is gone, or an ingestion service that does not answer within the adapter's
         deadline, is a warning and not an error: the turn goes on without it. Safe to repeat.

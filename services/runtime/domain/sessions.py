@@ -1,4 +1,4 @@
-"""Sessions: who may change them, and the changes made to them in one transaction."""
+"""Sessions: permission to change them, and their changes within one transaction."""
 
 from __future__ import annotations
 

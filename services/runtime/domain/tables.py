@@ -49,7 +49,7 @@ def query_names(sheets: Iterable[str]) -> list[str]:
 
 
 def rendered(rows: Iterable[Sequence[Any]], *, longest: int = _LONGEST_CELL) -> str:
-    """One line for each row, bars between the cells, those cut that have more than ``longest`` characters."""
+    """One line for each row, bars between the cells, cells cut at ``longest`` characters."""
     return "\n".join(" | ".join(_cell(cell, longest) for cell in row) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""What a tool is to the agent loop and to `GET /tools/`."""
+"""Tools as the agent loop and `GET /tools/` see them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from services.runtime.domain.knowledge import KnowledgeBaseRef
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """How a tool is offered to a model.
+    """Description of a tool for models.
 
     `parameters` is the JSON schema of the arguments; arguments are checked against it before the tool is
     called. `safe_to_repeat`: a second call with the same arguments does no harm, so a call whose outcome a
@@ -38,7 +38,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Who calls, and from where. `call_id` is the same when a call is repeated: the idempotency key."""
+    """Caller and place of a call. `call_id` is the same when a call is repeated: the idempotency key."""
 
     call_id: str
     turn_id: str
@@ -49,7 +49,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What the model is told. `warnings` also go to the caller, with the reply."""
+    """The result for the model. `warnings` also go to the caller, with the reply."""
 
     text: str
     citations: tuple[Citation, ...] = ()
@@ -58,7 +58,7 @@ class ToolOutput:
 
 
 class ToolFailed(Exception):
-    """The tool could not do what it was asked; the message is told to the model, never ends the turn."""
+    """The call failed; the message goes to the model and the turn goes on."""
 
 
 class Tool(Protocol):

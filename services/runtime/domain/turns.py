@@ -1,4 +1,4 @@
-"""Turns on their way, submitted, claimed by a worker and committed, and the events that tell of them.
+"""Turns, submitted, claimed by a worker and committed, with their events.
 
 A turn is the subject of its events and its command is their cause; the turn's id is the command's id.
 """

@@ -42,12 +42,12 @@ async def test_the_stored_reply_is_the_event_payload(node: Node) -> None:
 
 async def test_citations_of_documents_are_events_before_the_completion(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
-    passages = [
+    chunks = [
         Citation("The tower is white.", 0.9, "kb", "Towers", "f1", "tower.md", page=2),
         Citation("Said in the conversation itself."),
         Citation("It was built in 1901.", 0.4, "kb", "Towers", "f2", "years.csv", row=7),
     ]
-    model.scripts["which?"] = [replace(answering("White."), citations=tuple(passages))]
+    model.scripts["which?"] = [replace(answering("White."), citations=tuple(chunks))]
     turn_id = await node.execute(session, "which?")
     await node.ended(turn_id)
     events = await node.events(turn_id)

@@ -90,8 +90,8 @@ async def test_what_they_hold(tmp_path: Path) -> None:
 
     found = {"artifact_id": "a1", "name": "note.txt", "passage": "text", "score": 0.5, "page": 2}
     artifacts, calls = answering({"results": [found]})
-    passages = await artifacts.search("s/1", "what?", CALLER, artifact_ids=["a1"], top_k=3)
-    assert passages == (Citation("text", 0.5, file_name="note.txt", page=2, artifact_id="a1"),)
+    chunks = await artifacts.search("s/1", "what?", CALLER, artifact_ids=["a1"], top_k=3)
+    assert chunks == (Citation("text", 0.5, file_name="note.txt", page=2, artifact_id="a1"),)
     await artifacts.search("s/1", "what?", CALLER, artifact_ids=None, top_k=3)
     assert [asked[3] for asked in calls.asked] == [
         {"query": "what?", "top_k": 3, "artifact_ids": ["a1"]},

@@ -23,7 +23,7 @@ class Answer:
 class FakeIngestion:
     """Knowledge bases by id; one that is missing is unknown, one that is None is out of order."""
 
-    passages: dict[str, list[dict[str, Any]] | None]
+    chunks: dict[str, list[dict[str, Any]] | None]
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     together: int = 0
     away: int = 0
@@ -43,9 +43,9 @@ class FakeIngestion:
         self.together = max(self.together, self._running)
         await asyncio.sleep(0)
         self._running -= 1
-        if name not in self.passages:
+        if name not in self.chunks:
             return Answer(404, b"{}")
-        found = self.passages[name]
+        found = self.chunks[name]
         if found is None:
             raise ServiceUnavailable("away")
         return Answer(200, orjson.dumps({"query": "q", "mode": "hybrid", "results": found}))
@@ -61,8 +61,8 @@ async def test_passages_of_all_knowledge_bases_come_best_first() -> None:
 
     found = await HttpKnowledge(ingestion).retrieve(" which? ", searched, CALLER)
 
-    assert [found.passage for found in found.passages] == ["one", "three", "two"]
-    assert found.passages[0] == Citation("one", 0.9, "a", file_id="f", file_name="f.pdf", page=2)
+    assert [found.passage for found in found.chunks] == ["one", "three", "two"]
+    assert found.chunks[0] == Citation("one", 0.9, "a", file_id="f", file_name="f.pdf", page=2)
     assert found.warnings == ()
     assert ingestion.asked == [
         ("a", {"query": "which?"}),
@@ -78,7 +78,7 @@ async def test_a_deleted_or_unreachable_knowledge_base_is_a_warning() -> None:
     knowledge = HttpKnowledge(ingestion, CircuitBreaker(RetryPolicy(give_up_after=0.0)))
     found = await knowledge.retrieve("which?", searched, CALLER)
 
-    assert [found.passage for found in found.passages] == ["one"]
+    assert [found.passage for found in found.chunks] == ["one"]
     assert found.warnings == (
         "knowledge base gone no longer exists; answered without it",
         "knowledge base down could not be searched; answered without it",
@@ -88,7 +88,7 @@ async def test_a_deleted_or_unreachable_knowledge_base_is_a_warning() -> None:
 async def test_a_service_that_restarts_is_waited_for() -> None:
     ingestion = FakeIngestion({"a": [passage("one", 0.9)]}, away=2)
     found = await HttpKnowledge(ingestion).retrieve("which?", (KnowledgeBaseRef("a"),), CALLER)
-    assert ([found.passage for found in found.passages], found.warnings) == (["one"], ())
+    assert ([found.passage for found in found.chunks], found.warnings) == (["one"], ())
 
 
 async def test_a_message_without_text_searches_nothing_and_a_long_one_is_cut() -> None:

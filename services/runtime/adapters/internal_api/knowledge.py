@@ -37,9 +37,9 @@ class HttpKnowledge:
         if not query:
             return Retrieved()
         searches = await asyncio.gather(*(self._search(query, searched, caller) for searched in knowledge_bases))
-        passages = dict.fromkeys(passage for search in searches for passage in search.passages)
+        chunks = dict.fromkeys(passage for search in searches for passage in search.chunks)
         return Retrieved(
-            tuple(sorted(passages, key=lambda passage: passage.score or 0.0, reverse=True)),
+            tuple(sorted(chunks, key=lambda passage: passage.score or 0.0, reverse=True)),
             tuple(dict.fromkeys(warning for search in searches for warning in search.warnings)),
         )
 

@@ -1,6 +1,6 @@
-"""Images that a provider's client would fetch from within this service: fetched here, under our own rules.
+"""Fetches images for providers that want bytes, under the rules for public addresses.
 
-Most providers fetch an image themselves, from the address that they are given. Gemini's wants the bytes.
+Most providers fetch an image by its address themselves. Gemini's client would do it from within this service.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from services.runtime.adapters.guarded_http import FetchLimits, FetchRefused, Gu
 from services.runtime.domain.conversation import ImagePart, Message, UserMessage
 from services.runtime.domain.models import ModelFailed, ModelRequest
 
-# What is sent inside a request; providers take about 20 MB in all.
+# Sent inside a request; providers take about 20 MB in all.
 _LIMITS: Final = FetchLimits(largest_bytes=8 * 1024 * 1024)
 
 
 class ImageFetching:
-    """Puts images in the place of their addresses. Only public addresses are fetched from."""
+    """Replaces the addresses of images by their bytes. Only public addresses are fetched."""
 
     def __init__(self, resolver: GuardedResolver | None = None, limits: FetchLimits = _LIMITS) -> None:
         self._http = GuardedHttp(resolver=resolver or GuardedResolver(), limits=limits, accept="image/*")
 
     async def inlined(self, request: ModelRequest) -> ModelRequest:
-        """Raises ModelFailed for an image that cannot be had."""
+        """Raises ModelFailed for an image that cannot be fetched."""
         return replace(request, messages=tuple([await self._message(message) for message in request.messages]))
 
     async def _message(self, message: Message) -> Message:

@@ -1,4 +1,4 @@
-"""The providers this service knows: where they are, what configures them, some of their models."""
+"""The known providers: addresses, environment variables, and some of their models."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class OpenAICompatible:
 
 
 class _Attempt:
-    """One request. Once a piece of text has been handed on, a failure is final: a retry would double it."""
+    """One request. Once a piece of text has been streamed, a failure is final: a retry would double it."""
 
     def __init__(self, model: OpenAICompatible, on_text: OnText | None) -> None:
         self._model = model
@@ -129,7 +129,7 @@ class _Attempt:
         )
 
     async def _whole(self, response: aiohttp.ClientResponse) -> ModelAnswer:
-        # Not `read()`: what is announced is the compressed length, which says little of what comes out.
+        # Not `read()`: the announced length is the compressed one, which bounds nothing.
         answer = decode_answer(b"".join([piece async for piece in self._pieces(response)]))
         if self._on_text is not None and answer.text:
             self._on_text(answer.text)

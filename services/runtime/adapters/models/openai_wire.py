@@ -1,6 +1,6 @@
 """Chat completions as OpenAI-compatible servers speak them: requests out, answers in, whole or in pieces.
 
-Reading is tolerant: a missing usage, missing call ids and text as a list of parts are all met in the wild.
+Reading is tolerant: a missing usage, missing call ids and text as a list of parts all occur.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from services.runtime.domain.conversation_json import part_to_json
 from services.runtime.domain.models import ModelRequest
 from services.runtime.domain.tools import ToolDefinition
 
-# What writes JSON here goes down 250 levels, half of what reads it.
+# orjson writes 250 levels, half of what it reads.
 _DEEPEST: Final = 64
 
 
@@ -84,7 +84,7 @@ def _tool(tool: ToolDefinition) -> JsonObject:
 
 
 class NotAnAnswer(ValueError):
-    """What came is no chat completion; the message says what is wrong with it."""
+    """The response is no chat completion; the message tells why."""
 
 
 def decode_answer(payload: bytes) -> ModelAnswer:
@@ -114,7 +114,7 @@ class ErrorInBody(Exception):
 
 
 def error_message(error: Any) -> str:
-    """The text of an `error` member in any of the shapes that servers give it."""
+    """The text of an `error` member in any of its shapes."""
     if isinstance(error, dict):
         return _text(error.get("message")) or _text(error.get("type")) or "unspecified error"
     return error if isinstance(error, str) and error else "unspecified error"
@@ -225,7 +225,7 @@ class StreamedAnswer:
 
     @property
     def complete(self) -> bool:
-        """Whether the stream said that it ended; a connection may also just break."""
+        """Whether the stream announced its end; a connection may also just break."""
         return self._ended or bool(self._finish_reason)
 
     def take(self, data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Finds the model that a name means, and lists what can be named."""
+"""Finds models by name, and lists them by provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations as pydantic-ai has them. Imports pydantic-ai, so only to be imported when it is needed."""
+"""Translates conversations to pydantic-ai and back. Imports pydantic-ai, so it is imported on demand only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from services.runtime.domain.models import ModelRequest
 
 
 def messages(request: ModelRequest) -> list[theirs.ModelMessage]:
-    """What the user says and what tools return between two answers is one request of theirs."""
+    """The user's messages and tool results between two answers are one request of pydantic-ai."""
     result: list[theirs.ModelMessage] = []
     said: list[theirs.ModelRequestPart] = []
     for message in request.messages:
@@ -56,7 +56,7 @@ def _said(message: UserMessage | ToolMessage) -> theirs.ModelRequestPart:
 def _content(part: TextPart | ImagePart) -> theirs.UserContent:
     if isinstance(part, TextPart):
         return part.text
-    # A provider cannot fetch what stands in the address itself, and some SDKs try.
+    # A provider cannot fetch a data URL, and some SDKs try.
     is_data = part.url.startswith("data:")
     return theirs.BinaryContent.from_data_uri(part.url) if is_data else theirs.ImageUrl(part.url)
 
@@ -71,7 +71,7 @@ def _response(message: AssistantMessage) -> theirs.ModelResponse:
 
 
 def settings(request: ModelRequest, timeout: float, *, stream: bool) -> ModelSettings:
-    """Retrying is the adapter's own affair, so the SDKs below are told not to. `timeout` in seconds."""
+    """The adapter retries, so the SDKs must not. `timeout` in seconds."""
     chosen = ModelSettings(max_retries=0, timeout=timeout)
     if not stream:
         chosen["request_timeout"] = timeout

@@ -1,4 +1,4 @@
-"""Reads what the agent loop needs: the session's agent, its history, the steps of earlier attempts."""
+"""Reads the agent loop's input: the session's agent, its history, the steps of earlier attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes sessions and cancellations within a transaction of the caller's."""
+"""Writes sessions and cancellations within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from services.runtime.adapters.postgres.transactions import as_json
 from services.runtime.domain.sessions import LockedSession, NewSession
 from services.runtime.domain.turns import LockedTurn
 
-# A redelivered command may come after the session was made, used and deleted.
+# A redelivered command may come after the session was created, used and deleted.
 _ADD: Final = """
     INSERT INTO sessions (id, company_id, owner_id, agent_id, config, config_hash)
     SELECT %s, %s, %s, %s, %s, %s WHERE NOT EXISTS (SELECT FROM session_tombstones WHERE id = %s)

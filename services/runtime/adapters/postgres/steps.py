@@ -1,4 +1,4 @@
-"""Records the steps of turns: a batch is one transaction, each step guarded by its turn's fencing number."""
+"""Records the steps of turns: a batch is one transaction, each step guarded by its turn's fencing token."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
 
 _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
-# Of Python's codecs: those that take minutes, or give text that UTF-8 cannot carry.
+# Python's codecs that take minutes, or give text that UTF-8 cannot carry.
 _NO_WEB_CHARSETS = frozenset({"punycode", "idna", "utf-7", "unicode-escape", "raw-unicode-escape"})
 
 
@@ -32,7 +32,7 @@ class HttpLimits(FetchLimits):
 
 
 class HostList:
-    """Hosts as settings name them: `example.com`, `*.example.com` (its subdomains), either with `:port`."""
+    """Hosts of the settings: `example.com`, `*.example.com` (its subdomains), either with `:port`."""
 
     def __init__(self, entries: Iterable[str]) -> None:
         self._entries = frozenset(entry.strip().lower().rstrip(".") for entry in entries if entry.strip())

@@ -29,6 +29,6 @@ class KnowledgeSearch:
             raise ToolFailed("this agent has no knowledge bases")
         found = await self._retriever.retrieve(arguments["query"], context.knowledge_bases, context.caller)
         lines = [f"Warning: {warning}" for warning in found.warnings]
-        if found.passages:
-            lines.append(numbered(found.passages))
-        return ToolOutput("\n\n".join(lines) or "No passage fits this query.", found.passages, warnings=found.warnings)
+        if found.chunks:
+            lines.append(numbered(found.chunks))
+        return ToolOutput("\n\n".join(lines) or "No passage fits this query.", found.chunks, warnings=found.warnings)

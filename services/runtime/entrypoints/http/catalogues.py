@@ -1,4 +1,4 @@
-"""What models and tools this runtime offers."""
+"""Catalogues of the models and tools of this runtime."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ def catalogues_router(models: ModelCatalogue, toolbox: Toolbox) -> APIRouter:
 
     @router.get("/models")
     async def list_models(_who: Caller, limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """The models known by name, all unless a page is asked for, and the providers, some of which take any name."""
+        """The listed models, all unless a page is asked for, and the providers, some of which take any name."""
         providers = [provider.to_json() for provider in models.providers()]
         listed = [{**model, "provider": item["provider"]} for item in providers for model in item["models"]]
         return {"providers": providers, **_page("models", listed, limit, offset)}

@@ -1,4 +1,4 @@
-"""Reads of sessions, messages and turns; the replies are what the public API answers."""
+"""Reads of sessions, messages and turns, in the form of the public API."""
 
 from typing import Annotated, TypeVar
 

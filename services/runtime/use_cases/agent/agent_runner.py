@@ -100,13 +100,13 @@ class AgentRunner:
 
     async def _answer_once(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
         found, context = await self._retrieve(task), await self._context.build(task)
-        passages = (*context.passages, *found.passages)
+        chunks = (*context.chunks, *found.chunks)
         progress = _Progress(context.messages)
-        request = replace(self._request(task, progress.messages), passages=passages)
+        request = replace(self._request(task, progress.messages), chunks=chunks)
         # No tools were offered; calls that a model makes in spite of that are ignored.
         answer = replace(await self._ask(request, journal, step=1), tool_calls=())
         progress.add_answer(answer)
-        citations = answer.citations or _cited(answer.text, passages)
+        citations = answer.citations or _cited(answer.text, chunks)
         return _reply(progress, answer, citations, (*context.warnings, *found.warnings))
 
     async def _react(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
@@ -117,10 +117,10 @@ class AgentRunner:
         await self._resume(task, journal, progress, offered)
         most = task.agent.max_steps or self._limits.steps
         while True:
-            # The last step asks for text: a turn must not end in calls whose results nobody reads.
+            # The last step asks for text: results of further calls would reach no model.
             last = progress.step + 1 >= most or not tools
             request = replace(
-                self._request(task, progress.messages), tools=tools, passages=context.passages, answer_in_text=last
+                self._request(task, progress.messages), tools=tools, chunks=context.chunks, answer_in_text=last
             )
             if last and tools and progress.made:
                 request = replace(request, system=f"{request.system}\n\n{_STEPS_USED_UP}".lstrip())
@@ -128,7 +128,7 @@ class AgentRunner:
             if last or not answer.tool_calls:
                 answer = _without_calls(answer, most) if answer.tool_calls else answer
                 progress.add_answer(answer)
-                citations = _react_citations(progress, answer, context.passages)
+                citations = _react_citations(progress, answer, context.chunks)
                 return _reply(progress, answer, citations, (*context.warnings, *warnings))
             await journal.record_answer(progress.step + 1, answer)
             progress.add_answer(answer)
@@ -216,11 +216,11 @@ def _without_calls(answer: ModelAnswer, steps: int) -> ModelAnswer:
     return replace(answer, text=text, tool_calls=())
 
 
-def _cited(text: str, passages: Sequence[Citation]) -> tuple[Citation, ...]:
-    """The passages that the text names as [n]; all that were given when it names none."""
+def _cited(text: str, chunks: Sequence[Citation]) -> tuple[Citation, ...]:
+    """The chunks that the text names as [n]; all of them when it names none."""
     numbers = dict.fromkeys(int(number) for number in _CITED.findall(text))
-    named = tuple(passages[number - 1] for number in numbers if 0 < number <= len(passages))
-    return named or tuple(passages)
+    named = tuple(chunks[number - 1] for number in numbers if 0 < number <= len(chunks))
+    return named or tuple(chunks)
 
 
 def _react_citations(progress: _Progress, answer: ModelAnswer, given: tuple[Citation, ...]) -> tuple[Citation, ...]:
@@ -229,7 +229,7 @@ def _react_citations(progress: _Progress, answer: ModelAnswer, given: tuple[Cita
     searches = [found for found in (given, *(made.result.citations for made in progress.made)) if found]
     if len(searches) == 1:
         return _cited(answer.text, searches[0])
-    # Every search numbers its passages from 1, so that the numbers of several tell nothing.
+    # Every search numbers its chunks from 1, so that the numbers of several are ambiguous.
     return tuple(dict.fromkeys(citation for search in searches for citation in search))
 
 

@@ -34,13 +34,13 @@ _FILE_SIZE = 4_000
 class ContextLimits:
     """Sizes in characters, those of images in bytes, times in seconds.
 
-    ``documents``: documents up to it in all are given whole, longer ones by passages. ``processing_timeout``: how
+    ``documents``: documents up to it in all are given whole, longer ones by chunks. ``processing_timeout``: how
     long the files of the question may still be in processing.
     """
 
     history: int = 200_000
     documents: int = 24_000
-    passages: int = 8
+    chunks: int = 8
     beginning: int = 4_000
     images: int = 4
     image_bytes: int = 15_000_000
@@ -51,10 +51,10 @@ class ContextLimits:
 
 @dataclass(frozen=True, slots=True)
 class ModelContext:
-    """A conversation without references; passages of documents that are too long to be in it."""
+    """A conversation without references; ``chunks`` of the documents that are too long to be in it."""
 
     messages: list[Message]
-    passages: tuple[Citation, ...] = ()
+    chunks: tuple[Citation, ...] = ()
     warnings: tuple[str, ...] = ()
     any_files: bool = False
 
@@ -82,9 +82,9 @@ class ContextBuilder:
 
 @dataclass(slots=True)
 class _FileReader:
-    """Reads the files of one conversation, the newest first: what is left of the limits for older ones is less.
+    """Reads the files of one conversation, the newest first, as older ones get the rest of the limits.
 
-    ``documents`` and ``images`` are what is left of the limits, ``long`` the documents that exceeded them. Problems
+    ``documents`` and ``images`` are the rest of the limits, ``long`` the documents that exceeded them. Problems
     with older files only warn.
     """
 
@@ -106,12 +106,12 @@ class _FileReader:
 
     async def read(self, messages: Sequence[Message], named: Sequence[ArtifactPart]) -> ModelContext:
         contents = {part.artifact_id: await self._parts(part) for part in reversed(named)}
-        passages = await self._passages()
+        chunks = await self._chunks()
         replaced = [
             _replaced(message, contents) if isinstance(message, UserMessage) else message
             for message in reversed(messages)
         ]
-        return ModelContext(replaced[::-1], passages, tuple(self.warnings), any_files=True)
+        return ModelContext(replaced[::-1], chunks, tuple(self.warnings), any_files=True)
 
     async def _parts(self, part: ArtifactPart) -> list[Part]:
         asked = part.artifact_id in self.asked
@@ -121,7 +121,7 @@ class _FileReader:
                 return await self._content(facts)
             problem = facts.problem or "it is still being processed"
         except ServiceError as error:
-            # An answer without the file that it was asked about would be a wrong one.
+            # Without the file in question the answer would be wrong.
             if asked and isinstance(error, NotFound | ServiceUnavailable):
                 raise
             _log.warning("artifact.not_shown", artifact_id=part.artifact_id, kind=error.kind)
@@ -178,8 +178,8 @@ class _FileReader:
         self.long.append(facts)
         return f"[{title}, {size} characters: only passages of it are given]"
 
-    async def _passages(self) -> tuple[Citation, ...]:
-        """Of the documents that are not given whole."""
+    async def _chunks(self) -> tuple[Citation, ...]:
+        """Chunks of the documents that are not given whole."""
         if not self.long:
             return ()
         try:
@@ -192,12 +192,12 @@ class _FileReader:
             return ()
 
     async def _search(self) -> tuple[Citation, ...]:
-        """Passages that fit the question, else the beginning of the newest document."""
+        """Chunks that fit the question, else the beginning of the newest document."""
         task, query = self.task, self.task.question.text.strip()
         if query:
             ids = [facts.id for facts in self.long]
             found = await self.artifacts.search(
-                task.session_id, query[:10_000], task.caller, artifact_ids=ids, top_k=self.limits.passages
+                task.session_id, query[:10_000], task.caller, artifact_ids=ids, top_k=self.limits.chunks
             )
             if found:
                 return found

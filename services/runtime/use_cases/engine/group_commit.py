@@ -20,7 +20,7 @@ STORE_RETRIES: Final = RetryPolicy(first=0.2, longest=2.0)
 
 
 class GroupCommit(Generic[T, R]):
-    """Commits items one batch at a time: those that arrive while a transaction is in flight share the next one.
+    """Commits items one batch at a time: arrivals during a transaction share the next one.
 
     A batch that fails is tried again item by item, so that a bad item fails alone.
     An outage fails the whole batch at once: trying each item would only take longer.

@@ -143,7 +143,7 @@ class TurnEngine:
     async def _supervise(self, running: _Running) -> None:
         turn = running.turn
         began = monotonic()
-        # The turn's id is its command's; what is bound so far belongs to the first command of the batch.
+        # The turn's id is its command's; the ids bound so far are those of the batch's first command.
         structlog.contextvars.bind_contextvars(
             correlation_id=turn.message_context.correlation_id, turn_id=turn.id, command_id=turn.id
         )
@@ -182,7 +182,7 @@ class TurnEngine:
         return outcome or TurnOutcome(running.turn, OutcomeKind.RELEASED)
 
     async def _commit(self, outcome: TurnOutcome) -> CommitResult:
-        """A finished reply is not lost to an outage: it is retried until the database says who was first."""
+        """A finished reply is not lost to an outage: it is retried until the database tells whether it was first."""
         try:
             return await self._submit(outcome)
         except Exception:

@@ -57,7 +57,7 @@ async def test_a_short_document_is_given_whole(artifacts: FakeArtifacts) -> None
     assert "The ferry leaves at nine." in message.text
     assert f"file note.txt, artifact {note.id}" in message.text
     assert message.text.startswith("When does it leave?")
-    assert (request.passages, warnings) == ((), ())
+    assert (request.chunks, warnings) == ((), ())
 
 
 async def test_a_long_document_is_given_by_passages_with_citations(artifacts: FakeArtifacts) -> None:
@@ -66,7 +66,7 @@ async def test_a_long_document_is_given_by_passages_with_citations(artifacts: Fa
     task = asking("ferry1234?", book)
     reply = await AgentRunner(model, Toolbox(), context=ContextBuilder(artifacts)).run(task, MemoryJournal())
     request = model.requests[0]
-    assert [passage.passage for passage in request.passages] == ["Line 1234 tells of ferry1234."]
+    assert [chunk.passage for chunk in request.chunks] == ["Line 1234 tells of ferry1234."]
     assert "Line 7 " not in request.messages[0].text  # type: ignore[union-attr]
     assert "(book.txt) Line 1234" in request.instructions()
     assert [(c.artifact_id, c.file_name) for c in reply.citations] == [(book.id, "book.txt")]
@@ -75,7 +75,7 @@ async def test_a_long_document_is_given_by_passages_with_citations(artifacts: Fa
 async def test_of_a_long_document_that_fits_nothing_the_beginning_is_given(artifacts: FakeArtifacts) -> None:
     book = artifacts.put("book.txt", LONG)
     request, _ = await given(artifacts, asking("Summarise!", book), ContextLimits(beginning=30))
-    assert [passage.passage for passage in request.passages] == [LONG[:30]]
+    assert [chunk.passage for chunk in request.chunks] == [LONG[:30]]
 
 
 async def test_documents_share_what_room_there_is_and_the_newest_goes_first(artifacts: FakeArtifacts) -> None:
@@ -87,7 +87,7 @@ async def test_documents_share_what_room_there_is_and_the_newest_goes_first(arti
     assert isinstance(question, UserMessage)
     assert "n" * 600 in question.text
     assert "only passages" in earlier.text
-    assert [passage.artifact_id for passage in request.passages] == [old.id]
+    assert [chunk.artifact_id for chunk in request.chunks] == [old.id]
 
 
 async def test_a_file_named_twice_stands_where_it_was_named_last(artifacts: FakeArtifacts) -> None:
@@ -169,7 +169,7 @@ async def test_a_search_that_fails_ends_the_turn_only_for_files_of_the_question(
         await given(artifacts, asking("ferry7?", book))
     earlier = asking("ferry7?", history=(UserMessage((book.part(),)), AssistantMessage("Yes.")))
     request, warnings = await given(artifacts, earlier)
-    assert (request.passages, warnings) == ((), ("book.txt could not be searched: no search",))
+    assert (request.chunks, warnings) == ((), ("book.txt could not be searched: no search",))
 
 
 async def test_an_image_that_was_refused_is_not_shown(artifacts: FakeArtifacts) -> None:

@@ -104,14 +104,14 @@ async def test_it_remembers_what_it_was_told() -> None:
 
 
 async def test_it_quotes_passages_and_cites_their_sources() -> None:
-    passages = (
+    chunks = (
         Citation("Harbour fees are paid monthly.", file_name="fees.md", knowledge_base_id="kb"),
         Citation("The crane lifts 40 tonnes. It was painted red.", file_name="crane.md", page=2),
     )
-    answer = await ask(said("How much does the crane lift?"), passages=passages)
+    answer = await ask(said("How much does the crane lift?"), chunks=chunks)
     assert answer.text.startswith("The crane lifts 40 tonnes. [1]")
     assert "[1] crane.md" in answer.text
-    assert answer.citations == (passages[1],)
+    assert answer.citations == (chunks[1],)
 
 
 async def test_it_quotes_what_knowledge_search_found() -> None:

@@ -1,4 +1,4 @@
-"""How the built-in model makes files: from what it found, into the file that the question names."""
+"""The built-in model's files: tables and quotes that it found, in the format that the question names."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _COUNT: Final = re.compile(r"\((?:the first )?\d+ rows?\b.*\)$")
 
 
 def wanted_file(question: str) -> str | None:
-    """The name of the file that is to be made, if one is."""
+    """The name of the file that the question asks for, if any."""
     name = _NAME.search(question)
     return name[1] if name and _MAKE.search(question) else None
 
 
 def rows_of(result: ToolResult) -> list[list[str]]:
-    """What `table_query` answered, its header first."""
+    """The rows of a `table_query` result, its header first."""
     lines = [line for line in result.output.strip().splitlines() if not _COUNT.match(line)]
     return [line.split(" | ") for line in lines]
 
@@ -40,7 +40,7 @@ def table_told(result: ToolResult) -> str:
 
 
 def file_of(name: str, results: Sequence[ToolResult], said: str) -> JsonObject:
-    """The arguments of `artifact_create`: a table when one was found, else what can be said."""
+    """The arguments of `artifact_create`: a table when one was found, else the answer's text."""
     tables = [rows_of(result) for result in results if result.name == "table_query" and not result.is_error]
     ending = name.rsplit(".", 1)[1].lower()
     if ending in ("xlsx", "csv"):

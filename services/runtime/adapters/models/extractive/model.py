@@ -1,6 +1,6 @@
-"""`builtin:extractive`: answers without any network, by quoting what the conversation already holds.
+"""`builtin:extractive`: answers without any network, by quoting the conversation.
 
-It writes nothing of its own: passages, tool results and text in the conversation are all it knows. The same
+It writes nothing of its own: chunks, tool results and text in the conversation are all it knows. The same
 request always gets the same answer.
 """
 
@@ -100,7 +100,7 @@ def _answer(request: ModelRequest) -> ModelAnswer:
             numbered = tuple(ToolCall(f"call_{n}", name, arguments) for n, (name, arguments) in enumerate(calls, 1))
             return ModelAnswer("", numbered, _usage(request, ""), "tool_calls")
     sources = [
-        *_passages(request, results),
+        *_chunks(request, results),
         *_documents(files),
         *_texts(request, request.messages[:position], document),
     ]
@@ -118,7 +118,7 @@ def _can_make(request: ModelRequest, results: Sequence[ToolResult]) -> bool:
 
 
 def _files(messages: Sequence[Message]) -> list[TextPart]:
-    """What is shown of files, the newest first."""
+    """The parts that show files, the newest first."""
     return [
         part
         for message in reversed(messages)
@@ -162,13 +162,13 @@ def _asks(paragraph: str) -> bool:
     return paragraph.endswith("?") or _SUMMARY.search(paragraph) is not None or _REQUEST.match(paragraph) is not None
 
 
-def _passages(request: ModelRequest, results: Sequence[ToolResult]) -> list[_Source]:
-    citations = [*request.passages, *(citation for result in results for citation in result.citations)]
+def _chunks(request: ModelRequest, results: Sequence[ToolResult]) -> list[_Source]:
+    citations = [*request.chunks, *(citation for result in results for citation in result.citations)]
     return [_Source(c.passage, c, c.file_name or c.knowledge_base_name) for c in citations]
 
 
 def _texts(request: ModelRequest, earlier: Sequence[Message], document: str) -> list[_Source]:
-    """Documents of the conversation: what the user pasted or told, and what the system prompt holds."""
+    """Documents of the conversation: pasted or written by the user, or in the system prompt."""
     texts = [document] if document else []
     for message in reversed(earlier):
         if isinstance(message, UserMessage):
@@ -185,7 +185,7 @@ def _compose(
 ) -> ModelAnswer:
     told = [_tell(result) for result in results if not result.citations]
     chosen = _choose(question, sources) if sources else []
-    # What a tool found out answers the question; the texts only help when no tool did.
+    # A tool's result answers the question; the texts only help without one.
     if told and not any(result.citations for result in results):
         return _said("\n".join(told), request)
     if chosen:

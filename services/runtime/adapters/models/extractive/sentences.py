@@ -1,4 +1,4 @@
-"""Text as the built-in model sees it: sentences, words, and how well a sentence fits a question."""
+"""The built-in model's text analysis: sentences, words, and a sentence's relevance to a question."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ _MEASURES = (
 
 
 def _distinct(ranked: Sequence[Sentence]) -> list[Sentence]:
-    """Without repetitions: the same sentence often comes in two passages that overlap."""
+    """Drops repetitions: the same sentence is often in two overlapping chunks."""
     seen: set[tuple[str, ...]] = set()
     result = []
     for sentence in ranked:

@@ -1,4 +1,4 @@
-"""How the built-in model asks tables: SQL by plain rules, from the words of a question that name columns."""
+"""The built-in model's SQL, by plain rules over the words of a question that name columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DescribedTable:
-    """A table as its description in a message tells of it: columns with their types."""
+    """A table from its description in a message: columns with their types."""
 
     file: ArtifactPart
     name: str
@@ -82,7 +82,7 @@ def _group(question: str, table: DescribedTable, measure: str) -> str | None:
 
 
 def _condition(question: str, table: DescribedTable) -> str:
-    """Rows that hold what the question names by a capital letter or in quotes: a place, a month."""
+    """Restricts rows to names in the question, in capitals or quotes: a place, a month."""
     texts = [column for column, kind in table.columns if kind not in _NUMBERS]
     names = ["".join(found) for found in _NAMED.findall(question)]
     names = [name for name in names if not any(_named(column, name) for column, _ in table.columns)]
@@ -93,7 +93,7 @@ def _condition(question: str, table: DescribedTable) -> str:
 
 
 def _named(column: str, text: str) -> float:
-    """How much of the column's name the text says, 0 to 1."""
+    """The share of the column's name that is in the text, 0 to 1."""
     words = content_words(column)
     said = {*content_words(text)}
     found = sum(word in said for word in words)

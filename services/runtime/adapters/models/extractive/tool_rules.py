@@ -1,4 +1,4 @@
-"""When the built-in model calls a tool: plain rules over the question."""
+"""The built-in model's tool calls, by plain rules over the question."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def wanted_calls(
 ) -> list[tuple[str, JsonObject]]:
     """Names and arguments of the calls to make for `question`, of the tools that are offered.
 
-    `files` is what the conversation shows of files: what they hold needs no search.
+    `files` are the parts that show files: their contents need no search.
     """
     asked = question.strip()[:_LONGEST_QUESTION]
     offered = {tool.name for tool in tools}
@@ -94,7 +94,7 @@ def _has_operation(expression: str) -> bool:
 
 
 def _balanced(expression: str) -> str:
-    """Brackets that belong to the sentence around the expression come off."""
+    """Strips brackets that belong to the sentence around the expression."""
     while expression.count("(") > expression.count(")") and expression.startswith("("):
         expression = expression[1:].strip()
     while expression.count(")") > expression.count("(") and expression.endswith(")"):

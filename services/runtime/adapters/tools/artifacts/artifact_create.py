@@ -59,7 +59,7 @@ class ArtifactCreate:
             "required": ["name"],
             "additionalProperties": False,
         },
-        # The file's key is made from the call: a second time finds the file of the first.
+        # The file's key is derived from the call: a repeat returns the first file.
         safe_to_repeat=True,
         timeout_seconds=60.0,
     )
@@ -84,7 +84,7 @@ class ArtifactCreate:
 
 
 def _writer(name: str, arguments: JsonObject) -> Callable[[], bytes]:
-    """What makes the file's bytes. Raises ToolFailed when name and arguments do not fit."""
+    """The function that writes the file. Raises ToolFailed when name and arguments do not fit."""
     ending = PurePath(name).suffix.lower()
     content: str | None = arguments.get("content")
     sheets: list[JsonObject] | None = arguments.get("sheets")
