@@ -31,7 +31,7 @@ class Stored:
     content: bytes = b""
     tables: tuple[Table, ...] = ()
     key: str | None = None
-    """Of an artifact that was generated."""
+    """The key of a generated artifact."""
 
 
 @dataclass

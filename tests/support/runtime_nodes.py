@@ -46,7 +46,7 @@ def person(user: str = "alice", company: str = "company-1", *scopes: str) -> Ide
 
 
 async def until(condition: Callable[[], Awaitable[Any] | Any], what: str = "") -> Any:
-    """Poll until the condition is truthy; the limit is generous because it only bounds failures."""
+    """Polls until the condition is truthy; the limit is generous because it only bounds failures."""
     async with asyncio.timeout(PATIENCE):
         while True:
             found = condition()
@@ -166,7 +166,7 @@ class Node:
         self._tasks = [asyncio.create_task(run()) for run in runs]
 
     async def crash(self) -> None:
-        """As kill -9 does it, some time ago: nothing is said, nothing is given back."""
+        """Ends it like kill -9 some time ago: nothing is committed or released."""
         self.database.down = True
         for task in self._tasks:
             task.cancel()
@@ -174,7 +174,7 @@ class Node:
         await self.outlive_lease()
 
     async def outlive_lease(self) -> None:
-        """As if the lease had run out; a worker that can still reach the database will renew it."""
+        """Lets the lease run out; a worker that can still reach the database renews it."""
         async with await AsyncConnection.connect(self.database.url, autocommit=True) as connection:
             await connection.execute(
                 "UPDATE workers SET lease_expires_at = clock_timestamp() - interval '1 second' WHERE id = %s",
@@ -191,7 +191,7 @@ class Node:
     async def deliver(
         self, command: Command, caller: Identity | None = None, command_id: str | None = None, *, label: str = "label"
     ) -> str:
-        """Hand a command to the router as the consumer does; returns its id."""
+        """Hands a command to the router as the consumer does; returns its id."""
         caller, command_id, now = caller or person(), command_id or new_id(), datetime.now(UTC)
         envelope = Envelope(
             id=command_id,
@@ -233,7 +233,7 @@ class Node:
         return dict(orjson.loads(rows[0][0])) if rows else {}
 
     async def ended(self, *turn_ids: str) -> list[dict[str, Any]]:
-        """Wait until all of these have ended."""
+        """Waits until all of them have ended."""
 
         async def all_ended() -> bool:
             return all([(await self.turn(turn_id))["finished_at"] for turn_id in turn_ids])

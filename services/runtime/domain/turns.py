@@ -19,7 +19,7 @@ from libs.eventing import MessageContext, MessageDraft
 from services.runtime.domain.conversation import JsonObject, UserMessage
 
 FIRST_SEQUENCE: Final = 1
-"""Of turn.queued, turn.started or the command's rejection, whichever is a turn's first event."""
+"""The sequence of a turn's first event: turn.queued, turn.started or the command's rejection."""
 
 
 @dataclass(frozen=True, slots=True)

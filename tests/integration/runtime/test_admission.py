@@ -31,7 +31,7 @@ async def test_sessions_of_others_are_unknown(node: Node, caller) -> None:
     assert await node.history(session) == []
 
 
-async def test_who_may_write_the_company_may_speak_in_its_sessions(node: Node) -> None:
+async def test_a_company_writer_may_use_its_sessions(node: Node) -> None:
     session = await node.create_session()
     turn_id = await node.execute(session, "hello", person("boss", "company-1", "company:write"))
     await node.ended(turn_id)

@@ -57,7 +57,7 @@ async def test_a_conversation_about_a_file(start_node, model: ObedientModel, art
     assert "leaves at nine" in next(m.text for m in model.requests[-1].messages if isinstance(m, UserMessage))
 
 
-async def test_what_is_not_the_callers_is_refused_before_anything_is_stored(
+async def test_foreign_artifacts_are_refused_before_anything_is_stored(
     start_node, model: ObedientModel, artifacts: FakeArtifacts
 ) -> None:
     node = await start_node()

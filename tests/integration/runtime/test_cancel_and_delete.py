@@ -47,7 +47,7 @@ async def _released(node: Node, turn_id: str) -> bool:
     return (await node.turn(turn_id))["worker_id"] is None
 
 
-async def test_what_has_ended_cannot_be_cancelled(node: Node) -> None:
+async def test_ended_turns_cannot_be_cancelled(node: Node) -> None:
     session = await node.create_session()
     turn_id = await node.execute(session, "hello")
     await node.ended(turn_id)

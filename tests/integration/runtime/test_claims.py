@@ -1,4 +1,4 @@
-"""Who may take a turn: claims that race, leases that run out or are renewed."""
+"""Claims that race, leases that run out or are renewed."""
 
 import asyncio
 from datetime import datetime
@@ -30,7 +30,7 @@ async def test_a_live_worker_keeps_its_turns(start_node, model: ObedientModel) -
     assert turn_id in node.worker.engine.held
 
 
-async def test_a_claim_whose_commit_was_not_heard_of_is_taken_up(node: Node, model: ObedientModel) -> None:
+async def test_a_claim_whose_commit_got_no_answer_is_reclaimed(node: Node, model: ObedientModel) -> None:
     """The database gave this worker a turn, the answer was lost on the way."""
     session = await node.create_session()
     turn_id = new_id()
@@ -42,7 +42,7 @@ async def test_a_claim_whose_commit_was_not_heard_of_is_taken_up(node: Node, mod
 
 
 async def test_claiming_is_a_race_with_one_winner(start_node, model: ObedientModel) -> None:
-    """Queued turns of idle sessions, and four workers that look at the same moment."""
+    """Queued turns of idle sessions, and four workers that reconcile at the same moment."""
     nodes = [await start_node(reconciling=False) for _ in range(4)]
     sessions = [await nodes[0].create_session() for _ in range(12)]
     for node in nodes:

@@ -96,7 +96,7 @@ async def test_a_turn_shows_its_state_its_reply_and_its_error(node: Node, api: A
     await api.get(f"/internal/sessions/{other}/turns/{turn_id}", status=404)
 
 
-async def test_what_belongs_to_others_does_not_exist(node: Node, api: Api) -> None:
+async def test_sessions_of_others_do_not_exist(node: Node, api: Api) -> None:
     session = await node.create_session()
     turn_id = await node.execute(session, "hello")
     await node.ended(turn_id)
@@ -142,7 +142,7 @@ async def test_the_catalogues_are_shown_in_pages(api: Api, name: str) -> None:
     assert (beyond[name], beyond["total"], beyond["has_more"]) == ([], len(whole), False)
 
 
-async def test_a_look_up_tells_what_became_of_a_turn(node: Node, api: Api, model: ObedientModel) -> None:
+async def test_a_look_up_returns_the_state_of_a_turn(node: Node, api: Api, model: ObedientModel) -> None:
     session = await node.create_session()
     model.shut("slow")
     turn_id = await node.execute(session, "slow")

@@ -113,7 +113,7 @@ async def test_a_frozen_worker_that_wakes_up_changes_nothing(
 
 
 async def test_a_stale_reply_is_fenced_off(start_node, model: ObedientModel) -> None:
-    """Both workers finish the same turn; only the one with the newer fencing number is heard."""
+    """Both workers finish the same turn; only the one with the newer fencing token is heard."""
     stale, other = await start_node(reconciling=False), await start_node()
     session = await stale.create_session()
     model.shut("work")
@@ -134,7 +134,7 @@ async def test_a_stale_reply_is_fenced_off(start_node, model: ObedientModel) -> 
     assert (await other.names(turn_id)).count("turn.completed") == 1
 
 
-async def test_a_worker_back_from_an_outage_keeps_what_nobody_took(start_node, model: ObedientModel) -> None:
+async def test_a_worker_back_from_an_outage_keeps_unclaimed_turns(start_node, model: ObedientModel) -> None:
     node = await start_node()
     session = await node.create_session()
     model.shut("work")
@@ -180,17 +180,17 @@ async def test_a_queued_turn_of_a_dead_workers_session_runs_too(start_node, mode
     assert [text for _, text in await other.history(session)] == ["first", "re: first", "second", "re: second"]
 
 
-async def test_a_leaving_worker_finishes_what_it_can_and_hands_back_the_rest(start_node, model: ObedientModel) -> None:
-    leaving, other = await start_node(lease_seconds=600.0), await start_node(lease_seconds=600.0)
-    sessions = [await leaving.create_session() for _ in range(2)]
+async def test_a_stopping_worker_finishes_what_it_can_and_hands_back_the_rest(start_node, model: ObedientModel) -> None:
+    node, other = await start_node(lease_seconds=600.0), await start_node(lease_seconds=600.0)
+    sessions = [await node.create_session() for _ in range(2)]
     model.shut("long", "short")
-    long, short = [await leaving.execute(s, t) for s, t in zip(sessions, ("long", "short"), strict=True)]
+    long, short = [await node.execute(s, t) for s, t in zip(sessions, ("long", "short"), strict=True)]
     await until(lambda: len(model.asked) == 2)
-    stopping = asyncio.create_task(leaving.worker.stop(3.0))
+    stopping = asyncio.create_task(node.worker.stop(3.0))
     await asyncio.sleep(0.1)
     model.open("short")
     await stopping
-    assert leaving.worker.engine.held == {}
+    assert node.worker.engine.held == {}
     await until(lambda: long in other.worker.engine.held)
     model.open("long")
     done, kept = await other.ended(long, short)
@@ -198,16 +198,16 @@ async def test_a_leaving_worker_finishes_what_it_can_and_hands_back_the_rest(sta
     assert kept["attempt"] == 1
 
 
-async def test_a_leaving_worker_claims_nothing_more(start_node, model: ObedientModel) -> None:
-    leaving = await start_node()
-    session = await leaving.create_session()
+async def test_a_stopping_worker_claims_nothing_more(start_node, model: ObedientModel) -> None:
+    node = await start_node()
+    session = await node.create_session()
     model.shut("first")
-    turns = [await leaving.execute(session, text) for text in ("first", "second")]
-    stopping = asyncio.create_task(leaving.worker.stop(30.0))
+    turns = [await node.execute(session, text) for text in ("first", "second")]
+    stopping = asyncio.create_task(node.worker.stop(30.0))
     await asyncio.sleep(0.05)
     model.open("first")
     await stopping
-    assert [(await leaving.turn(turn))["status"] for turn in turns] == ["completed", "queued"]
+    assert [(await node.turn(turn))["status"] for turn in turns] == ["completed", "queued"]
     other = await start_node()
     await other.ended(turns[1])
 

@@ -68,9 +68,7 @@ async def test_a_worker_that_goes_while_a_claim_is_committed_leaves_the_turn_to_
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-async def test_what_is_ended_while_its_claim_is_committed_ends_once(
-    node: Node, model: ObedientModel, *, deleted: bool
-) -> None:
+async def test_a_turn_ended_during_its_claim_ends_once(node: Node, model: ObedientModel, *, deleted: bool) -> None:
     session, turn_id = await node.create_session(), new_id()
     model.shut("hello")
     async with commits_held(node):
@@ -95,7 +93,7 @@ async def _waits_for_a_lock(node: Node) -> bool:
     return bool(await node.rows(waiting))
 
 
-async def test_a_turn_whose_claim_was_not_committed_never_was(node: Node, model: ObedientModel) -> None:
+async def test_a_turn_whose_claim_was_not_committed_leaves_nothing(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     turn_id = new_id()
     model.shut("hello")

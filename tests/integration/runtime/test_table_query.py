@@ -30,7 +30,7 @@ CONTEXT = ToolContext("call", "turn", "session", CALLER)
 
 @pytest.fixture
 def locked(tmp_path: Path) -> Run:
-    """What the worker does with a query, without the process around it, which is what takes the time."""
+    """Runs a query as the worker does, without the process around it, which takes the time."""
     file = tmp_path / "file.csv"
     file.write_text(SALES)
 
@@ -46,12 +46,12 @@ def locked(tmp_path: Path) -> Run:
     return run
 
 
-def test_the_worker_runs_what_is_allowed(locked: Run) -> None:
+def test_the_worker_runs_selects_only(locked: Run) -> None:
     assert locked("FROM sheet1 SELECT region LIMIT 1") == {"columns": ["region"], "rows": [["North"]], "more": False}
 
 
 def sheet(name: str = "Sheet1", columns: str = "") -> Table:
-    """As the artifacts service tells of it; ``columns`` as `name type, name type`."""
+    """Its description by the artifacts service; ``columns`` as `name type, name type`."""
     pairs = [column.rsplit(" ", 1) for column in columns.split(", ")]
     return Table(name, tuple(name for name, _ in pairs), tuple(kind for _, kind in pairs), (), 0)
 
@@ -219,7 +219,7 @@ def test_only_a_single_select_is_run(locked: Run, tmp_path: Path, sql: str) -> N
         "SELECT * FROM range(1000000000) ORDER BY hash(range)",
     ],
 )
-async def test_what_takes_too_long_or_too_much_is_stopped(sql: str) -> None:
+async def test_queries_beyond_the_limits_are_stopped(sql: str) -> None:
     small = Asked("s.csv", SALES, limits=QueryLimits(seconds=3, memory_bytes=800_000_000))
     assert "memory" in await small.refusal(sql)
 

@@ -89,7 +89,7 @@ async def test_turns_of_one_session_run_one_after_the_other_in_order(node: Node,
     ]
 
 
-async def test_the_model_is_given_what_was_said_before_and_no_more(node: Node, model: ObedientModel) -> None:
+async def test_the_model_gets_the_history_and_no_more(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     model.shut("one")
     turns = [await node.execute(session, text) for text in ("one", "two")]

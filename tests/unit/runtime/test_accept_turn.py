@@ -95,7 +95,7 @@ def artifacts() -> FakeArtifacts:
     return FakeArtifacts(owner="user")
 
 
-async def test_files_and_images_are_kept_with_what_they_are(artifacts: FakeArtifacts) -> None:
+async def test_files_and_images_are_kept_with_their_facts(artifacts: FakeArtifacts) -> None:
     report = artifacts.put("report.txt", "text", session_id=SESSION, status="pending")
     picture = artifacts.put("photo.png", b"png", session_id=SESSION)
     accepting = Accepting(artifacts)
@@ -114,7 +114,7 @@ async def test_files_and_images_are_kept_with_what_they_are(artifacts: FakeArtif
     assert tuple(part_from_json(block) for block in blocks) == submission.question.parts
 
 
-async def test_what_belongs_elsewhere_is_not_found(artifacts: FakeArtifacts) -> None:
+async def test_artifacts_of_other_sessions_or_users_are_not_found(artifacts: FakeArtifacts) -> None:
     elsewhere = artifacts.put("a.txt", "text", session_id=new_id())
     foreign = FakeArtifacts(owner="somebody else")
     theirs = foreign.put("b.txt", "text", session_id=SESSION)
@@ -162,12 +162,12 @@ async def test_an_installation_without_artifacts_says_so() -> None:
     )
 
 
-async def test_a_service_that_is_away_is_a_passing_refusal(artifacts: FakeArtifacts) -> None:
+async def test_an_unavailable_service_is_a_transient_refusal(artifacts: FakeArtifacts) -> None:
     artifacts.down = True
     assert (await Accepting(artifacts).refusal(file(new_id()))).kind is ErrorKind.UNAVAILABLE
 
 
-async def test_a_repeat_is_known_whatever_the_artifacts_service_says_now(artifacts: FakeArtifacts) -> None:
+async def test_a_repeat_is_a_duplicate_even_without_the_artifacts_service(artifacts: FakeArtifacts) -> None:
     document = artifacts.put("a.txt", "text", session_id=SESSION)
     accepting, turn_id = Accepting(artifacts), new_id()
     assert isinstance(await accepting.accept(file(document.id), turn_id=turn_id), Admitted)

@@ -56,7 +56,7 @@ def test_a_busy_session_queues_and_so_does_a_full_worker() -> None:
     assert [d.claimed for d in decisions if isinstance(d, Admitted)] == [False, True, False]
 
 
-def test_bounds_count_what_the_batch_brings_itself() -> None:
+def test_bounds_count_the_batch_itself() -> None:
     decisions = policy().decide([submission("a")] * 1 + [submission("a"), submission("a")], view(session("a")))
     assert kinds(decisions) == [Admitted, Admitted, RateLimited]
     sessions = [session(name) for name in "abcd"]

@@ -1,4 +1,4 @@
-"""What is read again, and what is remembered."""
+"""Reads and memory of conversations."""
 
 import pytest
 
@@ -30,7 +30,7 @@ async def test_only_newer_messages_are_read() -> None:
     assert context.history == (*exchange("a"), *exchange("b"), *exchange("c"))
 
 
-async def test_what_a_turn_ended_with_needs_no_reading() -> None:
+async def test_messages_of_an_ended_turn_need_no_reading() -> None:
     store = MemoryConversations()
     cache = ConversationCache(store)
     first = claimed_turn(position=0)
@@ -40,13 +40,13 @@ async def test_what_a_turn_ended_with_needs_no_reading() -> None:
     assert (context.history, store.reads) == (tuple(exchange("a")), [])
 
 
-async def test_a_question_that_is_not_at_hand_is_read() -> None:
+async def test_a_missing_question_is_read() -> None:
     store = MemoryConversations({0: exchange("a"), 1: [ask("b")]})
     context = await ConversationCache(store).context(claimed_turn(position=1), None)
     assert (context.question, context.history) == (ask("b"), tuple(exchange("a")))
 
 
-async def test_an_older_turn_is_not_given_what_came_after_it() -> None:
+async def test_an_older_turn_gets_no_later_messages() -> None:
     store = MemoryConversations({0: exchange("a"), 1: exchange("b"), 2: exchange("c")})
     cache = ConversationCache(store)
     await cache.context(claimed_turn(position=3), ask("d"))

@@ -1,4 +1,4 @@
-"""How text is gathered into deltas."""
+"""Text as deltas: linger, offsets, the end of a step."""
 
 import asyncio
 
@@ -44,7 +44,7 @@ async def test_silence_sends_nothing() -> None:
     assert log.sent == []
 
 
-async def test_what_is_given_up_sends_nothing_later() -> None:
+async def test_a_stopped_stream_sends_nothing_later() -> None:
     log = DeltaLog()
     stream = DeltaStream(claimed_turn(), log, linger=0.001)
     stream.add("a", 1)

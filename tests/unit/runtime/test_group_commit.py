@@ -1,4 +1,4 @@
-"""What shares a transaction, and what does not share a failure."""
+"""Items share transactions, and do not share failures."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def ledger() -> Ledger:
     return Ledger()
 
 
-async def test_what_arrives_during_a_transaction_shares_the_next(ledger: Ledger) -> None:
+async def test_arrivals_during_a_transaction_share_the_next(ledger: Ledger) -> None:
     ledger.gate.clear()
     group = GroupCommit(ledger.commit)
     submitted = [asyncio.create_task(group.submit(number)) for number in (1, 2, 3)]

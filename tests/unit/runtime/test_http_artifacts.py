@@ -1,4 +1,4 @@
-"""The artifacts service as the runtime asks it: paths, what comes back, and refusals."""
+"""The client of the artifacts service: paths, answers and refusals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLACE = "/internal/sessions/s%2F1/artifacts"
 
 @dataclass
 class FakeCalls:
-    """Gives one answer to everything, and keeps what was asked; ``away``: how often nobody answers first."""
+    """Gives one answer to everything, and records the requests; the first ``away`` ones get none."""
 
     status: int
     answer: bytes
@@ -83,7 +83,7 @@ async def test_records() -> None:
     assert await artifacts.all("s/1", CALLER) == [FACTS]
 
 
-async def test_what_they_hold(tmp_path: Path) -> None:
+async def test_contents(tmp_path: Path) -> None:
     artifacts, _ = answering({"artifact_id": "a1", "text": "text", "offset": 5, "characters": 9})
     text = await artifacts.text("s/1", "a1", CALLER, offset=5, limit=4)
     assert (text.text, text.offset, text.characters) == ("text", 5, 9)

@@ -27,7 +27,7 @@ class FakeIngestion:
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     together: int = 0
     away: int = 0
-    """How often nobody answers before somebody does."""
+    """Calls without an answer before the first one with one."""
     _running: int = 0
 
     async def request(

@@ -1,4 +1,4 @@
-"""A lease that is given up stays given up: the worker lives on for a while, and must not look alive to others."""
+"""A released lease stays released: the worker lives on for a while, and must not look alive to others."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ class SlowLeases:
         self.done.append("released")
 
 
-async def test_a_lease_that_was_given_up_is_not_renewed() -> None:
+async def test_a_released_lease_is_not_renewed() -> None:
     leases, pauses = SlowLeases(), 0
 
     async def pause(_seconds: float) -> None:
@@ -34,10 +34,10 @@ async def test_a_lease_that_was_given_up_is_not_renewed() -> None:
     keep = LeaseKeeper(leases, interval=1.0, sleep=pause)
     keeping = asyncio.create_task(keep.run())
     await until(lambda: leases.begun)
-    giving_up = asyncio.create_task(keep.release())
+    releasing = asyncio.create_task(keep.release())
     await asyncio.sleep(0)
     leases.through.set()
-    await giving_up
+    await releasing
     seen = pauses
     await until(lambda: pauses > seen + 2)
     assert leases.done == ["renewed", "released"]

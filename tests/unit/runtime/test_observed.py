@@ -18,7 +18,7 @@ PROVIDERS = (ProviderInfo("openai", True, (ModelInfo("openai:known", vision=Fals
 
 
 def raising(problem: BaseException | None) -> AbstractContextManager[object]:
-    """What goes wrong inside is passed on."""
+    """Expects the same error outside."""
     return nullcontext() if problem is None else pytest.raises(type(problem))
 
 

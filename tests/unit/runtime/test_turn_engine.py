@@ -90,7 +90,7 @@ async def test_a_reply_that_cannot_be_stored_fails_the_turn() -> None:
     assert turns.outcomes[0].event.error.type == InternalError.kind
 
 
-async def test_the_claimed_next_turn_runs_without_being_looked_for() -> None:
+async def test_the_claimed_next_turn_runs_without_the_reconciler() -> None:
     turns, agent = MemoryTurns(), OneLiner()
     turns.next_turns = [claimed_turn(id="next", position=0)]
     running = engine(agent, turns, MemoryConversations({0: [QUESTION]}))
@@ -99,7 +99,7 @@ async def test_the_claimed_next_turn_runs_without_being_looked_for() -> None:
     assert [task.turn_id for task in agent.tasks] == ["first", "next"]
 
 
-async def test_a_turn_stopped_in_the_moment_it_starts_gives_its_hold_back() -> None:
+async def test_a_turn_stopped_at_its_start_is_released() -> None:
     turns = MemoryTurns()
     running = engine(OneLiner(_for_ever), turns)
     turn = claimed_turn()
@@ -127,7 +127,7 @@ async def test_a_newer_claim_of_the_same_turn_replaces_the_older_execution() -> 
     await until(lambda: not running.held)
 
 
-async def test_an_older_claim_that_is_heard_of_late_is_let_go() -> None:
+async def test_a_late_older_claim_is_ignored() -> None:
     turns, agent = MemoryTurns(), OneLiner(_for_ever)
     running = engine(agent, turns)
     running.start(claimed_turn(id="turn", fence=2, attempt=2), QUESTION)
@@ -139,7 +139,7 @@ async def test_an_older_claim_that_is_heard_of_late_is_let_go() -> None:
     await until(lambda: not running.held)
 
 
-async def test_draining_takes_no_slots_and_hands_back_what_does_not_end() -> None:
+async def test_draining_accepts_nothing_and_hands_back_unfinished_turns() -> None:
     turns, agent = MemoryTurns(), OneLiner(_for_ever)
     turns.next_turns = [claimed_turn(id="next")]
     running = engine(agent, turns)
@@ -152,7 +152,7 @@ async def test_draining_takes_no_slots_and_hands_back_what_does_not_end() -> Non
     assert len(turns.next_turns) == 1
 
 
-async def test_after_draining_nothing_begins_whose_claim_comes_late() -> None:
+async def test_late_claims_do_not_start_after_draining() -> None:
     turns, agent = MemoryTurns(), OneLiner()
     running = engine(agent, turns)
     await running.drain(60)

@@ -81,7 +81,7 @@ def orphan(turn_id: str, *, lost: int = 1, overdue: bool = False, cancelled: boo
     return OrphanedTurn(claimed_turn(id=turn_id), "dead", lost, overdue, cancelled)
 
 
-async def test_what_was_lost_is_stopped_and_what_is_held_goes_on() -> None:
+async def test_lost_turns_are_stopped_and_held_ones_go_on() -> None:
     engine = Engine({"mine": 1, "fenced": 1, "cancelled": 1, "gone": 1})
     held = {"mine": (1, "running"), "fenced": (2, "running"), "cancelled": (1, "cancelled")}
     await reconciler(engine, Database(held=held)).reconcile()
@@ -106,7 +106,7 @@ async def test_a_turn_whose_claim_is_answered_between_two_passes_is_not_unknown(
     assert engine.stopped == []
 
 
-async def test_what_runs_here_is_not_taken_over() -> None:
+async def test_own_running_turns_are_not_reclaimed() -> None:
     """The database was asked before the claim's answer was here, and says so after it."""
     engine, database = Engine({"mine": 1, "older": 1}), Database(orphans=(orphan("mine"), newer := _newer("older")))
     await reconciler(engine, database).reconcile()

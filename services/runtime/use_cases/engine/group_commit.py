@@ -77,7 +77,7 @@ class ClaimFuture:
 
     @classmethod
     def confirmed(cls) -> ClaimFuture:
-        """Of a claim that was committed before its turn began."""
+        """For a claim that was committed before its turn began."""
         claim = cls()
         claim.settle(committed=True)
         return claim

@@ -1,4 +1,4 @@
-"""What an agent asks its model, which tools it calls, and when it stops."""
+"""An agent's model calls and tool calls, and when it stops."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ async def test_llm_agent_makes_one_call_without_tools() -> None:
     assert journal.transactions == 0
 
 
-async def test_llm_agent_answers_from_its_knowledge_bases_and_cites_what_it_names() -> None:
+async def test_llm_agent_answers_from_its_knowledge_bases_and_cites_named_chunks() -> None:
     retriever = FakeRetriever(Citation("The first."), Citation("The second."), warnings=("one base is gone",))
     model = ScriptedModel(answering("It is the second [2]."))
     agent = replace(LLM, knowledge_bases=(KnowledgeBaseRef("kb"),))
@@ -232,7 +232,7 @@ async def test_react_agent_gets_knowledge_search_for_its_knowledge_bases() -> No
     ]
 
 
-async def test_react_agent_cites_what_it_names_and_passes_warnings_on() -> None:
+async def test_react_agent_cites_named_chunks_and_passes_warnings_on() -> None:
     retriever = FakeRetriever(Citation("The first."), Citation("The second."), warnings=("one base is gone",))
     agent = AgentSpec("react_agent", model="scripted:model", knowledge_bases=(KnowledgeBaseRef("kb"),))
     model = ScriptedModel(calling(("knowledge_search", {"query": "which"})), answering("The second [2]."))

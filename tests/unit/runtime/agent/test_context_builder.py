@@ -1,4 +1,4 @@
-"""What a model is given of the files in a conversation."""
+"""Files of a conversation in the model's context."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def asking(text: str, *files: ArtifactFacts, history: tuple[Message, ...] = ()) 
 async def given(
     artifacts: FakeArtifacts, task: AgentTask, limits: ContextLimits | None = None
 ) -> tuple[ModelRequest, tuple[str, ...]]:
-    """What the model was asked, and the reply's warnings."""
+    """The model's request and the reply's warnings."""
     model = ScriptedModel(answering("Well [1]."))
     loop = AgentRunner(model, Toolbox(), context=ContextBuilder(artifacts, limits))
     reply = await loop.run(task, MemoryJournal())
@@ -78,7 +78,7 @@ async def test_of_a_long_document_that_fits_nothing_the_beginning_is_given(artif
     assert [chunk.passage for chunk in request.chunks] == [LONG[:30]]
 
 
-async def test_documents_share_what_room_there_is_and_the_newest_goes_first(artifacts: FakeArtifacts) -> None:
+async def test_documents_share_the_limit_newest_first(artifacts: FakeArtifacts) -> None:
     old, new = artifacts.put("old.txt", "o" * 600), artifacts.put("new.txt", "n" * 600)
     task = asking("And now?", new, history=(UserMessage((TextPart("Look."), old.part())), AssistantMessage("Yes.")))
     request, _ = await given(artifacts, task, ContextLimits(documents=1_000))
@@ -135,7 +135,7 @@ async def test_a_document_in_processing_is_waited_for(artifacts: FakeArtifacts) 
     assert warnings == ()
 
 
-async def test_what_cannot_be_read_is_told_to_the_model_and_the_caller(artifacts: FakeArtifacts) -> None:
+async def test_unreadable_files_are_reported_to_model_and_caller(artifacts: FakeArtifacts) -> None:
     broken = artifacts.put("broken.pdf", "", status="failed", problem="the file is damaged")
     slow = artifacts.put("slow.pdf", "", status="pending")
     request, warnings = await given(artifacts, asking("What?", broken, slow), ContextLimits(processing_timeout=0.0))

@@ -84,7 +84,7 @@ async def test_it_answers_over_a_document_in_the_same_message_or_the_system_prom
         assert expected in answer.text.partition("[1]")[0]
 
 
-async def test_a_summary_has_what_opens_the_parts() -> None:
+async def test_a_summary_quotes_the_beginnings_of_parts() -> None:
     answer = await ask(said(DOCUMENT), AssistantMessage("ok"), said("Please summarise it."))
     for part in ("Elena Marchetti", "olive oil", "Three keepers", "opens to visitors"):
         assert part in answer.text
@@ -98,7 +98,7 @@ async def test_it_says_so_when_nothing_answers() -> None:
     assert "there is none yet that answers this" in empty.text
 
 
-async def test_it_remembers_what_it_was_told() -> None:
+async def test_it_remembers_earlier_messages() -> None:
     answer = await ask(said("My name is Ana and I live in Vigo."), AssistantMessage("Hi."), said("What is my name?"))
     assert "My name is Ana" in answer.text
 
@@ -114,7 +114,7 @@ async def test_it_quotes_passages_and_cites_their_sources() -> None:
     assert answer.citations == (chunks[1],)
 
 
-async def test_it_quotes_what_knowledge_search_found() -> None:
+async def test_it_quotes_results_of_knowledge_search() -> None:
     passage = Citation("The crane lifts 40 tonnes.", file_name="crane.md")
     call = ToolCall("c1", "knowledge_search", {"query": "crane"})
     result = ToolResult("c1", "knowledge_search", "[1] The crane lifts 40 tonnes.", citations=(passage,))
@@ -165,7 +165,7 @@ async def test_tools_that_are_not_offered_are_not_called() -> None:
         (ToolResult("c1", "calculator", "interrupted", "unknown"), "It is not known whether calculator"),
     ],
 )
-async def test_it_tells_what_tools_found(result: ToolResult, expected: str) -> None:
+async def test_it_reports_results_of_tools(result: ToolResult, expected: str) -> None:
     call = ToolCall("c1", "calculator", {"expression": "6*7"})
     answer = await ask(said("6*7?"), AssistantMessage("", (call,)), ToolMessage(result), tools=TOOLS)
     assert answer.text.startswith(expected)

@@ -114,7 +114,7 @@ async def test_a_session_whose_files_are_not_shown_is_searched() -> None:
 
 
 @pytest.mark.parametrize("name", ["out.xlsx", "out.csv", "out.md", "out.html", "out.json", "out.txt"])
-async def test_what_was_found_is_saved_under_the_name_that_was_asked_for(name: str) -> None:
+async def test_findings_are_saved_under_the_requested_name(name: str) -> None:
     question = asked(f"What was the net income per month? Save it as {name}.", TextPart(DESCRIBED, SHEET))
     [query] = (await answer(question)).tool_calls
     table = "month | total net income (crowns)\nJuly | 12.5\nMay | 3\n(2 rows)"
@@ -153,7 +153,7 @@ async def test_without_tools_nothing_is_called() -> None:
     assert (await answer(question, tools=False)).tool_calls == ()
 
 
-def test_the_tools_are_those_that_agents_are_offered() -> None:
+def test_its_tools_are_offered_to_agents() -> None:
     names = {tool.name for tool in TOOLS}
     assert {each.definition.name for each in (TableQuery, ArtifactSearch, ArtifactCreate)} <= names
 

@@ -89,7 +89,7 @@ async def test_the_provider_is_given_the_image_itself(gallery: Gallery, retry: R
     assert (image.data, image.media_type) == (PICTURE, "image/png")
 
 
-async def test_what_stands_in_the_address_itself_is_not_fetched(gallery: Gallery) -> None:
+async def test_data_urls_are_not_fetched(gallery: Gallery) -> None:
     request = looking_at("data:image/png;base64," + base64.b64encode(PICTURE).decode())
     assert await gallery.fetching().inlined(request) == request
     assert gallery.asked == []
@@ -104,7 +104,7 @@ async def test_what_stands_in_the_address_itself_is_not_fetched(gallery: Gallery
         ("/moved", "not public"),
     ],
 )
-async def test_what_is_no_image_or_leads_inside_is_refused(gallery: Gallery, path: str, problem: str) -> None:
+async def test_other_content_and_private_addresses_are_refused(gallery: Gallery, path: str, problem: str) -> None:
     with pytest.raises(ModelFailed, match=problem):
         await gallery.fetching().inlined(looking_at(gallery.url(path)))
     assert "/inside" not in gallery.asked

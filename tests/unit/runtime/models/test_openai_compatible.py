@@ -214,7 +214,7 @@ async def _answering(response: web.Response | bytes, status: int = 200, **header
         (b'{"error": {"message": ' + b'[{"text": ' * 500 + b"0" + b"}]" * 500 + b"}}", "unspecified"),
     ],
 )
-async def test_what_is_no_answer_is_a_model_error(lean: Lean, body: bytes, message: str) -> None:
+async def test_unusable_answers_are_model_errors(lean: Lean, body: bytes, message: str) -> None:
     address, runner = await _answering(body)
     with pytest.raises(ModelFailed, match=message):
         await lean(base_url=address).answer(asking())

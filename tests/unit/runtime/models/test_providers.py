@@ -27,7 +27,7 @@ async def test_a_request_goes_to_its_provider(providers: ModelProviders, stub: M
     assert builtin.text.startswith("Hello.")
 
 
-async def test_the_catalogue_says_what_is_configured(providers: ModelProviders) -> None:
+async def test_the_catalogue_lists_configured_providers(providers: ModelProviders) -> None:
     configured = {info.name: info.configured for info in providers.providers()}
     assert configured["builtin"]
     assert configured["openai"]

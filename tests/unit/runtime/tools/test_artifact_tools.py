@@ -46,7 +46,7 @@ async def test_a_document_is_read_in_portions(artifacts: FakeArtifacts) -> None:
     assert rest.endswith("(characters 40 to 100 of 100)")
 
 
-async def test_other_kinds_are_read_as_what_they_are(artifacts: FakeArtifacts) -> None:
+async def test_tables_and_images_are_read_by_kind(artifacts: FakeArtifacts) -> None:
     tool = ArtifactRead(artifacts)
     sheet = artifacts.put("a.csv", "a\n1\n", tables=[TABLE])
     assert "table sheet_1" in (await call(tool, artifact=sheet.id)).text
@@ -79,7 +79,7 @@ async def test_a_search_gives_numbered_passages_and_citations(artifacts: FakeArt
     assert (await call(tool, query="zebra")).text == "No passage fits this query."
 
 
-async def test_a_service_that_is_away_is_told_to_the_model(artifacts: FakeArtifacts) -> None:
+async def test_an_unavailable_service_is_reported_to_the_model(artifacts: FakeArtifacts) -> None:
     note = artifacts.put("a.txt", "text")
     artifacts.down = True
     assert "cannot be reached" in await failure(ArtifactRead(artifacts), artifact=note.id)
@@ -129,7 +129,7 @@ async def test_a_csv_file_is_made_from_rows(artifacts: FakeArtifacts) -> None:
         ({"name": "a.txt", "content": "\ud800"}, "cannot be written"),
     ],
 )
-async def test_what_cannot_be_made_is_told(artifacts: FakeArtifacts, arguments: dict[str, Any], said: str) -> None:
+async def test_invalid_files_are_reported(artifacts: FakeArtifacts, arguments: dict[str, Any], said: str) -> None:
     context = ToolContext("call", "turn", "session", CALLER)
     with pytest.raises(ToolFailed, match=said):
         await ArtifactCreate(artifacts).call(arguments, context)

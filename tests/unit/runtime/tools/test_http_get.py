@@ -93,7 +93,7 @@ async def test_without_allowed_hosts_it_is_off() -> None:
         ("http://good.example:99999/", "not a valid URL"),
     ],
 )
-async def test_what_is_not_allowed_is_refused(site: Site, url: str, problem: str) -> None:
+async def test_other_hosts_are_refused(site: Site, url: str, problem: str) -> None:
     with pytest.raises(ToolFailed, match=problem):
         await site.tool(allowed="good.example").call({"url": url}, CONTEXT)
     assert site.asked == []
