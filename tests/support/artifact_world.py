@@ -22,7 +22,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Command, Event
 from libs.contracts.topics import INGESTION_COMMANDS
-from libs.eventing import EventRouter, IdentitySigner, OutboxMessage, Record
+from libs.eventing import IdentitySigner, OutboxMessage, Record
 from libs.objects import ObjectStore, open_store
 from libs.service_defaults import Service, caller
 from libs.service_defaults._http_server import HttpServer
@@ -248,7 +248,7 @@ class World:
 
 
 async def _to_routers(service: Service, headers: list[tuple[str, bytes]], payload: bytes, topic: str) -> None:
-    routers: list[EventRouter] = [router for _, router in service._routers if topic in router.topics]
+    routers = [router for router in service.consumers.routers.values() if topic in router.topics]
     for router in routers:
         await router.deliver(Record(topic, 0, 0, "test", payload, headers))
 

@@ -27,7 +27,9 @@ async def test_every_group_is_watched(keda: tuple[Manifest, ...], tmp_path: Path
     for service in await _services(tmp_path):
         consumed = {(f"{service.name}-commands", topic) for topic in service.commands.topics}
         consumed |= {
-            (f"{service.name}-{purpose}", topic) for purpose, router in service._routers for topic in router.topics
+            (f"{service.name}-{purpose}", topic)
+            for purpose, router in service.consumers.routers.items()
+            for topic in router.topics
         }
         assert len(consumed) > 1
         assert watched[f"{service.name}-worker"] == consumed

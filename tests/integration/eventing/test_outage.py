@@ -96,7 +96,7 @@ async def test_the_start_waits_for_kafka(installation: Installation, proxy: TcpP
     await proxy.cut()
     service = installation.owner()
     running = asyncio.create_task(service.run())
-    await eventually(lambda: service._started)
+    await eventually(lambda: service.lifecycle.started)
     await asyncio.sleep(1.0)
     assert (await service.readiness.results())["consumer notes-commands"] == "not yet"
     await proxy.restore()

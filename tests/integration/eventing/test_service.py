@@ -50,7 +50,7 @@ async def test_ready_from_the_first_assignment_to_the_stop(installation: Install
     assert await status(installation.port, "/metrics") == 200
 
     service.stop()
-    await eventually(lambda: service._stop.is_set())
+    await eventually(lambda: service.lifecycle.stopping.is_set())
     assert await status(installation.port) == 503
     leaving.set()
     await running
@@ -70,16 +70,13 @@ async def test_a_stop_does_not_wait_for_a_start_that_never_ends(installation: In
         await waiting.wait()
         service.stop()
         await running
-    assert not service._started
+    assert not service.lifecycle.started
 
 
 async def test_a_consumer_that_has_not_joined_keeps_the_service_unready(installation: Installation) -> None:
-    service = installation.owner()
-    unreachable = Installation("127.0.0.1:9", installation.prefix, installation.database_url, installation.port).owner()
-    service.bus, service.producer = unreachable.bus, unreachable.producer
-    service.publisher._sender._producer = unreachable.producer
+    service = Installation("127.0.0.1:9", installation.prefix, installation.database_url, installation.port).owner()
     running = asyncio.create_task(service.run())
-    await eventually(lambda: service._started)
+    await eventually(lambda: service.lifecycle.started)
     async with asyncio.timeout(60):
         while (await service.readiness.results())["database"] != "ok":
             await asyncio.sleep(0.05)

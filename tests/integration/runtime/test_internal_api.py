@@ -38,7 +38,7 @@ async def api(node: Node, database_url: str) -> AsyncIterator[Api]:
     transport = httpx.ASGITransport(app=service.http, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://runtime") as http:
         yield Api(service, http)
-    for hook in service._on_stop:
+    for hook in service.lifecycle._on_stop:
         await hook()
     await service.database.close()
 

@@ -1,0 +1,172 @@
+"""Starts the parts of a service in order, keeps them running, and stops them within the grace time."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import structlog
+from fastapi import FastAPI
+
+from libs.service_defaults._consumers import Consumers
+from libs.service_defaults._http_server import HttpServer
+from libs.service_defaults._supervision import Hook, supervised, unless_stopped
+from libs.service_defaults.settings import ServiceSettings
+
+_log = structlog.get_logger("service")
+API: Final = "api"
+WORKER: Final = "worker"
+ROLES: Final = frozenset({API, WORKER})
+# The share of the grace time after which each phase of a stop has ended. Later phases may use what it leaves.
+_CONSUMERS: Final = 0.35
+_HOOKS: Final = 0.75
+_REQUESTS: Final = 0.85
+_OUTBOX: Final = 0.9
+_TASKS: Final = 0.95
+_CONNECTIONS: Final = 1.0
+
+
+class Lifecycle:
+    """Runs one service process.
+
+    ``connect`` reaches the servers that the service needs, ``drain`` sends what is recorded, ``close`` ends the
+    connections.
+    """
+
+    def __init__(
+        self,
+        app: FastAPI,
+        settings: ServiceSettings,
+        consumers: Consumers,
+        *,
+        connect: Hook,
+        drain: Hook,
+        close: Sequence[Hook],
+    ) -> None:
+        self.started = False
+        self.stopping = asyncio.Event()
+        self._app = app
+        self._settings = settings
+        self._consumers = consumers
+        self._connect = connect
+        self._drain = drain
+        self._close = close
+        self._on_start: list[Hook] = []
+        self._on_stop: list[Hook] = []
+        self._background: list[tuple[str, Hook, str | None]] = []
+        self._server: HttpServer | None = None
+        self._deadlines: _StopDeadlines | None = None
+
+    def on_start(self, hook: Hook) -> None:
+        """Runs the hook before anything is consumed, once the database can be reached and is migrated."""
+        self._on_start.append(hook)
+
+    def on_stop(self, hook: Hook) -> None:
+        """Runs the hook when the consumers have stopped, while HTTP, database and bus still work.
+
+        It is cancelled when ``seconds_to_stop`` are over.
+        """
+        self._on_stop.append(hook)
+
+    def background(self, name: str, run: Hook, *, role: str | None = WORKER) -> None:
+        """Keeps a coroutine running for as long as the service lives; it is started again when it ends or fails.
+
+        Processes of other roles leave it out; with ``None`` it runs in all.
+        """
+        self._background.append((name, run, role))
+
+    def seconds_to_stop(self) -> float:
+        """The time that all hooks of the current stop may still take together."""
+        return self._deadlines.left(_HOOKS) if self._deadlines is not None else 0.0
+
+    def turn_away(self) -> None:
+        """Refuses new requests during a stop; other processes get them, current ones go on."""
+        if self._server is not None and self._server.started:
+            self._server.turn_away()
+
+    def stop(self) -> None:
+        """Ends ``run`` gracefully."""
+        self.stopping.set()
+
+    async def run(self, roles: frozenset[str]) -> None:
+        """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back."""
+        settings = self._settings
+        self._handle_signals()
+        server = self._server = HttpServer(
+            self._app, host=settings.host, port=settings.port, grace_seconds=settings.shutdown_grace_seconds
+        )
+        # HTTP first: a service that waits for its database is alive, just not ready.
+        serving = asyncio.create_task(server.serve_until_told(), name="http")
+        serving.add_done_callback(lambda _: self.stop())
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            if await unless_stopped(self._start(), self.stopping):
+                if WORKER in roles:
+                    self._consumers.start()
+                tasks += [supervised(name, run) for name, run, role in self._background if role in (None, *roles)]
+                self.started = True
+                _log.info("service.started", roles=sorted(roles), port=settings.port)
+            await self.stopping.wait()
+        finally:
+            died = serving.done()
+            self.stop()
+            await self._shut_down(server, serving, tasks)
+        if died:
+            raise SystemExit(f"the HTTP server of {self._app.title} could not run on port {settings.port}")
+
+    async def _start(self) -> None:
+        await self._connect()
+        for hook in self._on_start:
+            await hook()
+
+    async def _shut_down(
+        self, server: HttpServer, serving: asyncio.Task[None], tasks: Sequence[asyncio.Task[None]]
+    ) -> None:
+        _log.info("service.stopping")
+        self._deadlines = deadlines = _StopDeadlines(self._settings.shutdown_grace_seconds)
+        # Consumers before HTTP: until the last outcome is recorded, callers that wait for it may ask here.
+        await self._consumers.stop(deadlines.left(_CONSUMERS))
+        for hook in self._on_stop:
+            await deadlines.run("hook", _HOOKS, hook)
+        server.should_exit = True
+        await asyncio.wait({serving}, timeout=deadlines.left(_REQUESTS))
+        await deadlines.run("outbox", _OUTBOX, self._drain)
+        running = (*tasks, *self._consumers.tasks, serving)
+        for task in running:
+            task.cancel()
+        # A task that does not end on its cancellation waits for a server that is away; the process ends without it.
+        await deadlines.run("tasks", _TASKS, lambda: asyncio.gather(*running, return_exceptions=True))
+        await asyncio.gather(*(deadlines.run("connections", _CONNECTIONS, close) for close in self._close))
+        _log.info("service.stopped")
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            try:
+                loop.add_signal_handler(number, self.stop)
+            except (RuntimeError, ValueError):
+                # Only the main thread may; in another one the caller of `run` stops the service.
+                _log.debug("service.signals_left_alone", signal=number)
+
+
+class _StopDeadlines:
+    """``seconds`` from now for the whole stop, so that no phase takes the time of those after it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._seconds = seconds
+
+    def left(self, phase: float) -> float:
+        """Seconds until a phase has to have ended."""
+        return max(0.0, self._began + self._seconds * phase - self._loop.time())
+
+    async def run(self, name: str, phase: float, work: Callable[[], Awaitable[object]]) -> None:
+        """Runs the work until its phase ends; failures are logged, since the rest has to be stopped all the same."""
+        try:
+            async with asyncio.timeout(self.left(phase)):
+                await work()
+        except TimeoutError:
+            _log.warning("service.stop_cut_short", phase=name)
+        except Exception:
+            _log.exception("service.stop_failed", phase=name)
