@@ -14,9 +14,9 @@ from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
 from services.ingestion.domain.engines import EngineUnavailable, FileSelection, IndexMissing, Query
 from services.ingestion.domain.ports.knowledge_bases import Engines
+from services.ingestion.use_cases.search_deadline import RETRY_AFTER, SearchDeadline
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
-_RETRY_AFTER: Final = 5
 _INDEXED_AGAIN_AFTER: Final = 30
 
 
@@ -62,7 +62,7 @@ class SearchArtifacts:
         try:
             found = await self._search(by_index, body)
         except (EngineUnavailable, EmbeddingUnavailable, IndexMissing) as problem:
-            raise ServiceUnavailable(f"The search failed: {problem}.", retry_after=_RETRY_AFTER) from problem
+            raise ServiceUnavailable(f"The search failed: {problem}.", retry_after=RETRY_AFTER) from problem
         except EmbeddingRefused as problem:
             detail = ErrorDetail(loc=["query"], type="not_embedded", message=str(problem))
             raise ValidationFailed("The query cannot be searched by meaning.", details=[detail]) from problem
@@ -72,22 +72,21 @@ class SearchArtifacts:
     async def _search(self, by_index: Mapping[IndexPlace, set[str]], body: ArtifactSearchBody) -> list[ArtifactPassage]:
         if not by_index:
             return []
-        vector = None
+        deadline, vector = SearchDeadline(), None
         if body.mode != "keyword":
-            settings = await self.resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
-            embedder = await self.embedders.embedder(settings.provider, settings.model, settings.dimensions)
-            vector = (await embedder.embed([body.query]))[0]
-        found = []
+            async with deadline.waiting_for("the embedding provider"):
+                settings = await self.resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
+                embedder = await self.embedders.embedder(settings.provider, settings.model, settings.dimensions)
+                vector = (await embedder.embed([body.query]))[0]
+        found: list[ArtifactPassage] = []
         for place, artifact_ids in by_index.items():
             query = Query(body.query, vector, body.mode, body.top_k, FileSelection(only=frozenset(artifact_ids)))
-            for hit in await self.engines[place.engine].search(place.index_id, query):
-                found.append(
-                    ArtifactPassage(
-                        artifact_id=hit.file_id,
-                        passage=hit.text,
-                        score=round(hit.score, 6),
-                        page=hit.page,
-                        row=hit.row,
-                    )
+            async with deadline.waiting_for(f"the engine {place.engine}"):
+                hits = await self.engines[place.engine].search(place.index_id, query)
+            found += [
+                ArtifactPassage(
+                    artifact_id=hit.file_id, passage=hit.text, score=round(hit.score, 6), page=hit.page, row=hit.row
                 )
+                for hit in hits
+            ]
         return found

@@ -12,8 +12,8 @@ from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, Emb
 from services.ingestion.domain.engines import Engine, EngineUnavailable, Hit, IndexMissing, Query, Vector
 from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBaseNotFound, LiveIndex
 from services.ingestion.domain.search import LiveIndexes, SearchableFiles
+from services.ingestion.use_cases.search_deadline import RETRY_AFTER, SearchDeadline
 
-_RETRY_AFTER = 5
 _RECREATED_AFTER = 30
 # A run may switch the index between the lookup and the search; once per request is rare enough.
 _ATTEMPTS = 2
@@ -35,12 +35,13 @@ class SearchKnowledgeBase:
         self._embedders = embedders
 
     async def __call__(self, caller: Identity, knowledge_base_id: str, body: SearchBody) -> SearchReply:
+        deadline = SearchDeadline()
         for attempt in range(1, _ATTEMPTS + 1):
             index = await self._indexes.live_index(caller.company_id, knowledge_base_id)
             if index is None:
                 raise KnowledgeBaseNotFound
             try:
-                results = await self._results(caller.company_id, index, body)
+                results = await self._results(caller.company_id, index, body, deadline)
             except IndexMissing:
                 if attempt < _ATTEMPTS:
                     continue
@@ -49,11 +50,13 @@ class SearchKnowledgeBase:
                     retry_after=_RECREATED_AFTER,
                 ) from None
             except (EngineUnavailable, EmbeddingUnavailable) as problem:
-                raise ServiceUnavailable(f"The search failed: {problem}.", retry_after=_RETRY_AFTER) from problem
+                raise ServiceUnavailable(f"The search failed: {problem}.", retry_after=RETRY_AFTER) from problem
             return SearchReply(query=body.query, mode=body.mode, results=results)
         raise AssertionError("unreachable")
 
-    async def _results(self, company_id: str, index: LiveIndex, body: SearchBody) -> list[Citation]:
+    async def _results(
+        self, company_id: str, index: LiveIndex, body: SearchBody, deadline: SearchDeadline
+    ) -> list[Citation]:
         if index.given_up:
             raise ServiceUnavailable(
                 "The search engine has lost this knowledge base's index; it is being made anew.",
@@ -67,8 +70,10 @@ class SearchKnowledgeBase:
         files = await self._files.select(company_id, index.index_id, body.filters)
         if files.is_empty:
             return []
-        vector = None if body.mode == "keyword" else await self._vector(index.settings, body.query)
-        hits = await engine.search(index.index_id, Query(body.query, vector, body.mode, body.top_k, files))
+        async with deadline.waiting_for(f"the embedding provider {index.settings.provider}"):
+            vector = None if body.mode == "keyword" else await self._vector(index.settings, body.query)
+        async with deadline.waiting_for(f"the engine {index.settings.engine}"):
+            hits = await engine.search(index.index_id, Query(body.query, vector, body.mode, body.top_k, files))
         least = body.min_score or 0.0
         return await self._citations(company_id, index, [hit for hit in hits if hit.score >= least])
 

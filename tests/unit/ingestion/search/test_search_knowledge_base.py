@@ -1,5 +1,6 @@
+import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -7,6 +8,7 @@ from libs.contracts.api.knowledge import SearchBody
 from libs.contracts.errors import NotFound, ServiceUnavailable, ValidationFailed
 from services.ingestion.domain.embedding import EmbeddingUnavailable
 from services.ingestion.domain.engines import FileSelection, IndexedChunk
+from services.ingestion.use_cases import search_deadline
 from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase
 from tests.support.registry import identity
 from tests.support.search_fakes import MemoryEngine, NamedFiles, SettledIndexes, WordEmbedder, live_index
@@ -130,6 +132,23 @@ async def test_outages_are_told_as_such(office: Office) -> None:
     with pytest.raises(ServiceUnavailable, match="503"):
         await office.found("ferry")
     assert await office.found("ferry", mode="keyword") == ["ferry.txt"]
+
+
+async def test_a_search_ends_before_its_caller_gives_up_and_names_what_does_not_answer(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_deadline, "_SECONDS", 0.05)
+
+    async def hang(*_: object) -> NoReturn:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(office.engine, "search", hang)
+    with pytest.raises(ServiceUnavailable, match="the engine pgvector does not answer in time"):
+        await office.found("ferry")
+    monkeypatch.setattr(office.embedder, "embed", hang)
+    with pytest.raises(ServiceUnavailable, match="the embedding provider words does not answer in time"):
+        await office.found("ferry")
 
 
 async def test_an_engine_that_is_not_configured_is_named(office: Office) -> None:
