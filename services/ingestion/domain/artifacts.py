@@ -1,4 +1,4 @@
-"""Documents of sessions, which another service keeps: their texts and passages are kept here."""
+"""Documents of sessions. The artifacts service owns them; their texts and chunks are kept here."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -19,12 +19,12 @@ class ArtifactNotFound(NotFound):
 
 
 class ArtifactBytesMissing(ServiceUnavailable):
-    """The service that keeps artifacts knows it, and does not find its bytes."""
+    """The artifacts service knows the artifact and does not find its bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactJob:
-    """A document that somebody has claimed; ``token`` guards its end. ``attempt`` counts from 1."""
+    """A claimed document; ``token`` is the fencing token. ``attempt`` counts from 1."""
 
     artifact_id: str
     company_id: str
@@ -38,7 +38,7 @@ class ArtifactJob:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlace:
-    """Where chunks are."""
+    """The index that holds chunks."""
 
     engine: str
     index_id: str
@@ -46,7 +46,7 @@ class IndexPlace:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a document's chunks are; ``lost``: were, and will be again."""
+    """The index of a document's chunks; ``lost``: it is gone and the document is queued again."""
 
     place: IndexPlace
     lost: bool = False
@@ -56,11 +56,11 @@ class ArtifactWriter(Protocol):
     """Inside one transaction, which the caller commits."""
 
     async def add(self, artifact: ArtifactRecord, company_id: str, correlation_id: str) -> None:
-        """A document that is to be indexed; one that is known, or was deleted before, stays as it is."""
+        """Queues a document; one that is known or deleted stays as it is."""
         ...
 
     async def mark_deleted(self, artifact_id: str, session_id: str, company_id: str) -> None:
-        """It is deleted, whether it is known or not."""
+        """Leaves a tombstone, also for an unknown document."""
         ...
 
 
@@ -72,44 +72,44 @@ class ArtifactJobs(Protocol):
     async def renew(self, tokens: Collection[str], seconds: float) -> None: ...
 
     async def postpone(self, job: ArtifactJob, seconds: float, *, counts: bool) -> None:
-        """Try again after that time; ``counts``: as one of few attempts."""
+        """Queues the document again after ``seconds``; ``counts``: as one of few attempts."""
         ...
 
     async def advanced(self, job: ArtifactJob, progress: int) -> None:
-        """Tell how far it is, in percent."""
+        """Emits the progress in percent."""
         ...
 
     async def placing(self, job: ArtifactJob, place: IndexPlace) -> bool:
-        """Chunks are about to be written there; False when the document is not wanted any more."""
+        """Records where chunks are about to be written; False when the document was deleted."""
         ...
 
     async def lost(self, place: IndexPlace) -> int:
-        """Have all that are indexed there indexed again, after those that wait; returns how many that are."""
+        """Queues all documents indexed there again, behind those that wait; returns how many."""
         ...
 
     async def indexed(self, job: ArtifactJob, *, characters: int, passages: int) -> bool:
-        """False when the document is not wanted any more; what was written is removed later."""
+        """False when the document was deleted; its chunks are removed later."""
         ...
 
     async def failed(self, job: ArtifactJob, error: ErrorInfo) -> None: ...
 
     async def leaving(self, limit: int) -> list[tuple[str, IndexPlace]]:
-        """Deleted documents whose chunks may still be there."""
+        """Deleted documents whose chunks may still be indexed."""
         ...
 
     async def left(self, artifact_ids: Sequence[str]) -> None:
-        """Nothing of them is left."""
+        """Records that chunks and texts of these documents are removed."""
         ...
 
 
 class ArtifactPlaces(Protocol):
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
-        """Where the chunks of those documents are that are indexed, or were until they were lost, of that company."""
+        """Indexes of the company's documents that are indexed, or were until the index was lost."""
         ...
 
 
 class ArtifactSource(Protocol):
-    """The service that keeps artifacts. Raises ``NotFound``, ``ArtifactBytesMissing`` and ``ServiceUnavailable``."""
+    """The artifacts service. Raises ``NotFound``, ``ArtifactBytesMissing`` and ``ServiceUnavailable``."""
 
     def content(
         self, session_id: str, artifact_id: str, caller: Identity
@@ -118,10 +118,10 @@ class ArtifactSource(Protocol):
         ...
 
     def as_file(self, session_id: str, artifact_id: str, company_id: str) -> AbstractAsyncContextManager[Path]:
-        """The artifact as a file to read, for as long as the context lasts."""
+        """The artifact as a temporary file."""
         ...
 
 
 def artifact_text_key(artifact_id: str) -> str:
-    """Where the parsed text lies in the object store."""
+    """Key of the parsed text in the object store."""
     return f"artifacts/{artifact_id}/text"

@@ -1,4 +1,4 @@
-"""What files and collections need from the database."""
+"""Ports of files, their texts and collections: the database."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from services.ingestion.domain.parsing import Reason, Unparsable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFilter:
-    """Which files are listed; None takes all. ``name`` is a part of the name, in any case."""
+    """None does not filter. ``name`` matches a part of the name, in any case."""
 
     status: FileStatus | None = None
     tag: str | None = None
@@ -22,14 +22,14 @@ class FileFilter:
 
 
 class FileReader(Protocol):
-    """Files as last committed; deleted ones and those of other companies are not there."""
+    """Committed files. Deleted ones and those of other companies are not found."""
 
     async def get(self, company_id: str, file_id: str) -> StoredFile | None: ...
 
     async def page(
         self, company_id: str, which: FileFilter, *, limit: int, offset: int
     ) -> tuple[list[StoredFile], int]:
-        """A page, newest first, and how many there are in all."""
+        """A page, newest first, and the total."""
         ...
 
 
@@ -37,7 +37,7 @@ class FileWriter(Protocol):
     """Changes of files inside one transaction, which the caller commits."""
 
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
-        """Those that exist, kept from every other writer until the end of the transaction."""
+        """Locks the files that exist until the end of the transaction."""
         ...
 
     async def set_tags(self, file_ids: Sequence[str], tags: Sequence[str]) -> None: ...
@@ -45,13 +45,13 @@ class FileWriter(Protocol):
     async def set_status(self, file_ids: Sequence[str], status: FileStatus) -> None: ...
 
     async def delete(self, file_ids: Sequence[str], correlation_id: str) -> None:
-        """Take locked files out of their collections and let go of their bytes."""
+        """Takes locked files out of collections and indexes, and drops their references to bytes."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """An uploaded file whose bytes lie in the store under its own blob."""
+    """An uploaded file whose bytes are stored as a blob of its own."""
 
     id: str
     blob_id: str
@@ -62,17 +62,14 @@ class NewFile:
 
 
 class Uploads(Protocol):
-    """Bytes on their way in."""
+    """Blobs that are being uploaded."""
 
     async def begin(self, company_id: str) -> str:
-        """Announce bytes; returns the id of the blob that they will be."""
+        """Records a blob before its bytes are written; returns its id."""
         ...
 
     async def abandon(self, blob_ids: Sequence[str]) -> Collection[str]:
-        """Give up blobs that were announced; returns those that are given up, and not stored after all.
-
-        Whatever lies under them is collected later.
-        """
+        """Abandons blobs; returns those that were not stored after all. Their bytes are collected later."""
         ...
 
 
@@ -80,51 +77,51 @@ class UploadWriter(Protocol):
     """The end of an upload inside one transaction, which the caller commits."""
 
     async def earlier(self, company_id: str, user_id: str, key: str, content_hash: str) -> list[StoredFile] | None:
-        """The files of an earlier upload with this idempotency key; None when this is the first.
+        """Files of an earlier upload with this idempotency key; None when this is the first.
 
-        Waits for one that is about to end. Raises ``ValidationFailed`` when that one had other content.
+        Waits for one that is about to commit. Raises ``ValidationFailed`` when that one had other content.
         """
         ...
 
     async def complete(self, company_id: str, user_id: str, files: Sequence[NewFile]) -> list[StoredFile]:
-        """Store the files in this order; one whose bytes the company has already gets the blob of those.
+        """Stores the files in this order; bytes that the company has already are stored once.
 
-        Raises ``Conflict`` when an upload was given up meanwhile.
+        Raises ``Conflict`` when an upload was abandoned meanwhile.
         """
         ...
 
     async def remember(self, company_id: str, user_id: str, key: str, file_ids: Sequence[str]) -> None:
-        """Note which files the upload with this idempotency key made."""
+        """Records the files of the upload with this idempotency key."""
         ...
 
 
 class UnusedBlobs(Protocol):
-    """Bytes that nothing refers to any more. Each method is a transaction of its own."""
+    """Blobs without a file. Each method is a transaction of its own."""
 
     async def abandon_unused(self) -> int:
-        """Give up uploads that have not ended for long, and bytes that no file has had for a day; returns how many."""
+        """Abandons uploads that have not ended for hours and blobs unused for a day; returns how many."""
         ...
 
     async def abandoned(self, limit: int) -> list[str]:
-        """Blobs that were given up long enough ago that nobody writes to them any more."""
+        """Blobs that were abandoned long enough ago that no upload writes to them."""
         ...
 
     async def delete(self, blob_ids: Sequence[str]) -> None:
-        """Their bytes are removed from the object store."""
+        """Deletes the rows of blobs whose bytes are gone."""
         ...
 
     async def delete_upload_keys(self, days: int) -> int:
-        """Idempotency keys of uploads that are older; returns how many there were."""
+        """Deletes older idempotency keys of uploads; returns how many."""
         ...
 
 
 class CollectionReader(Protocol):
-    """Collections as last committed, with what is in them."""
+    """Committed collections with their content."""
 
     async def get(self, company_id: str, collection_id: str) -> StoredCollection | None: ...
 
     async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[StoredCollection], int]:
-        """A page, newest first, and how many there are in all."""
+        """A page, newest first, and the total."""
         ...
 
     async def all(self, company_id: str) -> list[StoredCollection]:
@@ -138,7 +135,7 @@ class CollectionWriter(Protocol):
     async def add(self, collection: StoredCollection, created_by: str, correlation_id: str) -> None: ...
 
     async def lock(self, company_id: str, collection_id: str) -> StoredCollection | None:
-        """The collection, kept from every other writer until the end of the transaction."""
+        """Locks the collection until the end of the transaction."""
         ...
 
     async def describe(self, collection_id: str, name: str, description: str) -> None: ...
@@ -146,27 +143,27 @@ class CollectionWriter(Protocol):
     async def delete(self, collection_id: str) -> None: ...
 
     async def add_files(self, collection_id: str, file_ids: Sequence[str], correlation_id: str) -> set[str]:
-        """Put files in; returns those that were not in it before."""
+        """Returns the files that were not in it before."""
         ...
 
     async def remove_file(self, collection_id: str, file_id: str, correlation_id: str) -> bool:
-        """False when it was not in it."""
+        """False when the file was not in it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PendingUpdate:
-    """A collection that is no longer what the last event about it told."""
+    """A collection that differs from the last event about it."""
 
     collection: StoredCollection
     correlation_id: str
 
 
 class CollectionChanges(Protocol):
-    """Which collections have changed by themselves."""
+    """Collections that changed because their files did."""
 
     async def changed_since(self, since: datetime | None) -> tuple[list[str], datetime]:
-        """Those whose files or texts changed since then, and from when to ask the next time; all when None."""
+        """Collections whose files or texts changed since then (all when None), and the time for the next call."""
         ...
 
 
@@ -174,9 +171,9 @@ class CollectionPublisher(Protocol):
     """Inside one transaction, which the caller commits."""
 
     async def pending(self, collection_ids: Sequence[str]) -> list[PendingUpdate]:
-        """Note what these collections are now; returns those of which listeners know something else.
+        """Records the published state of these collections; returns those that differ from the last event.
 
-        Collections that somebody else is changing are left out.
+        Collections that are locked by another transaction are left out.
         """
         ...
 
@@ -190,7 +187,7 @@ class TextFailure:
 
 @dataclass(frozen=True, slots=True)
 class TextState:
-    """What became of a text. ``failure`` when the state is ``failed``; ``characters`` when it is ``parsed``."""
+    """``failure`` is set when the state is ``failed``, ``characters`` when it is ``parsed``."""
 
     state: Literal["pending", "running", "parsed", "failed"]
     attempts: int
@@ -199,28 +196,28 @@ class TextState:
 
 
 class Texts(Protocol):
-    """What became of the texts of files. Statuses of collections follow from it.
+    """States of parsed texts, from which statuses of collections follow. Each method is a transaction of its own.
 
-    Each method is a transaction of its own. The text itself lies in the object store and is written first.
+    The text itself is in the object store, written before its state.
     """
 
     async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
-        """Those that are known: there is one for each kind that the bytes were uploaded as."""
+        """Known texts: one for each content type that the bytes were uploaded as."""
         ...
 
     async def claim(self, texts: Sequence[TextKey], *, seconds: float, again: bool = False) -> set[TextKey]:
-        """Take texts to make for that long; returns those that nobody else is at and that are not parsed yet.
+        """Claims unleased texts that are not parsed yet.
 
-        Failed ones only when ``again`` or when another try may help.
+        Failed ones only with ``again`` or when they are retryable.
         """
         ...
 
     async def renew(self, texts: Sequence[TextKey], *, seconds: float) -> None:
-        """Take texts that are being made here for that much longer."""
+        """Renews the leases of texts being parsed by this process."""
         ...
 
     async def parsed(self, characters: Mapping[TextKey, int]) -> None:
-        """They lie in the object store; numbers of characters."""
+        """Marks stored texts as parsed, with their numbers of characters."""
         ...
 
     async def failed(self, failures: Mapping[TextKey, Unparsable]) -> None: ...

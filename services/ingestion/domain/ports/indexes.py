@@ -1,4 +1,4 @@
-"""What the inspection of indexes needs to know: which there should be, and what in them."""
+"""Ports of the inspection of indexes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from services.ingestion.domain.artifacts import IndexPlace
 
 @dataclass(frozen=True, slots=True)
 class KnownIndex:
-    """An index of a knowledge base that its engine should have. ``settled``: nobody writes to it, and not lately."""
+    """An index that its engine should have. ``settled``: no run writes to it, nor has one lately."""
 
     id: str
     engine: str
@@ -22,14 +22,14 @@ class KnownIndex:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What should be in an index; ``version`` is another one as soon as any of its items changes."""
+    """Expected content of an index; ``version`` changes with any of its items."""
 
     chunks: int
     version: str
 
 
 class IndexCatalog(Protocol):
-    """Indexes of knowledge bases as the database knows them."""
+    """Indexes of knowledge bases according to the database."""
 
     async def known(self) -> list[KnownIndex]: ...
 
@@ -40,9 +40,9 @@ class DocumentIndexes(Protocol):
     """Indexes of documents of sessions. Each method is a transaction of its own."""
 
     async def in_use(self) -> Sequence[IndexPlace]:
-        """Where documents are that can be searched."""
+        """Indexes with searchable documents."""
         ...
 
     async def lost(self, place: IndexPlace) -> int:
-        """Have its documents indexed again; until then their search is an outage. Returns how many they are."""
+        """Queues its documents again, which cannot be searched until then. Returns how many."""
         ...
