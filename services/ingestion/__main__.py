@@ -1,4 +1,4 @@
-"""``python -m services.ingestion all|api|worker|streams|migrate``; ``streams`` works off ingestions."""
+"""``python -m services.ingestion all|api|worker|streams|migrate``; ``streams`` carries out ingestions."""
 
 from libs.service_defaults import serve
 from services.ingestion.bootstrap import build, build_streams

@@ -1,4 +1,4 @@
-"""What the ingestion service reads from the environment."""
+"""Settings from the environment."""
 
 from typing import Self
 
@@ -18,7 +18,7 @@ class IngestionSettings(ServiceSettings):
 
     processing_engine: Engine = "pgvector"
     weaviate_url: str = ""
-    """Of its REST API, e.g. ``http://weaviate:8080``; empty where there is none."""
+    """URL of the REST API, e.g. ``http://weaviate:8080``; empty without Weaviate."""
     weaviate_grpc_port: int = Field(50051, ge=1, le=65535)
     weaviate_api_key: SecretStr = SecretStr("")
     index_grace_seconds: float = Field(60.0, ge=0)
@@ -36,7 +36,7 @@ class IngestionSettings(ServiceSettings):
 
     @model_validator(mode="after")
     def _check_patience(self) -> Self:
-        # While every parsing process reads one long file, nothing else moves: that is no reason to end them.
+        # While all parsing processes read long files, nothing else moves; the watchdog must not end them for that.
         if self.watchdog_seconds <= self.parsing_timeout_seconds:
             raise ValueError("AES_INGESTION_WATCHDOG_SECONDS must be longer than AES_INGESTION_PARSING_TIMEOUT_SECONDS")
         return self

@@ -1,4 +1,4 @@
-"""Bytes of artifacts, fetched from the service that keeps them."""
+"""HTTP calls to the artifacts service."""
 
 import asyncio
 import tempfile
@@ -41,7 +41,7 @@ class HttpArtifactSource:
 
     @asynccontextmanager
     async def _as_file(self, session_id: str, artifact_id: str, company_id: str) -> AsyncIterator[Path]:
-        # On behalf of the company: whoever uploaded it is not here to ask.
+        # On behalf of the company: the uploader is not present.
         service = Identity(
             company_id=company_id, user_id="service", key_id="service", scopes=frozenset({Scope.COMPANY_READ})
         )

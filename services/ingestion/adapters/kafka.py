@@ -1,4 +1,4 @@
-"""Announces work on ``ingestion-work``."""
+"""Sends work to ``ingestion-work``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class KafkaWorkSender:
 
 
 def grouped(work: Sequence[Due]) -> list[list[Due]]:
-    """Work of one correlation in few messages, but in enough of them to spread over all workers."""
+    """Groups work by correlation into few messages, but enough to spread over all workers."""
     by_correlation: dict[tuple[str, str], list[Due]] = {}
     for due in work:
         by_correlation.setdefault((due.company_id, due.correlation_id), []).append(due)

@@ -1,4 +1,4 @@
-"""What ingestion tells Prometheus."""
+"""Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOCUMENTS: Final = Counter(
     "aes_ingestion_artifact_documents_total", "Documents of sessions, by what came of them.", ["outcome"]
 )
 
-# A counter that first shows up with a 1 has never risen for Prometheus.
+# Prometheus sees no increase of a counter that first shows up with a 1.
 for _outcome in ("completed", "failed"):
     RUNS.labels(_outcome)
 for _outcome in ("ingested", "removed", "failed", "put_off"):

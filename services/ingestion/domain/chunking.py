@@ -27,7 +27,7 @@ class Chunker(Protocol):
 
 
 class ChunkIds:
-    """Ids that come out the same whenever the same source is cut in the same way."""
+    """Deterministic ids: the same source cut in the same way gives the same ids."""
 
     def __init__(self, source: str, strategy: ChunkingStrategy) -> None:
         self._document = uuid5(_CHUNKS, f"{source}/{settings_hash(strategy)}")

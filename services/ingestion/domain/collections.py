@@ -1,4 +1,4 @@
-"""Collections: groups of files, whose status follows what became of the files' texts."""
+"""Collections: groups of files, whose status follows from the states of the files' texts."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,9 +18,9 @@ class CollectionNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is in a collection: its files, how many of their texts are made or given up, and whether any is begun.
+    """Numbers of files in a collection and of their parsed and failed texts.
 
-    ``begun``: since its files changed last, work on any of their texts has begun or ended. ``total_size`` in bytes.
+    ``begun``: parsing of any of its texts has begun or ended since its files changed. ``total_size`` in bytes.
     """
 
     files: int = 0
@@ -37,7 +37,7 @@ class Content:
 
     @property
     def progress(self) -> int:
-        """Percent of the files whose parsing has ended, 100 only when all have."""
+        """Percentage of files whose parsing has ended, rounded down."""
         return 100 * (self.parsed + self.failed) // self.files if self.files else 0
 
 
@@ -55,7 +55,7 @@ class StoredCollection:
     content: Content = EMPTY
 
     def public(self) -> Collection:
-        """The collection as it stands on the wire."""
+        """The public representation."""
         return Collection(
             id=self.id,
             name=self.name,
@@ -69,7 +69,7 @@ class StoredCollection:
         )
 
     def available(self) -> AvailableCollection:
-        """The collection as something to make a knowledge base from."""
+        """The collection as content for a knowledge base."""
         return AvailableCollection(
             id=self.id,
             name=self.name,
@@ -80,5 +80,5 @@ class StoredCollection:
 
 
 def published_state(collection: Collection) -> dict[str, Any]:
-    """What of a collection changes by itself: listeners are told whenever it does."""
+    """The fields that follow from files, whose changes are published."""
     return collection.model_dump(include={"status", "progress", "data_source_count", "total_size"})

@@ -1,4 +1,4 @@
-"""What a file becomes on its way into an index: parsed text with its pages and rows, then chunks of it."""
+"""Parsed documents and their chunks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ParsedDocument:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """The form in which parsed text is stored: one line of JSON, then the text in UTF-8."""
+        """Storage format: one line of JSON, then the text in UTF-8."""
         head = {
             "segments": [(s.text_start, s.text_end, s.page, s.row) for s in self.segments],
             "metadata": dict(self.metadata),
@@ -57,7 +57,7 @@ class ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class TermCounts:
-    """How often each word, known by its number, occurs in a chunk of `length` words; sorted by number."""
+    """Counts of terms, by number, in a chunk of `length` terms; sorted by number."""
 
     numbers: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int32]
@@ -68,7 +68,7 @@ class TermCounts:
 class Chunk:
     """A chunk of a document. `start` and `end` are characters of the parsed text; `index` counts from 0.
 
-    `page` and `row` say where it begins. `vector` and `terms` are there when they were made where it was cut.
+    `page` and `row` say where it begins. `vector` and `terms` are set when the parsing process made them.
     """
 
     id: str

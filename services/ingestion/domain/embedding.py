@@ -1,4 +1,4 @@
-"""Turning text into vectors; adapters implement it."""
+"""Port of embedding models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Vectors = npt.NDArray[np.float32]
 
 
 class EmbeddingRefused(Exception):
-    """This configuration or this text can never be embedded: trying again is pointless."""
+    """The configuration or the text can never be embedded."""
 
 
 class EmbeddingUnavailable(Exception):
@@ -21,7 +21,7 @@ class EmbeddingUnavailable(Exception):
 
 
 class DimensionsMismatch(EmbeddingRefused):
-    """The model's vectors are not as long as the configuration says or as the index holds."""
+    """The model's vectors have another length than the configuration or the index."""
 
 
 class Embedder(Protocol):
@@ -45,10 +45,10 @@ class Embedder(Protocol):
 
 
 class Embedders(Protocol):
-    """The models that are configured here."""
+    """Configured embedding models."""
 
     async def embedder(self, provider: str, model: str, dimensions: int | None) -> Embedder:
-        """The model, asked for its dimensions when none are given.
+        """Returns the model; without ``dimensions`` it is asked for them.
 
         An unknown provider or model, or dimensions that the model does not have, is an ``EmbeddingRefused``
         whose message is meant for the caller.

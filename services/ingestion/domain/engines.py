@@ -1,4 +1,4 @@
-"""What the service asks of a search engine, and what both of them share."""
+"""Port of search engines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Mode = Literal["hybrid", "semantic", "keyword"]
 
 
 class IndexMissing(Exception):
-    """The index was dropped or never made. A late write to a dropped index ends like this and leaves nothing."""
+    """The index was dropped or never created. A late write to a dropped index raises this and leaves nothing."""
 
 
 class EngineUnavailable(Exception):
@@ -49,7 +49,7 @@ class IndexedChunk:
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """Which files a search looks at. ``only`` None: all that are indexed, but those in ``without``."""
+    """Files to search. ``only`` None: all indexed files but those in ``without``."""
 
     only: frozenset[str] | None = None
     without: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ EVERY_FILE = FileSelection()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """``vector`` may be None for a keyword search alone; ``text`` is what the keywords are taken from."""
+    """``vector`` is None for a keyword search; keywords are taken from ``text``."""
 
     text: str
     vector: Vector | None
@@ -88,7 +88,7 @@ class Hit:
 
 
 class Engine(Protocol):
-    """Holds chunks in indexes that know nothing of each other.
+    """Holds chunks in independent indexes.
 
     Names, tags, collections and the status of files are not in the index: the caller resolves them to a
     ``FileSelection``, so that changing them takes effect at once and writes nothing here. Every method raises
@@ -99,19 +99,19 @@ class Engine(Protocol):
     def name(self) -> str: ...
 
     async def create_index(self, index_id: str, dimensions: int) -> None:
-        """Make an empty index; one that is there already is left as it is."""
+        """Creates an empty index; an existing one is left as it is."""
         ...
 
     async def drop_index(self, index_id: str) -> None:
-        """Remove the index with its content; one that is not there is fine."""
+        """Removes the index with its content, if it exists."""
         ...
 
     async def existing(self, index_ids: Sequence[str]) -> set[str]:
-        """Those of the indexes that are there, whatever is in them."""
+        """Indexes among these that exist."""
         ...
 
     async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
-        """Add chunks of any number of files.
+        """Adds chunks of any number of files.
 
         Idempotent by (file, chunk id). After a failure some may have been written: writing all of them again
         ends with each of them once. Best called with some hundreds at a time. Raises ``IndexMissing``. A vector
@@ -120,7 +120,7 @@ class Engine(Protocol):
         ...
 
     async def finish(self, index_id: str) -> None:
-        """Everything of a run is written: make what pays off only in bulk (graph, statistics).
+        """Builds what pays off only in bulk (graph, statistics), at the end of a run.
 
         To be called once at the end of every run, before a new index is switched to, and after deletions.
         Idempotent; cheap when little has changed, up to minutes after a large run. Searches go on meanwhile
@@ -129,15 +129,15 @@ class Engine(Protocol):
         ...
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
-        """Remove every chunk of the files; files or an index that are not there are fine."""
+        """Removes every chunk of the files; missing files or a missing index are fine."""
         ...
 
     async def count(self, index_id: str) -> int:
-        """Chunks in the index. Raises ``IndexMissing``."""
+        """Number of chunks. Raises ``IndexMissing``."""
         ...
 
     async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
-        """Those of one file, in the order of their positions. Raises ``IndexMissing``."""
+        """Chunk ids of one file, in the order of their positions. Raises ``IndexMissing``."""
         ...
 
     async def search(self, index_id: str, query: Query) -> list[Hit]:
@@ -145,7 +145,7 @@ class Engine(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Raises ``EngineUnavailable`` when the engine cannot be used now."""
+        """Raises ``EngineUnavailable``."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Files of a company: their records, and where their bytes and texts lie in the object store."""
+"""Files of a company, and the keys of their bytes and texts in the object store."""
 
 import re
 import unicodedata
@@ -24,7 +24,7 @@ class FileNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class TextKey:
-    """What a text is made from: bytes, and the kind of document that they are read as."""
+    """A blob, and the content type that it is parsed as."""
 
     blob_id: str
     content_type: str
@@ -52,7 +52,7 @@ class StoredFile:
         return TextKey(self.blob_id, self.content_type)
 
     def public(self) -> File:
-        """The file as it stands on the wire."""
+        """The public representation."""
         return File(
             id=self.id,
             name=self.name,
@@ -68,17 +68,17 @@ class StoredFile:
 
 
 def blob_prefix(blob_id: str) -> str:
-    """Everything that is kept about some bytes lies below this; it goes when the bytes go."""
+    """Prefix of all objects of a blob, deleted with it."""
     return f"blobs/{blob_id}/"
 
 
 def original_key(blob_id: str) -> str:
-    """Where the bytes themselves lie."""
+    """Key of the bytes."""
     return f"{blob_prefix(blob_id)}original"
 
 
 def text_key(text: TextKey) -> str:
-    """Where the parsed text lies."""
+    """Key of the parsed text."""
     return f"{blob_prefix(text.blob_id)}text/{sha256(text.content_type.encode()).hexdigest()[:16]}"
 
 

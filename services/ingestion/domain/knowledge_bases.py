@@ -1,4 +1,4 @@
-"""Knowledge bases: what they are made of, and what is told of them at any moment."""
+"""Knowledge bases, their settings, files and progress."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class KnowledgeBaseNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """What an index is made with: other settings need another index."""
+    """Settings of an index; other settings need another index."""
 
     engine: str
     chunking: ChunkingStrategy
@@ -58,7 +58,7 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredKnowledgeBase:
-    """``settings`` are what the next ingestion goes by; ``index_id`` is what is searched, None before the first."""
+    """``settings`` apply to the next ingestion; ``index_id`` is the searched index, None before the first one."""
 
     id: str
     company_id: str
@@ -81,9 +81,9 @@ class StoredKnowledgeBase:
 
 @dataclass(frozen=True, slots=True)
 class LiveIndex:
-    """What is searched now. ``index_id`` is None until something was ingested.
+    """The searched index. ``index_id`` is None until something was ingested.
 
-    ``given_up``: the engine does not have the index any more, and another is being made.
+    ``given_up``: the engine has lost the index, and another one is being built.
     """
 
     knowledge_base_id: str
@@ -95,7 +95,7 @@ class LiveIndex:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file of a knowledge base and how far it is. ``chunks`` is 0 until the file was cut."""
+    """A file of a knowledge base and its progress. ``chunks`` is 0 until the file was cut."""
 
     file_id: str
     name: str
@@ -115,7 +115,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an ingestion is; ``phases`` counts the items being worked at by phase."""
+    """Progress of an ingestion; ``phases`` counts running items by phase."""
 
     total: int = 0
     ingested: int = 0
@@ -147,7 +147,7 @@ class Progress:
         return min(99, 100 * self.finished // self.total) if self.total else 0
 
     def metadata(self, run_state: RunState | None) -> dict[str, Any]:
-        """What is told while an ingestion goes on or after it failed."""
+        """Public details of an ingestion that is running or failed."""
         return {
             "phase": self._phase(run_state),
             "total_chunks": self.total_chunks,
@@ -175,14 +175,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseView:
-    """A knowledge base with its files and its last ingestion, as they were at one moment."""
+    """A consistent view of a knowledge base, its files and its last run."""
 
     stored: StoredKnowledgeBase
     sources: tuple[Source, ...] = ()
     run_state: RunState | None = None
 
     def public(self) -> KnowledgeBase:
-        """The knowledge base as it stands on the wire."""
+        """The public representation."""
         stored, progress = self.stored, Progress.of(self.sources)
         ingested = [source.public() for source in self.sources if source.state == "ingested"]
         failed = [source.public() for source in self.sources if source.state == "failed"]

@@ -1,4 +1,4 @@
-"""Reading documents: what the ingestion asks of a parser, and why a file cannot be read."""
+"""Port of parsers, and reasons why a file cannot be parsed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Parser(Protocol):
     """Calls may be made concurrently and cancelled. Safe to repeat: the same bytes and name give the same document."""
 
     async def parse(self, path: Path, name: str, content_type: str) -> ParsedDocument:
-        """The text of the file at `path`; its kind is told by the extension of `name`, else by `content_type`.
+        """Parses the file at `path`, whose format follows from the extension of `name`, else from `content_type`.
 
         Raises Unparsable.
         """
@@ -47,5 +47,5 @@ class Parser(Protocol):
         source: str,
         index: IndexSettings | None = None,
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
-        """Both in one step, which saves moving the text twice. Raises Unparsable."""
+        """Parses and cuts in one step, which saves moving the text twice. Raises Unparsable."""
         ...

@@ -1,4 +1,4 @@
-"""Ingestions of knowledge bases: their runs, and the work items that a run is made of."""
+"""Runs of knowledge bases and their work items."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.knowledge_bases import IndexSettings, RunState
 
 Token = str
-"""Names one claim: whoever does not have it any more changes nothing."""
+"""Fencing token of a claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemKey:
-    """One file on its way into, or out of, one index."""
+    """A file to be added to, or removed from, an index."""
 
     index_id: str
     file_id: str
@@ -25,7 +25,7 @@ class ItemKey:
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """A run that is to be planned or finished."""
+    """A run to be planned or finished."""
 
     run_id: str
 
@@ -38,7 +38,7 @@ def encode_work(keys: Sequence[WorkKey]) -> bytes:
 
 
 def decode_work(value: bytes) -> list[WorkKey]:
-    """Nothing for what is no work of ours: nobody waits for it, since the items are in the database."""
+    """Empty for a malformed message: the reconciler sends the items in the database again."""
     try:
         return [RunKey(*ids) if len(ids) == 1 else ItemKey(*ids) for ids in orjson.loads(value)]
     except (orjson.JSONDecodeError, TypeError):
@@ -47,7 +47,7 @@ def decode_work(value: bytes) -> list[WorkKey]:
 
 @dataclass(frozen=True, slots=True)
 class RunRef:
-    """A run and whose work it is; its events refer to what started it."""
+    """A run, and the message context of its events."""
 
     id: str
     knowledge_base_id: str
@@ -60,7 +60,7 @@ class RunRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedItem:
-    """An item that this worker may work at. ``text`` is None when the file is to leave the index."""
+    """A claimed item. ``text`` is None when the file is to be removed from the index."""
 
     key: ItemKey
     token: Token
@@ -73,11 +73,11 @@ class ClaimedItem:
     text: TextKey | None
     attempts: int
     exhausted: bool
-    """It has been failing for too long, or taken too many workers with it."""
+    """It failed for too long, or too many attempts ended with their worker."""
 
     @property
     def chunk_source(self) -> str:
-        """What its chunks' ids are made of."""
+        """Source of its chunk ids."""
         return f"{self.key.file_id}/{self.sha256}"
 
 
@@ -91,7 +91,7 @@ class ClaimedRun:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Work to be announced on the bus."""
+    """Work to be sent to the bus."""
 
     key: WorkKey
     company_id: str
@@ -111,7 +111,7 @@ class ItemFailure:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended; ``switched`` when its index is now the one that is searched."""
+    """Outcome of a run; ``switched``: its index is now the searched one."""
 
     run: RunRef
     completed: bool

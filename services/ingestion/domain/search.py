@@ -1,4 +1,4 @@
-"""What a search needs to know besides the index: which knowledge base, and which of its files may answer."""
+"""Ports of a search besides the engine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from services.ingestion.domain.knowledge_bases import LiveIndex
 
 class LiveIndexes(Protocol):
     async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
-        """What is to be searched, with the settings it was made with; None when there is no such knowledge base."""
+        """The index to search, with its settings; None for an unknown knowledge base."""
         ...
 
 
 class SearchableFiles(Protocol):
-    """Files as last committed: names, tags, collections and statuses are always those of now."""
+    """Committed files with their current names, tags, collections and statuses."""
 
     async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
         """Active files that match: of any of the collections, any of the files, with any of the tags."""

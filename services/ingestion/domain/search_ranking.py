@@ -1,10 +1,10 @@
-"""How a passage's likeness in meaning and its keyword score make one score."""
+"""Combines semantic similarity and keyword score into one score."""
 
 from __future__ import annotations
 
 SEMANTIC_SHARE = 0.55
 CANDIDATES = 100
-"""Chunks that each way of searching puts forward, at least."""
+"""Minimum number of chunks that each kind of search contributes."""
 
 
 def candidates(top_k: int) -> int:

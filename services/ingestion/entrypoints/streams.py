@@ -1,7 +1,7 @@
-"""The Faust application: takes announced work in batches from ``ingestion-work``.
+"""Faust application that takes work in batches from ``ingestion-work``.
 
-It only hears of work here; what is done and what is not stands in the database, since Faust acknowledges a batch
-whether or not it was worked off.
+The database says which work is done; messages only point to it, since Faust acknowledges a batch whether or not its
+handler succeeded.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class IngestionStreams:
         batches: int,
         end: Callable[[], None] = end_process,
     ) -> None:
-        """Up to ``batches`` batches of up to ``batch`` messages are worked at at once, so that parsing one goes on
-        while another is written."""
+        """Handles up to ``batches`` batches of up to ``batch`` messages at once, so that one is parsed while another is
+        written."""
         self._items = items
         self._run = run
         self._batch = batch
@@ -61,10 +61,10 @@ class IngestionStreams:
         self.app.agent(topic, name=f"{prefix}ingestion.work")(self._take)
 
     async def serve(self) -> None:
-        """Work until told to stop. When Faust ends by itself, the process ends: it is of no use any more."""
+        """Runs until stopped. Ends the process when Faust ends by itself."""
         try:
             await self.app.start()
-            # Faust has made it and keeps nothing in it; left there, each process would leave one more.
+            # Faust creates the directory and keeps nothing in it; each process would leave one behind.
             shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
             await self.app.wait_until_stopped()
         except Exception as problem:
@@ -76,17 +76,17 @@ class IngestionStreams:
         await asyncio.Event().wait()
 
     async def measure(self) -> None:
-        """Tell Prometheus every few seconds how much of what was announced is still to be heard, until cancelled."""
+        """Sets the gauge of consumer lag every few seconds, until cancelled."""
         monitor = self.app.monitor
         while True:
             if self.joined:
-                # Unlike the monitor's, they are known from the assignment on, before anything is acknowledged.
+                # Unlike the monitor's, these offsets are known before the first acknowledgement.
                 consumer: Any = self.app.consumer
                 set_lag(_GROUP, INGESTION_WORK.name, lag(monitor.tp_end_offsets, consumer._committed_offset))
             await asyncio.sleep(_MEASURE_SECONDS)
 
     async def stop(self) -> None:
-        """Take nothing more and let what is in work end; what does not within seconds is taken up by others."""
+        """Stops taking messages and waits seconds for running batches; other workers redo what does not end."""
         self._stopping = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
@@ -119,7 +119,7 @@ class IngestionStreams:
         try:
             await work(keys)
         except Exception as problem:
-            # The leases run out, and the work is announced again.
+            # The leases expire, and the reconciler sends the work again.
             if is_outage(problem):
                 _log.warning("streams.outage", problem=str(problem).strip())
             else:
@@ -129,9 +129,9 @@ class IngestionStreams:
 
 
 def lag(ends: Mapping[Any, int], committed: Mapping[Any, int | None]) -> int:
-    """Messages that are not acknowledged, by partition's end and the position that was last acknowledged.
+    """Number of unacknowledged messages, from end and committed offsets by partition.
 
-    Where a group has never acknowledged anything, it begins at the start.
+    A group without a committed offset begins at the start.
     """
     return sum(max(end - max(committed.get(place) or 0, 0), 0) for place, end in ends.items())
 
@@ -145,7 +145,7 @@ def _credentials(kafka: KafkaConnection) -> CredentialsT | None:
 
 
 def _application(kafka: KafkaConnection, prefix: str) -> faust.App:
-    # They tell of every part that starts.
+    # They log every component that starts.
     for library in ("faust", "mode"):
         logging.getLogger(library).setLevel(logging.WARNING)
     return faust.App(
@@ -159,7 +159,7 @@ def _application(kafka: KafkaConnection, prefix: str) -> faust.App:
         topic_allow_declare=False,
         topic_disable_leader=True,
         consumer_auto_offset_reset="earliest",
-        # What one worker has fetched ahead, another one that joins cannot help with.
+        # A joining worker cannot help with messages that another has fetched ahead.
         stream_buffer_maxsize=256,
         broker_max_poll_records=200,
         stream_wait_empty=False,

@@ -1,4 +1,4 @@
-"""Ends the process when work waits and nothing moves, or when the event loop hangs, so that a new one is started."""
+"""Ends the process when work is stuck or the event loop hangs, so that the supervisor restarts it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXIT_CODE: Final = 70
 
 
 def end_process() -> None:
-    """At once: whatever hangs would hang a graceful end as well, and nothing is lost that way."""
+    """Ends the process at once: a graceful end could hang as well, and nothing is lost."""
     os._exit(_EXIT_CODE)
 
 
@@ -32,7 +32,7 @@ class Watchdog:
         end: Callable[[], None] = end_process,
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
-        """``stuck`` tells whether work has been waiting while nothing moved for that many seconds."""
+        """``stuck``: whether work has waited while nothing moved for that many seconds."""
         self._stuck = stuck
         self._limit = limit_seconds
         self._end = end

@@ -29,7 +29,7 @@ class DocumentIndexer:
         self._engines = engines
 
     async def index(self, token: Token, loaded: Sequence[Loaded]) -> None:
-        """Documents on their way into one index. Safe to repeat; raises what embedder and engine raise."""
+        """Indexes documents of one index. Safe to repeat; raises what embedder and engine raise."""
         first = loaded[0].item
         index_id, settings = first.key.index_id, first.settings
         chunks = {each.item.key: len(each.chunks) for each in loaded}
@@ -54,7 +54,7 @@ class DocumentIndexer:
             await self._items.removed(token, list(unwanted))
 
     async def remove(self, token: Token, engine: str, keys: Sequence[ItemKey]) -> None:
-        """Take files out of one index."""
+        """Removes files from one index."""
         await self._engines[engine].delete_files(keys[0].index_id, [key.file_id for key in keys])
         await self._items.removed(token, keys)
 

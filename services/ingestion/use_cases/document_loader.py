@@ -45,12 +45,12 @@ class DocumentLoader:
         self._parsing: set[TextKey] = set()
 
     async def renew(self) -> None:
-        """Renew the leases on what is being parsed here; to be called every few seconds."""
+        """Renews the leases of texts being parsed; to be called every few seconds."""
         if self._parsing:
             await self._texts.renew(list(self._parsing), seconds=self._lease)
 
     async def load(self, items: Sequence[ClaimedItem]) -> AsyncGenerator[Sequence[Loaded] | NotLoaded, None]:
-        """Each of the items once, as they become ready; several at a time when they have the same bytes.
+        """Yields each item once, as it becomes ready; items of the same bytes together.
 
         Closing the iterator ends what is under way.
         """
@@ -75,7 +75,7 @@ class DocumentLoader:
                 task.cancel()
             await asyncio.gather(*loading, return_exceptions=True)
             self._parsing -= ours
-            # All at once, since it costs more than to parse most of them.
+            # All at once: a statement costs more than parsing most files.
             if lengths := {key: self._lengths.pop(key) for key in groups if key in self._lengths}:
                 await self._texts.parsed(lengths)
         if others := [item for key, group in groups.items() if key not in parsed | ours for item in group]:

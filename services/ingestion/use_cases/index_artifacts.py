@@ -79,7 +79,7 @@ class IndexArtifacts:
                     for job in jobs:
                         group.create_task(self._process(job))
             finally:
-                # Told and not cancelled: a statement that is cut off can end in an error of its own.
+                # An event and not a cancellation, which could cut off a statement and fail in its own way.
                 ended.set()
                 await keeping
         return len(jobs)
@@ -99,7 +99,7 @@ class IndexArtifacts:
             _log.warning("artifacts.lease_not_renewed", problem=repr(problem))
 
     async def _process(self, job: ArtifactJob) -> None:
-        """Ends in some way: those that are indexed at the same time go on."""
+        """Never raises: documents indexed at the same time go on."""
         structlog.contextvars.bind_contextvars(correlation_id=job.correlation_id)
         with _span(job):
             ending = await self._ending(job)
@@ -110,7 +110,7 @@ class IndexArtifacts:
                 _log.exception("artifact.not_ended", artifact_id=job.artifact_id)
 
     async def _ending(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
-        """Indexes the document; returns what is to be recorded about that."""
+        """Indexes the document; returns the transaction that records the result."""
         is_last = job.attempt >= _MOST_ATTEMPTS
         if job.attempt > _MOST_ATTEMPTS:
             return self._failure(job, "The document could not be read.", "crashed")
@@ -121,10 +121,10 @@ class IndexArtifacts:
                 return self._postpone(job, counts=True)
             return self._failure(job, problem.message, problem.code)
         except NotFound:
-            # Its deletion is about to be told.
+            # The event of its deletion is on its way.
             return self._failure(job, "The artifact is gone.", "gone")
         except ArtifactBytesMissing as problem:
-            # As when its session was just deleted; else they are lost.
+            # Its session was just deleted, or its bytes are lost.
             return self._failure(job, problem.message, "gone") if is_last else self._postpone(job, _MISSING_SECONDS)
         except Exception as problem:
             if _is_outage(problem):
@@ -154,7 +154,7 @@ class IndexArtifacts:
         await self._store.put(artifact_text_key(job.artifact_id), one_piece(document.to_bytes()))
         engine = self._engines[place.engine]
         if place.index_id not in await engine.existing([place.index_id]):
-            # Made again, an index that was lost would be there without the others.
+            # Created again, a lost index would exist without the other documents.
             if lost := await self._jobs.lost(place):
                 _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=lost)
             await engine.create_index(place.index_id, settings.dimensions)
@@ -218,12 +218,12 @@ class RemoveDeletedArtifacts:
 
 
 async def _nothing() -> None:
-    """It is recorded, or the document is not wanted any more."""
+    """The result is recorded already, or the document was deleted."""
 
 
 def _is_outage(problem: Exception) -> bool:
-    """Locks that are not to be had are none: a deadlock may be of the work's own making."""
-    # Engines say that they are unavailable, and why.
+    """Lock contention is no outage: the work itself may cause it, so it counts as an attempt."""
+    # EngineUnavailable carries the database's error as its cause.
     if is_contention(problem.__cause__ or problem):
         return False
     return isinstance(problem, _OUTAGES) or is_outage(problem)

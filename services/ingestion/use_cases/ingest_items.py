@@ -103,7 +103,7 @@ class IngestItems:
                 ready += [loaded for loaded in each if loaded.chunks]
                 if empty := [loaded.item for loaded in each if not loaded.chunks]:
                     await self._not_loaded(token, NotLoaded(empty, Unparsable("empty", "The file contains no text.")))
-                # Embedding and writing pay by the batch, and memory has to hold one.
+                # Batches make embedding and writing cheap; memory has to hold one.
                 if sum(len(loaded.chunks) for loaded in ready) >= _CHUNKS_AT_ONCE:
                     await self._index(token, ready)
                     ready = []
@@ -209,7 +209,7 @@ def _given_up(item: ClaimedItem) -> DatasourceError:
 
 
 def _portions(items: Sequence[ClaimedItem]) -> list[list[ClaimedItem]]:
-    """Few enough bytes in each that memory stays bounded, in the same order."""
+    """Splits items, in order, so that the bytes of each portion fit in memory."""
     portions: list[list[ClaimedItem]] = []
     size = 0
     for item in items:

@@ -45,14 +45,14 @@ class InspectIndexes:
         suspected = {place.index_id for place in await missing(self._engines, places)}
         suspected |= {index.id for index in self._to_count(known) if await self._is_short(index)}
         confirmed, self._suspected = suspected & self._suspected, suspected - self._suspected
-        # What was found short is counted again by the next look.
+        # An index found short is counted again by the next inspection.
         self._counted = {each: at for each, at in self._counted.items() if each in known and each not in suspected}
         for index_id in sorted(confirmed):
             await self._lost_indexes.replace(known[index_id])
         return len(confirmed)
 
     def _to_count(self, known: Mapping[str, KnownIndex]) -> list[KnownIndex]:
-        """Those that an old snapshot may have brought back with less in them: some at a time, each once an hour."""
+        """Indexes whose chunks are due to be counted, since an old snapshot may lack some: each once an hour."""
         now = self._clock()
         due = [
             index
@@ -93,7 +93,7 @@ class InspectArtifactIndexes:
 
 
 async def missing(engines: Engines, places: Iterable[IndexPlace]) -> set[IndexPlace]:
-    """Those that their engines do not have; of an engine that is unknown or does not answer none."""
+    """Indexes that their engines do not have; none of an engine that is unknown or does not answer."""
     by_engine: dict[str, list[str]] = {}
     for place in places:
         by_engine.setdefault(place.engine, []).append(place.index_id)

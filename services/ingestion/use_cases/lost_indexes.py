@@ -27,7 +27,7 @@ class LostIndexes:
     writer: Callable[[Transaction], KnowledgeBaseWriter]
 
     async def replace_if_lost(self, run: ClaimedRun) -> bool:
-        """Whether the run's index is lost, so that this or another run is to be planned with a fresh one.
+        """Replaces the run's index if it is lost; True means that this or another run plans with a fresh one.
 
         Raises ``EngineUnavailable`` and ``IndexMissing``.
         """
@@ -38,7 +38,7 @@ class LostIndexes:
         return is_lost
 
     async def is_lost(self, index: KnownIndex) -> bool:
-        """Whether it is not there, or has fewer chunks than were written and nobody is changing it."""
+        """Whether the engine lacks the index, or has fewer chunks than were written while no item changes."""
         engine, before = self.engines[index.engine], await self.catalog.content(index.id)
         if before.chunks == 0:
             return False
@@ -47,7 +47,7 @@ class LostIndexes:
         try:
             there = await engine.count(index.id)
         except EngineUnavailable as problem:
-            # Too many for the time that it has: no reason not to ingest into what is there.
+            # Counting took too long; the index exists, so ingestion goes on.
             _log.warning("indexes.not_counted", index_id=index.id, problem=str(problem))
             return False
         return there < before.chunks and before == await self.catalog.content(index.id)

@@ -100,6 +100,6 @@ class SearchKnowledgeBase:
                 score=round(hit.score, 6),
             )
             for hit in hits
-            # Deleted while it was searched.
+            # Others were deleted during the search.
             if hit.file_id in names
         ]

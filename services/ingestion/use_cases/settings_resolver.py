@@ -1,4 +1,4 @@
-"""Finds out what an index for a configuration is made with, asking the embedding's provider where necessary."""
+"""Resolves a configuration to the settings of an index, asking the embedding's provider if necessary."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class UploadFiles:
     async def __call__(
         self, parts: AsyncIterator[FilePart], caller: Identity, correlation_id: str, key: str | None
     ) -> list[File]:
-        """All of the files or none. ``key``: of an upload that may be repeated without effect.
+        """Stores all of the files or none. ``key`` is the idempotency key.
 
         Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed`` and what ``parts`` raises.
         """
@@ -71,7 +71,7 @@ class UploadFiles:
         name = clean_name(part.name)
         kind = type_of(name)
         blob_id = await self._uploads.begin(company_id)
-        # Before any bytes: what fails half-way is discarded as well.
+        # Before any bytes, so that a failed upload is discarded as well.
         begun.append(blob_id)
         pieces = checked_pieces(
             name,
@@ -115,7 +115,7 @@ class UploadFiles:
         if not blob_ids:
             return
         try:
-            # Not all of them when the answer to the commit got lost: then they are stored.
+            # When the answer to the commit was lost, blobs may be stored: those are not abandoned.
             for blob_id in await self._uploads.abandon(blob_ids):
                 await self._store.delete(original_key(blob_id))
         except Exception as problem:

@@ -1,4 +1,4 @@
-"""Cuts parsed documents into chunks by each of the strategies."""
+"""Cuts parsed documents into chunks, by strategy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from services.ingestion.adapters.chunking.units import PARAGRAPH_GAP, SENTENCE_G
 from services.ingestion.domain.chunking import ChunkIds
 from services.ingestion.domain.documents import Chunk, ParsedDocument, Segment
 
-# No index or model takes chunks of any length, whatever a sentence or page without an end makes of them.
+# A page or sentence may have any length; an index or model takes only so much.
 LONGEST_CHUNK = 200_000
 _LINE_END = re.compile("\n")
 _NOWHERE = re.compile(r"(?!)")
@@ -29,7 +29,7 @@ def cut(document: ParsedDocument, strategy: ChunkingStrategy, source: str) -> li
     chunks: list[Chunk] = []
     last = (-1, -1)
     for start, end in _bounded(_trimmed(text, _spans(document, strategy)), text):
-        # A chunk within the one before is what an overlap leaves of blank text.
+        # Overlap over blank text would repeat a part of the chunk before.
         if start >= end or (start >= last[0] and end <= last[1]):
             continue
         last = (start, end)

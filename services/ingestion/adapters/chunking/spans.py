@@ -1,4 +1,4 @@
-"""Cuts a text into spans that fit and packs those into passages; all in offsets, no text is copied."""
+"""Cuts a text into spans that fit and packs those into chunks; works on offsets, without copying text."""
 
 from __future__ import annotations
 

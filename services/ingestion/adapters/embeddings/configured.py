@@ -1,4 +1,4 @@
-"""Finds the model that a knowledge base's configuration names."""
+"""Embedders by provider and model."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class EmbeddingServer:
         return _vectors(content, len(texts))
 
     async def _post(self, body: bytes) -> bytes:
-        # Redirects are not followed: they would carry documents to a host nobody configured.
+        # Redirects would carry documents to a host that is not configured.
         request = self._session.post(
             self._url,
             data=body,
@@ -93,7 +93,7 @@ class EmbeddingServer:
             told = str(orjson.loads(content)["error"]["message"])
         except (orjson.JSONDecodeError, KeyError, TypeError):
             told = content.decode("utf-8", "replace")
-        # Some servers repeat the key that they refuse.
+        # Some servers quote the refused key.
         return told.replace(self._endpoint.api_key or "\0", "***")[:_LARGEST_ERROR]
 
 
@@ -123,7 +123,7 @@ class ServerEmbedder:
 
 
 async def server_embedder(server: EmbeddingServer, model: str, dimensions: int | None) -> ServerEmbedder:
-    """Tries the model with one text, since only its answer tells how long its vectors are."""
+    """Embeds one text to learn the length of the model's vectors."""
     usual = (await server.embed(model, ["dimensions"])).shape[1]
     if dimensions is None or usual == dimensions:
         return ServerEmbedder(server, model, usual, asked=False)

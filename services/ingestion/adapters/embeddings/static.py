@@ -1,4 +1,4 @@
-"""The model in the package `wordllama`: vectors for word pieces, averaged; in process, without any network."""
+"""The wordllama model: averaged vectors of word pieces, in process, without network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RUNS = re.compile(
 )
 _LONGEST_REMEMBERED = 64
 _REMEMBERED = 200_000
-# Keeps what is held at once to some tens of megabytes, whatever the length of a text.
+# Bounds memory to some tens of megabytes for a text of any length.
 _PIECES_AT_ONCE = 20_000
 Pieces = npt.NDArray[np.intp]
 
@@ -48,7 +48,7 @@ class StaticEmbedder:
         return await asyncio.to_thread(self.embed_here, texts)
 
     def embed_here(self, texts: Sequence[str]) -> Vectors:
-        """The same in the calling thread, for processes that do nothing else."""
+        """Like `embed`, in the calling thread."""
         pieces = _pieces()
         vectors = np.empty((len(texts), self.dimensions), np.float32)
         for position, text in enumerate(texts):
@@ -74,7 +74,7 @@ class _Pieces:
         self._remembered: dict[str, bytes] = {}
 
     def of(self, text: str) -> Pieces:
-        # As the model's tokenizer begins every text.
+        # The model's tokenizer begins every text with a space.
         runs = _RUNS.findall(" " + text) if text.strip() else []
         remembered = self._remembered
         found = list(map(remembered.get, runs))
@@ -105,14 +105,14 @@ def _pieces() -> _Pieces:
     assert package.origin is not None
     model = WordLlama.load(cache_dir=Path(package.origin).parent, disable_download=True)
     model.tokenizer.no_padding()
-    # Without the space that is put before a text, since runs come with their own.
+    # Without the leading space, since runs come with their own.
     model.tokenizer.normalizer = normalizers.Replace(" ", "▁")
     return _Pieces(model.embedding, model.tokenizer)
 
 
 @contextmanager
 def _logging_untouched() -> Iterator[None]:
-    """The package sets up the root logger when it is imported."""
+    """Undoes the package's configuration of the root logger at import."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

@@ -1,4 +1,4 @@
-"""BM25 in two halves whose inner product is the score: one stored with the passage, one made of the query."""
+"""BM25 as the inner product of chunk weights, which are stored, and query weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from services.ingestion.domain.documents import TermCounts
 
 K1 = 1.2
 B = 0.75
-# What pgvector's sparsevec holds; a chunk has to be a hundred pages long to have more different terms.
+# Limit of pgvector's sparsevec; only chunks of a hundred pages have more distinct terms.
 _MOST_TERMS = 16_000
 
 
@@ -32,7 +32,7 @@ def counted(terms: Sequence[str]) -> dict[int, int]:
 
 
 def chunk_weights(chunk: TermCounts, average_length: float) -> TermWeights:
-    """How much each term of a chunk counts, where chunks have `average_length`."""
+    """Weight of each term of a chunk, given the average length of chunks."""
     terms, frequencies = chunk.numbers, chunk.counts.astype(np.float32)
     weights = frequencies * np.float32(K1 + 1) / (frequencies + np.float32(_norm(chunk.length, average_length)))
     if len(terms) > _MOST_TERMS:
@@ -42,7 +42,7 @@ def chunk_weights(chunk: TermCounts, average_length: float) -> TermWeights:
 
 
 def recomputed_weights(given: TermWeights, length: int, old_average: float, average_length: float) -> TermWeights:
-    """The weights that the chunk would have had with another average length."""
+    """The same chunk's weights for another average length."""
     old = _norm(length, old_average)
     frequencies = np.maximum(np.rint(given.weights * old / (K1 + 1 - given.weights)), 1)
     weights = frequencies * (K1 + 1) / (frequencies + _norm(length, average_length))
@@ -68,5 +68,5 @@ def _norm(length: int, average_length: float) -> float:
 
 
 def best_possible(query: TermWeights) -> float:
-    """What no chunk's score exceeds."""
+    """Upper bound of a chunk's score."""
     return float(query.weights.sum()) * (K1 + 1)

@@ -1,4 +1,4 @@
-"""What keyword search sees of a text: its words without case, accents and endings, function words left out."""
+"""Terms of a text for keyword search: words without case, accents and endings, function words left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import snowballstemmer  # type: ignore[import-untyped]
 from services.ingestion.domain.documents import TermCounts
 
 _WORDS = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
-# Written without spaces between words: neighbouring pairs of characters stand for words.
+# Scripts without spaces between words are indexed by pairs of characters.
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _ENGLISH = (
     "a about above after again against all also am an and any are as at be because been before being below "
@@ -29,7 +29,7 @@ _ENGLISH = (
     "shouldn't hasn't haven't hadn't"
 )
 _FUNCTION_WORDS = frozenset(_ENGLISH.split())
-# The words of a language are few, those of serial numbers are without end.
+# Bounded, since serial numbers are words without end.
 _REMEMBERED = 300_000
 _NO_TERM = -1
 NUMBER_OF_TERMS = 1_000_000_000
@@ -37,7 +37,7 @@ NUMBER_OF_TERMS = 1_000_000_000
 
 
 class Terms:
-    """Words to terms, remembering what it has seen, since stemming costs more than everything else.
+    """Maps words to terms, with a cache, since stemming costs more than everything else.
 
     Safe to use from several threads.
     """
@@ -45,7 +45,7 @@ class Terms:
     def __init__(self) -> None:
         self._stemmer = snowballstemmer.stemmer("english")
         self._stems: dict[str, str] = {}
-        # A stemmer works on one word at a time.
+        # The stemmer is not thread-safe.
         self._lock = Lock()
         self._numbers = _Numbers(self._learn)
 
@@ -86,7 +86,7 @@ class Terms:
 
 
 class _Numbers(dict[str, int]):
-    """Of words, as they stand in a text; looking one up that is missing learns it."""
+    """Numbers by word; a missing word is added."""
 
     def __init__(self, learn: Callable[[str], str]) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class _Numbers(dict[str, int]):
 
 
 def number(term: str) -> int:
-    """Under which the term is stored: the same everywhere and for ever."""
+    """Stable number of a term, as stored."""
     return crc32(term.encode()) % NUMBER_OF_TERMS
 
 

@@ -1,4 +1,4 @@
-"""Looks into packed office files before they are unpacked: bombs, encryption, and the size of their sheets."""
+"""Checks office packages before they are unpacked: bombs, encryption, size of sheets."""
 
 from __future__ import annotations
 

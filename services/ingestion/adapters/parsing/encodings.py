@@ -1,4 +1,4 @@
-"""Turns the bytes of a text file into text, whatever encoding they are in."""
+"""Decodes text files of any encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes through the pipes between the service and its parsing processes: a line of JSON, then raw bytes.
+"""Frames between the service and its parsing processes: a line of JSON, then raw bytes.
 
 JSON and not pickle: a parser taken over by a malicious document must not gain the service as well.
 """

@@ -1,4 +1,4 @@
-"""Calls kreuzberg the way this service wants it, and tells what it raises in our terms."""
+"""Calls kreuzberg with our options and translates its errors."""
 
 from __future__ import annotations
 

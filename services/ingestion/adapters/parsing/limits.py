@@ -1,4 +1,4 @@
-"""How much of a file is too much."""
+"""Limits of one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parses and chunks in processes of their own, so that a poisonous file costs one process and not the service."""
+"""Parses and cuts in separate processes, so that a malicious file costs one process and not the service."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ParsingPool:
             except ProcessDied as died:
                 if self._closed:
                     raise _closed() from None
-                # The machine may have killed it; the second time it was the file.
+                # The first time the system may have killed it; the second time it was the file.
                 _log.warning("parsing_process.died", attempt=attempt, reason=str(died))
                 continue
             if "code" in head:
@@ -95,13 +95,13 @@ class ParsingPool:
             if head.get("code") == "memory":
                 raise process.out_of_memory()
         except BaseException:
-            # An interrupted job leaves half a frame in the pipes: the process is of no use any more.
+            # An interrupted job leaves half a frame in the pipes, so the process is discarded.
             try:
                 await self._discard(process)
             finally:
                 self._places.put_nowait(None)
             raise
-        # Native parsers do not give back all that they take.
+        # Native parsers leak memory.
         worn = process.jobs >= _JOBS_PER_PROCESS or process.memory() > _FULL * self._limits.memory_bytes
         try:
             if worn:

@@ -1,7 +1,7 @@
-"""What an index takes of chunks besides their text, made in the process that cuts them: vectors and terms.
+"""Vectors and terms of chunks, made in the parsing process.
 
-Making them costs more processor time than parsing most files, and an event loop must not pay for it. The service
-never needs them: what is missing is made there.
+They cost more processor time than parsing most files, which an event loop must not spend. They are optional: the
+service makes what is missing.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from services.ingestion.domain.documents import Chunk, TermCounts
 from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
 from services.ingestion.domain.knowledge_bases import IndexSettings
 
-# The time that a file may take is for reading it.
+# The time limit of a file is meant for parsing it.
 _MOST_CHUNKS: Final = 2000
 _FLOAT, _INTEGER = np.dtype("<f4"), np.dtype("<i4")
 Extra = tuple[Vectors | None, TermCounts | None]
 
 
 def wanted(index: IndexSettings) -> dict[str, Any] | None:
-    """What can be made for an index outside of the service, which has the keys of embedding servers."""
+    """What the parsing process can make for an index without keys of embedding servers."""
     embeds = index.provider == static.PROVIDER and index.model in ("", static.MODEL)
     counts = index.engine == "pgvector"
     return {"dimensions": index.dimensions if embeds else 0, "terms": counts} if embeds or counts else None
 
 
 def prepare(chunks: Sequence[Chunk], wanted: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """In the parsing process: what was made, and its bytes."""
+    """Runs in the parsing process; returns a head and its bytes."""
     if not chunks or len(chunks) > _MOST_CHUNKS:
         return {}, b""
     texts = [chunk.text for chunk in chunks]
@@ -52,7 +52,7 @@ def prepare(chunks: Sequence[Chunk], wanted: dict[str, Any]) -> tuple[dict[str, 
 
 
 def prepared(head: dict[str, Any], body: bytes) -> Iterable[Extra]:
-    """In the service: what was made of each chunk. A ValueError when the bytes are not what they are said to be."""
+    """Runs in the service: decodes what was made of each chunk. Raises ValueError for inconsistent bytes."""
     number = len(head["chunks"])
     dimensions, has_terms = head.get("dimensions", 0), head.get("terms", False)
     size = number * dimensions
@@ -80,7 +80,7 @@ def _embedded(texts: Sequence[str], dimensions: int) -> Vectors:
         try:
             return _embedder(dimensions).embed_here(texts)
         except EmbeddingRefused:
-            # The service finds out for itself and says so.
+            # The service meets the same refusal and reports it.
             pass
     return np.empty((0, 0), np.float32)
 

@@ -1,4 +1,4 @@
-"""One parsing process as its parent sees it: started, given jobs, watched, killed."""
+"""A parsing process, from its parent's side: start, jobs, memory watch, kill."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _START_SECONDS = 60.0
 _END_SECONDS = 10.0
 _BUFFER = 1024**2
 _MODULE = "services.ingestion.adapters.parsing.worker"
-# Nothing else of the environment: a process that opens strangers' documents gets no keys and no addresses.
+# No other variables: a process that opens untrusted documents gets no keys and no addresses.
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TESSDATA_PREFIX", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-# There are as many processes as may work at once: threads would only compete with them.
+# The pool is sized for all cores: threads would only compete.
 _SINGLE_THREADED = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1", "MALLOC_ARENA_MAX": "2"}
 
 
 class ProcessDied(Exception):
-    """The process ended in the middle of a job, for another reason than its limits."""
+    """The process ended during a job, for another reason than its limits."""
 
 
 class ParsingProcess:
@@ -44,7 +44,7 @@ class ParsingProcess:
 
     @classmethod
     async def start(cls, limits: Limits) -> ParsingProcess:
-        """Raises ServiceUnavailable when it does not come up, which is no fault of any file."""
+        """Raises ServiceUnavailable when it does not start."""
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -55,7 +55,7 @@ class ParsingProcess:
             stderr=errors,
             limit=_BUFFER,
             env=_environment(),
-            # A group of its own: an interrupt at the terminal is for the service, which ends its processes itself.
+            # A session of its own: an interrupt at the terminal is for the service, which ends its processes itself.
             start_new_session=True,
         )
         started = cls(process, errors, limits)
@@ -80,15 +80,15 @@ class ParsingProcess:
         return self._process.returncode is None
 
     def memory(self) -> int:
-        """Bytes it occupies; 0 when it has ended."""
+        """Resident memory in bytes; 0 when it has ended."""
         try:
             return int(self._usage.memory_info().rss)
         except psutil.Error:
             return 0
 
     async def call(self, job: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
-        """Raises Unparsable when the limits are exceeded, and ProcessDied; the process is of no use afterwards, nor
-        after a cancellation."""
+        """Raises Unparsable when a limit is exceeded, and ProcessDied. After either, and after a cancellation, the process
+        must be killed."""
         self.jobs += 1
         watch = asyncio.create_task(self._watch())
         try:
@@ -113,7 +113,7 @@ class ParsingProcess:
         )
 
     async def kill(self) -> None:
-        """It and what it started; returns when it is gone."""
+        """Kills the process group; returns when the process has ended."""
         if self.alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -121,13 +121,13 @@ class ParsingProcess:
         assert stdin is not None
         assert stdout is not None
         stdin.close()
-        # It counts as ended when its pipes have, and asyncio never sees the end of one that it has stopped reading.
+        # asyncio waits for the pipes to end too, and never sees the end of one that it no longer reads.
         stdout._transport.close()  # type: ignore[attr-defined]
         await self._process.wait()
         self._errors.close()
 
     async def _gone(self) -> None:
-        """Returns when it has ended, as it does right after its pipes; if need be by force."""
+        """Waits for the end of the process after that of its pipes, and kills it if need be."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_SECONDS):
                 await self._process.wait()
@@ -152,7 +152,7 @@ class ParsingProcess:
                 return
 
     def _last_words(self) -> str:
-        # Whoever kills the process closes its errors, perhaps while its job is still being given up.
+        # `kill` closes the file, perhaps while the job is still failing.
         if self._errors.closed:
             return ""
         self._errors.seek(max(self._errors.seek(0, os.SEEK_END) - 2000, 0))

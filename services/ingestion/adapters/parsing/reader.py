@@ -1,4 +1,4 @@
-"""Reads one file into a document: decides how, and refuses what has no text or too much of it."""
+"""Parses one file by its format; refuses files without text or with too much of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads pictures of text by tesseract, which comes with kreuzberg, and its data, which does not."""
+"""Optical character recognition by tesseract, whose language data is installed separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parsing process: takes jobs from its standard input, answers on its standard output, ends with its parent."""
+"""The parsing process: jobs on standard input, answers on standard output, ends with its parent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from services.ingestion.adapters.parsing.reader import read_file
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.parsing import Unparsable
 
-# Above what the parent tolerates, for what grows too fast for its watch; code and stacks are counted in here too.
+# Above the parent's limit, for growth faster than its watch; code and stacks count here too.
 _MEMORY_SLACK = 512 * 1024**2
 _GRACE_SECONDS = 5
 
@@ -30,14 +30,14 @@ def main() -> None:
     _confine(limits)
     frames.write(answers, {"ready": True})
     while (frame := frames.read(requests)) is not None:
-        # Also ends a process stuck in a file whose parent is gone: nobody else would.
+        # Ends a process that is stuck in a file even when its parent is gone.
         signal.alarm(int(limits.timeout_seconds) + _GRACE_SECONDS)
         _answer(answers, *frame, limits)
         signal.alarm(0)
 
 
 def _own_output() -> BinaryIO:
-    """Whatever a library prints goes to the standard error and not between the answers."""
+    """Redirects the output of libraries to standard error, away from the answers."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers
@@ -60,7 +60,7 @@ def _answer(answers: BinaryIO, job: dict[str, Any], body: bytes, limits: Limits)
     except MemoryError:
         head, document = {"code": "memory", "message": "", "retryable": True}, b""
     except BaseException as error:
-        # A panic of the extension is no Exception; it must cost this file only.
+        # A panic of the native extension is no Exception.
         if isinstance(error, SystemExit | KeyboardInterrupt):
             raise
         message = f"The file made the parser fail ({type(error).__name__}: {error})."[:500]
@@ -81,7 +81,7 @@ def _work(job: dict[str, Any], body: bytes, limits: Limits) -> tuple[dict[str, A
     head = {"chunks": [(c.id, c.start, c.end, c.page, c.row) for c in chunks], "stored": len(stored)}
     if not job["wanted"]:
         return head, stored
-    # What it needs takes longer to load than most files to read.
+    # Its imports take longer than most files.
     from services.ingestion.adapters.parsing.preparing import prepare
 
     made, body = prepare(chunks, job["wanted"])

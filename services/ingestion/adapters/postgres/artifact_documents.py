@@ -28,7 +28,7 @@ _CLAIM = """
     RETURNING d.artifact_id, d.company_id, d.session_id, d.name, d.content_type, d.token, d.attempts AS attempt,
               d.correlation_id
 """
-# From one index to the next: the documents in them are many.
+# Steps from one index to the next instead of reading all documents.
 _IN_USE = """
     WITH RECURSIVE places AS (
         (SELECT engine, index_id FROM artifact_documents WHERE state = 'indexed' ORDER BY index_id LIMIT 1)
@@ -135,7 +135,7 @@ class PostgresArtifactJobs:
 
     async def leaving(self, limit: int) -> list[tuple[str, IndexPlace]]:
         async with self._database.connection() as connection:
-            # Whoever is writing one has a lease; when it has run out nobody writes it any more.
+            # A worker that still writes the document holds a lease.
             found = await connection.execute(
                 """SELECT artifact_id, engine, index_id FROM artifact_documents
                    WHERE state = 'deleted' AND index_id IS NOT NULL

@@ -89,7 +89,7 @@ class PostgresCollectionWriter:
         if "\x00" in collection_id:
             return None
         key = (company_id, collection_id)
-        # Two statements: one that waited for the lock would miss files added meanwhile.
+        # Two statements: the one that waited for the lock would miss files added meanwhile.
         await self._connection.execute("SELECT FROM collections WHERE (company_id, id) = (%s, %s) FOR UPDATE", key)
         return await self._read(key)
 
@@ -137,7 +137,7 @@ class PostgresCollectionWriter:
         return collection_of(row) if row else None
 
 
-# A change carries the time at which its transaction began, and can be seen only when that has ended.
+# A change carries the start of its transaction and becomes visible at its end.
 _OVERLAP_SECONDS: Final = 45
 
 

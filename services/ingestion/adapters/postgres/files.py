@@ -29,7 +29,7 @@ def file_of(row: dict[str, Any]) -> StoredFile:
 
 
 def storable(ids: Iterable[str]) -> list[str]:
-    """Without those that PostgreSQL refuses and that nothing stored can have, each once, in order."""
+    """Distinct ids without those that contain NUL, which PostgreSQL refuses."""
     return [each for each in dict.fromkeys(ids) if "\x00" not in each]
 
 
@@ -94,7 +94,7 @@ class PostgresFileWriter:
 
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         parameters = {"company": company_id, "ids": storable(file_ids)}
-        # Two statements: one that waited for a lock would not see what was added to collections meanwhile.
+        # Two statements: the one that waited for the lock would not see collections added meanwhile.
         await self._connection.execute(
             """SELECT FROM files WHERE id = ANY (%(ids)s) AND company_id = %(company)s AND deleted_at IS NULL
                ORDER BY id FOR UPDATE""",
@@ -128,7 +128,7 @@ class PostgresFileWriter:
         blobs = [blob_id for (blob_id,) in await deleted.fetchall()]
         await self._leave_indexes(ids)
         await self._connection.execute(
-            # In the order in which uploads take them.
+            # In the order in which uploads lock them.
             """WITH held AS MATERIALIZED (SELECT id FROM blobs WHERE id = ANY (%s) ORDER BY sha256 FOR UPDATE)
                UPDATE blobs b SET unused_since = now()
                FROM held WHERE b.id = held.id AND NOT EXISTS (SELECT FROM files f WHERE f.blob_id = b.id)""",
@@ -150,7 +150,7 @@ class PostgresFileWriter:
         )
 
     async def _leave_indexes(self, file_ids: list[str]) -> None:
-        """Whoever is just writing them finds that they are unwanted, and takes them out again."""
+        """A worker that is writing one of them notices and removes it again."""
         await self._connection.execute(
             """WITH held AS MATERIALIZED (
                    SELECT index_id, file_id FROM ingestion_items WHERE file_id = ANY (%s)
@@ -180,11 +180,11 @@ class PostgresSearchableFiles:
 
     async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
         wanted = {name: value for name in _SEARCH_CONDITIONS if (value := getattr(filters, name))}
-        # PostgreSQL refuses the character, so nothing stored has it.
+        # PostgreSQL refuses NUL, so nothing stored contains it.
         given = {name: [each for each in value if "\0" not in each] for name, value in wanted.items()}
         parameters = {"index": index_id, "company": company_id, **given}
         if not given:
-            # Files that are out of use are few, and an index without them is searched as a whole.
+            # Inactive files are few: excluding them is cheaper than naming the others.
             unwanted = f"{_INDEXED} AND (f.status <> 'active' OR f.deleted_at IS NOT NULL)"
             return FileSelection(without=await self._ids(unwanted, parameters))
         conditions = "".join(f" AND {_SEARCH_CONDITIONS[name]}" for name in given)

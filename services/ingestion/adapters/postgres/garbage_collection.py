@@ -1,4 +1,4 @@
-"""Bytes that nothing refers to, in PostgreSQL."""
+"""Blobs without a file in PostgreSQL."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from libs.persistence import Database
 
 
 class PostgresUnusedBlobs:
-    """A blob is given up first and removed later, so that an upload which ends meanwhile finds out."""
+    """Blobs are abandoned first and removed later, so that an upload which ends in between notices."""
 
     def __init__(
         self, database: Database, *, upload_hours: float = 2.0, unused_hours: float = 24.0, grace_minutes: float = 10.0
@@ -30,7 +30,7 @@ class PostgresUnusedBlobs:
                 (self._unused_hours,),
             )
             ids = [blob_id for (blob_id,) in await found.fetchall()]
-            # Another statement, which sees files that were made before the lock was taken.
+            # A second statement sees files that were made before the lock was taken.
             await connection.execute(
                 """UPDATE blobs b SET unused_since = NULL
                    WHERE b.id = ANY (%s) AND EXISTS (SELECT FROM files f WHERE f.blob_id = b.id)""",

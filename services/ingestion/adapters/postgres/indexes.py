@@ -9,8 +9,8 @@ from libs.eventing import MessageContext, Outbox, Transaction
 from libs.persistence import Database
 from services.ingestion.domain.ports.indexes import Content, KnownIndex
 
-# One that is being built exists when its first item does. A count that is wrong for good must not have an index made
-# anew again and again: young ones are not settled.
+# An index that is being built exists when its first item does. Young indexes are not settled, so that a count that
+# stays wrong does not replace an index again and again.
 _KNOWN: Final = """
     SELECT i.id, i.engine, k.id, k.company_id,
            i.state = 'live' AND i.created_at < now() - interval '1 day' AND NOT EXISTS (
@@ -77,7 +77,7 @@ class PostgresIndexDeletion:
 
     async def dropped(self, index_id: str) -> None:
         async with self._outbox.transaction() as transaction:
-            # Deleted with their index, in no order of their own.
+            # The cascade from the index would lock the items in any order.
             await transaction.connection.execute(
                 "SELECT FROM ingestion_items WHERE index_id = %s ORDER BY file_id FOR UPDATE", (index_id,)
             )

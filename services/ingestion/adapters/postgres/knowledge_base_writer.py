@@ -159,7 +159,7 @@ class PostgresKnowledgeBaseWriter:
         return new_id
 
     async def _supersede(self, knowledge_base_id: str, reason: str) -> None:
-        """Whoever waits for the end of what went on is told of it."""
+        """Ends the active run with a failure event."""
         ended = await self._connection.execute(
             f"""UPDATE ingestion_runs SET state = 'superseded', token = NULL, lease_until = NULL, changed_at = now()
                 WHERE knowledge_base_id = %s AND {_ACTIVE}
@@ -185,7 +185,7 @@ class PostgresKnowledgeBaseWriter:
 
 
 async def set_status(connection: Connection, knowledge_base_id: str, status: KnowledgeBaseStatus) -> None:
-    """Counts the changes, by which callers are told of them."""
+    """Also counts the changes, for ``seen``."""
     await connection.execute(
         """UPDATE knowledge_bases SET status = %(status)s, updated_at = clock_timestamp(),
                status_version = status_version + (status <> %(status)s)::integer

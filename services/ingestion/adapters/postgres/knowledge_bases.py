@@ -24,13 +24,13 @@ LIVE: Final = """
            index_id, run_id, created_by, created_by_name, company_name, created_at, updated_at
     FROM knowledge_bases WHERE deleting_at IS NULL
 """
-# What an ingestion fills: the index being built while there is one, else the one that is searched.
+# The index that an ingestion fills: the one being built, else the searched one.
 TARGET_INDEX: Final = """
     (SELECT i.id FROM knowledge_base_indexes i WHERE i.knowledge_base_id = k.id AND i.state IN ('building', 'live')
      ORDER BY i.state LIMIT 1)
 """
-# Files of the knowledge base, and those that are in its index still. OFFSET keeps PostgreSQL, which knows little of
-# young tables, from comparing all with all.
+# Files of the knowledge base, and those still in its index. OFFSET 0 prevents a join of all with all, which PostgreSQL
+# plans before the tables are analyzed.
 SOURCES: Final = f"""
     WITH target AS MATERIALIZED (
         SELECT k.id, k.company_id, k.collection_ids, k.file_ids, {TARGET_INDEX} AS index_id
@@ -79,7 +79,7 @@ def source_of(row: tuple[Any, ...]) -> Source:
 
 
 async def view_of(connection: Connection, stored: StoredKnowledgeBase) -> KnowledgeBaseView:
-    """The knowledge base with its files; callers see to it that both are of one moment."""
+    """The knowledge base with its files. Callers hold a lock or a snapshot."""
     found = await connection.execute(SOURCES, {"id": stored.id})
     sources = tuple(source_of(row) for row in await found.fetchall())
     run = await connection.execute("SELECT state FROM ingestion_runs WHERE id = %s", (stored.run_id,))
@@ -149,7 +149,7 @@ class PostgresKnowledgeBaseReader:
                 (knowledge_base_id, user_id),
             )
             row = await cursor.fetchone()
-            # Whoever asks for the first time knows the status that it was created with.
+            # A first caller counts as having seen the status of the creation.
             before = row[0] if row else 0
             if before != status_version or row is None:
                 await connection.execute(

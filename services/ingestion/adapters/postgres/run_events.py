@@ -1,4 +1,4 @@
-"""How far a run has come, and what is told when it ends."""
+"""Progress of a run, and the events of its end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def count_items(connection: Connection, index_id: str) -> Progress:
 
 
 def publish_ending(transaction: Transaction, run: RunRef, progress: Progress) -> None:
-    """Everything was tried."""
+    """Emits the outcome of a finished run."""
     if progress.failed:
         message = f"{progress.failed} of {progress.total} files could not be ingested."
         _publish_failure(transaction, run, progress, ErrorInfo(type=ErrorKind.VALIDATION, message=message))
@@ -45,7 +45,7 @@ def publish_ending(transaction: Transaction, run: RunRef, progress: Progress) ->
 
 
 async def publish_superseded(transaction: Transaction, run: RunRef, message: str) -> None:
-    """Nobody goes on with it."""
+    """Emits the failure of a run that another one or a deletion replaces."""
     progress = await count_items(transaction.connection, run.index_id)
     _publish_failure(transaction, run, progress, ErrorInfo(type=ErrorKind.CONFLICT, message=message))
 

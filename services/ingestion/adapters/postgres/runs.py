@@ -24,7 +24,7 @@ _CLAIM: Final = """
     RETURNING r.id, r.knowledge_base_id, r.company_id, r.index_id, r.correlation_id, r.causation_id, r.traceparent,
               r.state, i.settings
 """
-# The files stay as they are until the items are there: whoever deletes one then finds its items.
+# The files are locked until their items are committed, so that a deletion finds the items.
 _NEXT: Final = """
     SELECT f.id FROM files f
     WHERE f.company_id = %(company)s AND f.deleted_at IS NULL AND f.id > %(after)s
@@ -32,7 +32,7 @@ _NEXT: Final = """
           SELECT FROM collection_files cf WHERE cf.file_id = f.id AND cf.collection_id = ANY (%(collections)s)))
     ORDER BY f.id LIMIT %(limit)s FOR SHARE OF f
 """
-# What is ingested stays as it is; what somebody is at stays with them and counts for the new run.
+# Ingested items stay as they are; running ones stay with their worker and count for the new run.
 _ITEMS: Final = """
     INSERT INTO ingestion_items AS d (index_id, file_id, run_id)
     SELECT %(index)s, unnest(%(ids)s::text[]), %(run)s
@@ -42,7 +42,7 @@ _ITEMS: Final = """
         attempts = CASE WHEN d.state = 'running' THEN d.attempts ELSE 0 END, error = NULL, failing_since = NULL
     WHERE d.state <> 'ingested'
 """
-# OFFSET keeps PostgreSQL, which knows little of young tables, from comparing all with all.
+# OFFSET 0 prevents a join of all with all, which PostgreSQL plans before the tables are analyzed.
 _TAKEN_OUT: Final = """
     WITH unwanted AS MATERIALIZED (
         SELECT d.file_id FROM ingestion_items d
@@ -61,7 +61,7 @@ _TAKEN_OUT: Final = """
 _UNFINISHED: Final = """
     SELECT EXISTS (SELECT FROM ingestion_items WHERE index_id = %s AND state IN ('pending', 'running', 'removing'))
 """
-# Whatever can be found in the old index must be found in the new one, unless it was taken out.
+# A file that is found in the old index must be found in the new one, unless it was taken out.
 _WORSE: Final = """
     SELECT EXISTS (
         SELECT FROM knowledge_base_indexes i JOIN ingestion_items old ON old.index_id = i.id
@@ -81,7 +81,7 @@ _SWITCH: Final = """
 
 class PostgresRuns:
     def __init__(self, database: Database, outbox: Outbox, *, lease_seconds: float, grace_seconds: float) -> None:
-        """``grace_seconds``: how long an index that was replaced is kept for searches under way."""
+        """``grace_seconds``: how long a replaced index is kept for searches under way."""
         self._database = database
         self._outbox = outbox
         self._lease = lease_seconds
@@ -95,7 +95,7 @@ class PostgresRuns:
 
     async def plan(self, run: ClaimedRun, limit: int) -> bool:
         async with self._database.transaction() as connection:
-            # Knowledge base before run, as whoever changes or deletes it does.
+            # Knowledge base before run, as everywhere.
             base = await _locked_base(connection, run.run)
             planned_to = await _locked(connection, run, "planning")
             if base is None or planned_to is None:
@@ -109,7 +109,7 @@ class PostgresRuns:
             )
             ids = [row[0] for row in await found.fetchall()]
             await connection.execute(_ITEMS, {**wanted, "ids": ids})
-            # A full portion: there may be more. What was taken out is looked for once, at the end.
+            # A full batch: there may be more. Removed files are looked for once, at the end.
             if len(ids) == limit:
                 await connection.execute(
                     "UPDATE ingestion_runs SET planned_to = %s, changed_at = now() WHERE id = %s", (ids[-1], run.run.id)
@@ -133,7 +133,7 @@ class PostgresRuns:
                 "SELECT index_id FROM ingestion_runs WHERE id = %s AND state = 'running' FOR UPDATE", (run_id,)
             )
             row = await cursor.fetchone()
-            # A statement of its own: one that waited for the lock would not see what was committed meanwhile.
+            # A second statement: the one that waited for the lock would not see what was committed meanwhile.
             if row is None or await _unfinished(connection, row[0]):
                 return False
             await connection.execute(

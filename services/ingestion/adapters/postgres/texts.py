@@ -1,4 +1,4 @@
-"""What became of texts, in PostgreSQL."""
+"""States of parsed texts in PostgreSQL."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -28,7 +28,7 @@ class PostgresTexts:
 
     async def claim(self, texts: Sequence[TextKey], *, seconds: float, again: bool = False) -> set[TextKey]:
         async with self._database.connection() as connection:
-            # In order of the keys, so that two claims never wait for each other.
+            # In the order of the keys, so that two claims never wait for each other.
             cursor = await connection.execute(
                 f"""WITH free AS (
                         SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)

@@ -1,4 +1,4 @@
-"""Bytes on their way in, in PostgreSQL: announced before they come, kept once per company."""
+"""Uploads in PostgreSQL: blobs are recorded before their bytes and stored once per company."""
 
 from collections.abc import Sequence
 
@@ -65,7 +65,7 @@ class PostgresUploadWriter:
 
     async def complete(self, company_id: str, user_id: str, files: Sequence[NewFile]) -> list[StoredFile]:
         kept: dict[str, str] = {}
-        # In one order: two uploads of the same files could wait for each other otherwise.
+        # In one order, so that two uploads of the same files never wait for each other.
         for file in sorted(files, key=lambda each: each.sha256):
             kept[file.id] = await self._keep(company_id, file)
         for file in files:
@@ -83,8 +83,8 @@ class PostgresUploadWriter:
         return await self._files(company_id, [file.id for file in files])
 
     async def _keep(self, company_id: str, file: NewFile) -> str:
-        """The blob that holds these bytes from now on: the company's own from before, or the new one."""
-        # There may be no row to lock yet, and two first uploads of the same bytes must not both keep theirs.
+        """Returns the blob that holds these bytes: the company's earlier one, or the new one."""
+        # An advisory lock, since two first uploads of the same bytes have no common row to lock.
         lock = f"{company_id}/{file.sha256}"
         await self._connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
         found = await self._connection.execute(

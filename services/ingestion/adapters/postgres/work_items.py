@@ -1,4 +1,4 @@
-"""Work items in PostgreSQL: who is at what, until when, and what became of it."""
+"""Work items in PostgreSQL: lease, state, result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HELD: Final = f"""
         SELECT d.index_id, d.file_id, w.chunks FROM ingestion_items d JOIN {_KEYS} USING (index_id, file_id)
         WHERE d.token = %(token)s ORDER BY d.index_id, d.file_id FOR UPDATE OF d)
 """
-# One after the other: a plan made before PostgreSQL knows the table would look at all that waits for each few.
+# LATERAL, key by key: before the table is analyzed a join would read all waiting items for each few.
 _CLAIM: Final = f"""
     WITH free AS (
         SELECT o.index_id, o.file_id FROM {_KEYS} CROSS JOIN LATERAL (
@@ -47,7 +47,7 @@ _CLAIM: Final = f"""
     FROM claimed c JOIN ingestion_runs r ON r.id = c.run_id JOIN knowledge_base_indexes i ON i.id = c.index_id
     JOIN files f ON f.id = c.file_id ORDER BY c.file_id, c.index_id
 """
-# The row's own state says whether it is wanted: whoever deletes the file or drops the index changes it.
+# Deleting the file or dropping the index changes the state of the row.
 _INGESTED: Final = f"""
     {_HELD} UPDATE ingestion_items d
     SET state = 'ingested', phase = '', chunks = held.chunks, error = NULL, token = NULL, lease_until = NULL,
@@ -84,7 +84,7 @@ class PostgresWorkItems:
     async def renew(self, tokens: Sequence[Token]) -> None:
         async with self._database.connection() as connection:
             for table in ("ingestion_items", "ingestion_runs"):
-                # What is being changed at this moment is left to the next renewal: nobody waits for it here.
+                # Rows that are being changed are left to the next renewal.
                 await connection.execute(
                     f"""UPDATE {table} SET lease_until = now() + %s * interval '1 second' WHERE ctid = ANY (ARRAY (
                             SELECT ctid FROM {table} WHERE token = ANY (%s) FOR UPDATE SKIP LOCKED))""",
@@ -129,7 +129,7 @@ class PostgresWorkItems:
                       AND d.token = %(token)s AND d.state = 'removing'""",
                 {**_columns(keys), "token": token},
             )
-            # Those that are wanted again meanwhile may begin now.
+            # Items that were queued again meanwhile may start now.
             await connection.execute(
                 f"""{_HELD} UPDATE ingestion_items d SET token = NULL, lease_until = NULL, sent_at = NULL FROM held
                     WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s""",
@@ -140,7 +140,7 @@ class PostgresWorkItems:
     async def failed(self, failures: Sequence[ItemFailure]) -> None:
         codes: list[str] = []
         async with self._outbox.transaction() as transaction:
-            # In one order, as two workers may each hold items of the same index.
+            # In the order of the keys, like every change of several items.
             for failure in sorted(failures, key=lambda each: (each.item.key.index_id, each.item.key.file_id)):
                 item, error = failure.item, failure.error
                 changed = await transaction.connection.execute(
@@ -178,7 +178,7 @@ class PostgresWorkItems:
 
 
 def message_context_of(run: RunRef) -> MessageContext:
-    """What the run's events refer to; only the outcome of a command names it as its cause."""
+    """Message context of the run's events."""
     return MessageContext(run.company_id, run.correlation_id, run.causation_id, run.traceparent)
 
 

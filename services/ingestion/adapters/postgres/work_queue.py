@@ -31,21 +31,21 @@ _DUE_ITEMS: Final = """
     SELECT sent.index_id, sent.file_id, r.company_id, r.correlation_id
     FROM sent JOIN ingestion_runs r ON r.id = sent.run_id
 """
-# Files are deleted with their items; these are items that were planned by an older release, or lost in a restore.
+# Deleting a file changes its items; these were planned by an older release or came back with a restore.
 _DELETED_FILES: Final = """
     UPDATE ingestion_items d SET state = 'removing', phase = '', attempts = 0, sent_at = NULL, retry_at = NULL FROM (
         SELECT d.index_id, d.file_id FROM ingestion_items d JOIN files f ON f.id = d.file_id
         WHERE f.deleted_at IS NOT NULL AND d.state <> 'removing' FOR UPDATE OF d SKIP LOCKED) deleted
     WHERE (d.index_id, d.file_id) = (deleted.index_id, deleted.file_id)
 """
-# Whoever had these is gone without a word. Claiming raises the attempts, so a file that kills workers has an end.
+# Expired leases. Claiming raises the attempts, so a file that kills workers has an end.
 _LOST_ITEMS: Final = """
     UPDATE ingestion_items d SET state = 'pending', phase = '', token = NULL, lease_until = NULL, sent_at = NULL FROM (
         SELECT index_id, file_id FROM ingestion_items
         WHERE state = 'running' AND lease_until < now() FOR UPDATE SKIP LOCKED) lost
     WHERE (d.index_id, d.file_id) = (lost.index_id, lost.file_id)
 """
-# Waiting behind others is no loss: while work moves on, only so many are announced again at a time.
+# Items may just wait in the topic: while work moves on, only a few are sent again at a time.
 _UNHEARD_ITEMS: Final = """
     UPDATE ingestion_items d SET sent_at = NULL FROM (
         SELECT d.index_id, d.file_id FROM ingestion_items d
@@ -144,7 +144,7 @@ async def _is(connection: Connection, question: str, parameters: dict[str, Any])
 
 
 _log = structlog.get_logger(__name__)
-# Without any worker an ingestion has no items yet. Texts are left out: unless they are parsed ahead, they wait long.
+# Runs count because a run without a worker has no items yet. Texts do not: unless parsed ahead, they wait long.
 BACKLOG: Final = """
     SELECT (SELECT count(*) FROM ingestion_items WHERE state IN ('pending', 'running', 'removing'))
     + (SELECT count(*) FROM ingestion_runs WHERE state IN ('planning', 'running', 'finishing'))

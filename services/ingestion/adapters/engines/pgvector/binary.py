@@ -47,7 +47,7 @@ def row_of(chunk: IndexedChunk, weights: TermWeights, length: int, average_lengt
 
 
 def storable(text: str) -> str:
-    """PostgreSQL takes neither the character zero nor halves of surrogate pairs; offsets stay right."""
+    """Replaces NUL and lone surrogates, which PostgreSQL refuses; offsets stay right."""
     return text.replace("\0", " ").encode("utf-8", "replace").decode()
 
 
@@ -61,7 +61,7 @@ def sparse_literal(weights: TermWeights) -> str:
 
 
 def sparse_from(value: bytes) -> TermWeights:
-    """What the server sends for a sparsevec in binary form."""
+    """Decodes the binary form of a sparsevec."""
     _, count, _ = _sparse_head.unpack_from(value)
     terms = np.frombuffer(value, ">i4", count, _sparse_head.size)
     weights = np.frombuffer(value, ">f4", count, _sparse_head.size + terms.nbytes)

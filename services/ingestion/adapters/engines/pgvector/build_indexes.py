@@ -1,4 +1,4 @@
-"""Counts term frequencies and builds the indexes of large tables, once for all that a run has written."""
+"""Counts term frequencies and builds the indexes of large tables, once per run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from libs.persistence import Connection
 from services.ingestion.adapters.engines.pgvector.catalog import Index
 from services.ingestion.adapters.engines.pgvector.recompute_weights import recompute_weights
 
-# Rarities follow the logarithm of frequencies: a change by less would hardly be seen.
+# Rarity is logarithmic in frequency: a smaller change hardly matters.
 _CHANGE_WORTH_COUNTING = 0.05
 _MEMORY_FOR_BUILDING = "256MB"
 
 
 class IndexBuilder:
-    """Each step is a transaction of its own and does nothing when it is done already."""
+    """Each step is a transaction of its own and idempotent."""
 
     def __init__(self, indexed_from: int) -> None:
         self._indexed_from = indexed_from
@@ -25,7 +25,7 @@ class IndexBuilder:
         if counted is None or abs(chunks - counted) > _CHANGE_WORTH_COUNTING * counted:
             await _count_terms(connection, index, chunks, terms)
         elif chunks != index.chunks:
-            # Deleted ones would count as additions, and have both indexes built anew with every small one.
+            # Otherwise deleted chunks would count as additions and trigger a rebuild with every small one.
             await connection.execute(
                 "UPDATE search.indexes SET passages = %s, terms = %s WHERE id = %s", (chunks, terms, index.id)
             )
@@ -90,12 +90,12 @@ async def _build(connection: Connection, index: Index, statement: Composed) -> N
 async def _allow_time(connection: Connection) -> None:
     await connection.execute(
         "SELECT set_config('statement_timeout', '0', true), set_config('maintenance_work_mem', %s, true),"
-        # Parallel builds keep the graph in shared memory, of which containers have little.
+        # Parallel builds need shared memory, of which containers have little.
         " set_config('max_parallel_maintenance_workers', '0', true), set_config('work_mem', '64MB', true)",
         (_MEMORY_FOR_BUILDING,),
     )
 
 
 async def _alone(connection: Connection, index: Index) -> None:
-    """Two that finish the same index do so one after the other."""
+    """Serializes builds of the same index."""
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"search {index.id}",))

@@ -15,16 +15,16 @@ from psycopg.sql import SQL, Identifier
 from libs.persistence import Connection
 from services.ingestion.adapters.engines.pgvector.catalog import Index
 
-# What was added one by one until then has cost about as much as building will.
+# Beyond this share, appending one by one costs more than a rebuild.
 _SHARE: Final = 0.1
 _LEAST: Final = 1000
-# Searches wait behind whoever waits to be alone with the table.
+# Searches queue behind a waiting exclusive lock.
 _WAIT_MS: Final = 200
 _log: Final = structlog.get_logger(__name__)
 
 
 async def prepare_bulk_append(connection: Connection, index: Index, more: int) -> None:
-    """Before ``more`` chunks are added: take away what `finish` will build anew, once much has been added.
+    """Drops the indexes that `finish` builds again, before ``more`` chunks make appending dearer than a rebuild.
 
     In a transaction of its own, so that searches are locked out for no longer than that takes; not at all while
     somebody reads or builds for long.

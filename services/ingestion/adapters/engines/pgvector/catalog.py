@@ -1,4 +1,4 @@
-"""What is known about an index besides its passages."""
+"""Catalog of indexes: sizes, statistics, tables."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from libs.persistence import Connection
 from services.ingestion.adapters.engines.pgvector.tables import IndexTable
 from services.ingestion.domain.engines import IndexMissing
 
-# Before there is anything to count: what a chunk of the default settings has.
+# Prior for an empty index: the length of a chunk with default settings.
 _USUAL_LENGTH = 120.0
 _USUAL_WEIGHT = 2
-# As migrations have left them, for a database that was restored without what can be made anew.
+# As in the migrations, for a database that was restored without the search schema.
 _TABLES: Final = (
     "SELECT pg_advisory_xact_lock(hashtextextended('search catalogue', 0))",
     "CREATE SCHEMA IF NOT EXISTS search",
@@ -74,7 +74,7 @@ async def required(connection: Connection, index_id: str) -> Index:
 
 
 async def ensure_catalog(connection: Connection) -> None:
-    """Make the tables of all indexes where they were lost, inside the caller's transaction."""
+    """Creates the catalog's tables where they were lost, inside the caller's transaction."""
     found = await connection.execute(
         "SELECT to_regclass('search.indexes') IS NULL OR to_regclass('search.term_frequencies') IS NULL"
     )

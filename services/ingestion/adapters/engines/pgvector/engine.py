@@ -1,4 +1,4 @@
-"""The engine that keeps passages in the service's own PostgreSQL: a table for each index."""
+"""Search engine in the service's own PostgreSQL: a table for each index."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from services.ingestion.domain.engines import (
     Query,
 )
 
-# Below it, comparing with every chunk takes some milliseconds, misses nothing and costs writers nothing.
+# Below this size a full scan takes milliseconds, is exact and costs writers nothing.
 INDEXED_FROM = 5_000
 _ATTEMPTS = 5
 
 
 class PgvectorEngine:
-    """Calls take one connection of the database each, `finish` for as long as it runs."""
+    """Each call holds one database connection; `finish` for minutes."""
 
     name = "pgvector"
 
@@ -45,7 +45,7 @@ class PgvectorEngine:
     async def create_index(self, index_id: str, dimensions: int) -> None:
         async with self._connected() as connection, connection.transaction():
             await ensure_catalog(connection)
-            # Whose table was lost: its entry would keep it from being made.
+            # An entry whose table was lost would prevent the creation.
             await connection.execute(
                 "DELETE FROM search.indexes WHERE id = %s AND to_regclass('search.passages_' || number) IS NULL",
                 (index_id,),
@@ -62,7 +62,7 @@ class PgvectorEngine:
         with suppress(IndexMissing):
             async with self._connected(index_id) as connection, connection.transaction():
                 index = await required(connection, index_id)
-                # The table before its entry, as writers lock them.
+                # The table before its entry, in the order of writers.
                 await connection.execute(psycopg.sql.SQL("DROP TABLE IF EXISTS {}").format(index.table.name))
                 await connection.execute(
                     "DELETE FROM search.term_frequencies WHERE index_number = %s", (index.table.number,)
@@ -127,10 +127,10 @@ class PgvectorEngine:
             await connection.execute("SELECT FROM search.indexes LIMIT 1")
 
     async def close(self) -> None:
-        """The database is closed by who opened it."""
+        """The database is not owned by the engine."""
 
     async def _changed(self, index_id: str, change: Callable[[Connection], Awaitable[None]]) -> None:
-        """Runs a change of rows, again at once when it met another writer. Raises ``EngineConflict`` in the end."""
+        """Repeats a change at once when it conflicts with another writer. Raises ``EngineConflict`` in the end."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 async with self._connected(index_id) as connection:

@@ -1,4 +1,4 @@
-"""In how many passages of an index a word is."""
+"""Document frequencies of terms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAMPLE = 3000
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """Terms that are missing are in one chunk at most, among `chunks`."""
+    """Missing terms occur in one of the `chunks` at most."""
 
     of_terms: Mapping[int, float]
     chunks: float
@@ -39,7 +39,7 @@ async def frequencies(connection: Connection, index: Index, terms: Sequence[int]
 
 
 async def _sampled(connection: Connection, index: Index, terms: Sequence[int]) -> Frequencies:
-    """An estimate while the first run has not come to its end."""
+    """Estimates frequencies until the first run has ended."""
     share = min(1.0, _SAMPLE / max(1, index.chunks))
     each = ", ".join(["count(*) FILTER (WHERE weights <#> %s::sparsevec < 0)"] * len(terms))
     statement = "SELECT count(*), " + each + " FROM {} TABLESAMPLE SYSTEM ({})"

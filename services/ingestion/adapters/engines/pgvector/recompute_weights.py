@@ -1,4 +1,4 @@
-"""Weights passages anew that were written when the average length of a passage was still another one."""
+"""Recomputes BM25 weights of chunks that were written with another average length."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from services.ingestion.adapters.engines.bm25 import recomputed_weights
 from services.ingestion.adapters.engines.pgvector.binary import sparse_from, sparse_literal
 from services.ingestion.adapters.engines.pgvector.catalog import Index
 
-# By how much the average may have been another one, as a share.
+# Tolerated deviation of the average length, as a share.
 _TOLERATED = 0.05
 _AT_ONCE = 500
 
 
 async def recompute_weights(connection: Connection, index: Index, average_length: float) -> None:
-    """A transaction for each few hundred chunks; each is right for itself at any time."""
+    """Commits every few hundred chunks; each chunk is consistent by itself."""
     file_id, chunk_id = "", ""
     select = SQL(
         """

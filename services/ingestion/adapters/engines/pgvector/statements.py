@@ -44,7 +44,7 @@ KEYWORD = SQL(
     """
 )
 
-# What only one of the two has found is scored by the other as well.
+# Candidates of either search get both scores.
 HYBRID = SQL(
     f"""
     WITH by_meaning AS MATERIALIZED ({{by_meaning}}), by_words AS MATERIALIZED ({{by_words}}),

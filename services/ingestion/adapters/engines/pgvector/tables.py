@@ -1,4 +1,4 @@
-"""The table of an index, and the indexes upon it that pay off from some size on."""
+"""The table of an index, and the PostgreSQL indexes of large tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from services.ingestion.adapters.engines.terms import NUMBER_OF_TERMS
 
-# Of 8 KiB pages; what is longer has to be fetched from beside the table for every comparison.
+# Longer vectors do not fit into an 8 KiB page and are fetched from TOAST for every comparison.
 _LONGEST_IN_PLACE = 3000
 _MOST_DIMENSIONS_OF_A_GRAPH = 4000
 
@@ -60,7 +60,7 @@ class IndexTable:
             terms=Literal(NUMBER_OF_TERMS),
             key=Identifier(f"pk_{self._plain}"),
         )
-        # Scans compare vectors and weights; the text and the list of terms are better off beside the table.
+        # Scans read vectors and weights only; text and terms go to TOAST.
         storage = SQL(
             "ALTER TABLE {table} ALTER embedding SET STORAGE {place}, ALTER weights SET STORAGE MAIN,"
             " ALTER terms SET STORAGE EXTENDED, ALTER content SET STORAGE EXTENDED"

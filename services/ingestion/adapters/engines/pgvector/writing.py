@@ -1,4 +1,4 @@
-"""Writes passages in bulk."""
+"""Writes and deletes chunks in bulk."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Writing:
         return [prepared[key] for key in sorted(prepared)]
 
     async def write(self, connection: Connection, index_id: str, prepared: Sequence[Prepared]) -> None:
-        """Leaves out chunks that are there. Meeting another writer of the same ones is a conflict of keys."""
+        """Writes chunks that are not there yet. Another writer of the same chunks causes a unique violation."""
         index = await required(connection, index_id)
         await prepare_bulk_append(connection, index, len(prepared))
         async with connection.transaction():
@@ -69,7 +69,7 @@ async def _write(connection: Connection, index: Index, prepared: Sequence[Prepar
     statement = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(index.table.name, SQL(COLUMNS))
     async with connection.cursor().copy(statement) as copy:
         await copy.write(b"".join((HEADER, *rows, TRAILER)))
-    # At the very end: other writers wait for this row from here to the commit.
+    # Last: other writers wait for this row until the commit.
     await connection.execute(
         "UPDATE search.indexes SET passages = passages + %s, terms = terms + %s WHERE id = %s",
         (len(new), terms, index.id),

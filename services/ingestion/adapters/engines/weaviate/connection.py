@@ -1,4 +1,4 @@
-"""The connection to a Weaviate server: made when first needed, and again after it was lost."""
+"""Connection to a Weaviate server, opened when first needed and again after it was lost."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Connection:
 
     @asynccontextmanager
     async def collection(self, index_id: str = "", *, writes: bool = True) -> AsyncIterator[CollectionAsync]:
-        """The collection with every index as a tenant. Failures inside become those of the port."""
+        """The collection that holds every index as a tenant. Translates failures to those of the port."""
         try:
-            # The client alone would try again for minutes when nobody answers.
+            # By itself the client retries for minutes.
             async with asyncio.timeout(self._address.write_timeout if writes else self._address.query_timeout):
                 client = await self._connected()
                 yield client.collections.get(COLLECTION)
@@ -57,7 +57,7 @@ class Connection:
         except WeaviateBaseError as problem:
             told = str(problem).lower()
             if any(words in told for words in _COLLECTION_MISSING):
-                # The server was emptied. It gets its collection again with the next connection.
+                # The server was emptied; the next connection creates the collection.
                 await self.close()
             if any(words in told for words in _MISSING):
                 raise IndexMissing(index_id) from problem
@@ -101,6 +101,6 @@ class Connection:
             additional_config=AdditionalConfig(
                 timeout=Timeout(init=5, query=address.query_timeout, insert=address.write_timeout)
             ),
-            # Otherwise it asks a package registry whether there is a newer client.
+            # Otherwise the client asks a package registry for a newer version.
             skip_init_checks=True,
         )

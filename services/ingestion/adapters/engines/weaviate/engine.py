@@ -1,4 +1,4 @@
-"""The engine that keeps passages in a Weaviate server: a tenant for each index."""
+"""Search engine in a Weaviate server: a tenant for each index."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WeaviateEngine:
             await collection.tenants.create([Tenant(name=index_id)])
 
     async def drop_index(self, index_id: str) -> None:
-        # Missing is the collection of a server that was emptied.
+        # The collection is missing on a server that was emptied.
         with suppress(IndexMissing):
             async with self._connection.collection(index_id) as collection:
                 await collection.tenants.remove([index_id])

@@ -1,4 +1,4 @@
-"""Passages as objects of Weaviate, and back."""
+"""Chunks as Weaviate objects, and back."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def hit_of(properties: Mapping[str, Any], score: float) -> Hit:
 
 
 def refusal(index_id: str, messages: Iterable[str]) -> Exception:
-    """What the port says about objects that were not taken."""
+    """The port's error for objects that Weaviate refused."""
     told = "; ".join(sorted(messages))
     if "tenant not found" in told or "not present in schema" in told:
         return IndexMissing(index_id)

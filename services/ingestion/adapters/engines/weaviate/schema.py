@@ -1,4 +1,4 @@
-"""How passages lie in Weaviate: one collection, in which every index is a tenant with files of its own."""
+"""Weaviate schema: one collection, in which every index is a tenant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PROPERTIES = [
     ),
     Property(name="chunk_id", data_type=DataType.TEXT, index_filterable=False, index_searchable=False),
     Property(name="content", data_type=DataType.TEXT, index_filterable=False, index_searchable=False),
-    # Weaviate does not stem, so keywords are searched in terms of ours.
+    # Weaviate does not stem, so keywords are searched in our terms.
     Property(
         name="terms",
         data_type=DataType.TEXT,
@@ -52,7 +52,7 @@ async def create_collection(client: weaviate.WeaviateAsyncClient) -> None:
         await client.collections.create(
             COLLECTION,
             properties=_PROPERTIES,
-            # A tenant is made with its index only: a late write must not bring a dropped one back.
+            # No automatic tenants: a late write must not bring a dropped index back.
             multi_tenancy_config=Configure.multi_tenancy(
                 enabled=True, auto_tenant_creation=False, auto_tenant_activation=True
             ),

@@ -1,4 +1,4 @@
-"""Searches a tenant: Weaviate ranks by meaning and by words, the two are combined here as everywhere."""
+"""Searches a tenant: Weaviate ranks by vectors and by words, which are combined here."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def _by_both(tenant: CollectionAsync, query: Query, terms: Sequence[str]) 
         _by_meaning(tenant, query, depth), _by_words(tenant, terms, query, depth)
     )
     best = max(by_words.values(), default=0.0)
-    # What was found by its words alone is no closer in meaning than the last that was found by meaning.
+    # A chunk found by words only is no closer than the last one found by vectors.
     cosine = min(by_meaning.values(), default=0.0)
     return {
         place: combined(by_meaning.get(place, cosine), by_words.get(place, 0.0), best)
@@ -75,7 +75,7 @@ async def _by_words(tenant: CollectionAsync, terms: Sequence[str], query: Query,
 
 
 async def _hits(tenant: CollectionAsync, scores: Mapping[UUID, float]) -> list[Hit]:
-    """In the order of the scores; a chunk that was deleted meanwhile is left out."""
+    """In the order of the scores, without chunks that were deleted meanwhile."""
     if not scores:
         return []
     answer = await tenant.query.fetch_objects_by_ids(scores, limit=len(scores), return_properties=RETURNED)
