@@ -62,7 +62,7 @@ class HttpArtifactSource:
 def _problem(status: int, body: bytes) -> ServiceError:
     if status == 404:
         return NotFound("There is no artifact with this id.")
-    told = refusal(status, body)
-    if BYTES_MISSING in {detail.type for detail in told.details or []}:
-        return ArtifactBytesMissing(told.message)
+    error = refusal(status, body)
+    if BYTES_MISSING in {detail.type for detail in error.details or []}:
+        return ArtifactBytesMissing(error.message)
     return ServiceUnavailable(f"the artifacts service answered {status}", retry_after=2)

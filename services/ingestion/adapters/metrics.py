@@ -14,7 +14,7 @@ ITEMS: Final = Counter(
     ["outcome"],
 )
 FAILURES: Final = Counter("aes_ingestion_failures_total", "Files that could not be ingested, by reason.", ["code"])
-PASSAGES: Final = Counter("aes_ingestion_passages_total", "Passages of files that went into an index.")
+CHUNKS: Final = Counter("aes_ingestion_passages_total", "Passages of files that went into an index.")
 PARSED_BYTES: Final = Counter("aes_ingestion_parsed_bytes_total", "Bytes of the files that were parsed.")
 RUNS: Final = Counter("aes_ingestion_runs_total", "Ingestions of knowledge bases that ended.", ["outcome"])
 LOST_INDEXES: Final = Counter(

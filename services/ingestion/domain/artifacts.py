@@ -87,7 +87,7 @@ class ArtifactJobs(Protocol):
         """Queues all documents indexed there again, behind those that wait; returns how many."""
         ...
 
-    async def indexed(self, job: ArtifactJob, *, characters: int, passages: int) -> bool:
+    async def indexed(self, job: ArtifactJob, *, characters: int, chunks: int) -> bool:
         """False when the document was deleted; its chunks are removed later."""
         ...
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid5
 
 import orjson
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     # Processes that only parse do without it.
     import numpy as np
     import numpy.typing as npt
+
+
+_CHUNKS = UUID("0b0d8a52-6c0f-5f4e-9d4c-8f1f6a3e2c71")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +89,13 @@ class Chunk:
 def settings_hash(strategy: ChunkingStrategy) -> str:
     """Equal for equal settings."""
     return sha256(orjson.dumps(strategy.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+class ChunkIds:
+    """Deterministic ids: the same source cut in the same way gives the same ids."""
+
+    def __init__(self, source: str, strategy: ChunkingStrategy) -> None:
+        self._document = uuid5(_CHUNKS, f"{source}/{settings_hash(strategy)}")
+
+    def of(self, index: int) -> str:
+        return str(uuid5(self._document, str(index)))

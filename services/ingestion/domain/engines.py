@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from services.ingestion.domain.documents import TermCounts
+from services.ingestion.domain.documents import Chunk, TermCounts
 
 Vector = npt.NDArray[np.float32]
 Mode = Literal["hybrid", "semantic", "keyword"]
@@ -45,6 +45,21 @@ class IndexedChunk:
     page: int | None = None
     row: int | None = None
     terms: TermCounts | None = None
+
+    @classmethod
+    def of(cls, chunk: Chunk, file_id: str, vector: Vector) -> IndexedChunk:
+        return cls(
+            chunk.id,
+            file_id,
+            chunk.index,
+            chunk.text,
+            vector,
+            chunk.start,
+            chunk.end,
+            chunk.page,
+            chunk.row,
+            chunk.terms,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,21 @@ class Unparsable(Exception):
         self.retryable = retryable
 
 
-class Parser(Protocol):
-    """Calls may be made concurrently and cancelled. Safe to repeat: the same bytes and name give the same document."""
+class DocumentReader(Protocol):
+    """Parses and cuts files. Calls may be concurrent and cancelled, and are safe to repeat.
+
+    `source` names what is cut, for the ids: file id and content hash. Chunks for an `index` may come with the vectors
+    and terms that it takes, as far as those can be made where they are cut. Every method raises Unparsable.
+    """
 
     async def parse(self, path: Path, name: str, content_type: str) -> ParsedDocument:
-        """Parses the file at `path`, whose format follows from the extension of `name`, else from `content_type`.
+        """Parses the file at `path`, whose format follows from the extension of `name`, else from `content_type`."""
+        ...
 
-        Raises Unparsable.
-        """
+    async def chunk(
+        self, document: ParsedDocument, strategy: ChunkingStrategy, source: str, index: IndexSettings | None = None
+    ) -> Sequence[Chunk]:
+        """Chunks in order of the text; none of them is blank."""
         ...
 
     async def parse_and_chunk(
@@ -47,5 +54,5 @@ class Parser(Protocol):
         source: str,
         index: IndexSettings | None = None,
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
-        """Parses and cuts in one step, which saves moving the text twice. Raises Unparsable."""
+        """Parses and cuts in one step, which saves moving the text twice."""
         ...

@@ -5,19 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from libs.objects import ObjectMissing, ObjectStore, one_piece, read_all
-from services.ingestion.domain.chunking import Chunker
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.files import TextKey, original_key, text_key
-from services.ingestion.domain.parsing import Parser, Unparsable
+from services.ingestion.domain.parsing import DocumentReader, Unparsable
 from services.ingestion.domain.ports.files import Texts
 from services.ingestion.domain.runs import ClaimedItem
-
-
-class DocumentReader(Parser, Chunker, Protocol):
-    """Parses and cuts, in processes of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,8 @@ from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedders, EmbeddingUnavailable
 from services.ingestion.domain.engines import EngineConflict, EngineUnavailable, IndexedChunk, IndexMissing
 from services.ingestion.domain.knowledge_bases import IndexSettings
-from services.ingestion.domain.parsing import Unparsable
+from services.ingestion.domain.parsing import DocumentReader, Unparsable
 from services.ingestion.domain.ports.knowledge_bases import Engines
-from services.ingestion.use_cases.document_loader import DocumentReader
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
 _LEASE_SECONDS: Final = 20.0
@@ -44,33 +43,22 @@ _OUTAGES: Final = (ServiceUnavailable, EngineUnavailable, EmbeddingUnavailable, 
 _log: Final = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class IndexArtifacts:
     """One index per company and settings: sessions are many and small, and a search names the documents it looks at."""
 
-    def __init__(
-        self,
-        jobs: ArtifactJobs,
-        source: ArtifactSource,
-        reader: DocumentReader,
-        store: ObjectStore,
-        embedders: Embedders,
-        engines: Engines,
-        resolver: SettingsResolver,
-        *,
-        at_once: int,
-    ) -> None:
-        self._jobs = jobs
-        self._source = source
-        self._reader = reader
-        self._store = store
-        self._embedders = embedders
-        self._engines = engines
-        self._resolver = resolver
-        self._at_once = at_once
+    jobs: ArtifactJobs
+    source: ArtifactSource
+    reader: DocumentReader
+    store: ObjectStore
+    embedders: Embedders
+    engines: Engines
+    resolver: SettingsResolver
+    at_once: int
 
     async def __call__(self) -> int:
         """Indexes waiting documents, some at once; returns how many it claimed."""
-        jobs = await self._jobs.claim(self._at_once, _LEASE_SECONDS)
+        jobs = await self.jobs.claim(self.at_once, _LEASE_SECONDS)
         if jobs:
             ended = asyncio.Event()
             keeping = asyncio.create_task(self._keep([job.token for job in jobs], ended))
@@ -94,7 +82,7 @@ class IndexArtifacts:
 
     async def _renew(self, tokens: list[str]) -> None:
         try:
-            await self._jobs.renew(tokens, _LEASE_SECONDS)
+            await self.jobs.renew(tokens, _LEASE_SECONDS)
         except Exception as problem:
             _log.warning("artifacts.lease_not_renewed", problem=repr(problem))
 
@@ -134,34 +122,34 @@ class IndexArtifacts:
             return self._postpone(job)
 
     def _failure(self, job: ArtifactJob, message: str, code: str) -> Callable[[], Awaitable[None]]:
-        return partial(self._jobs.failed, job, _error(message, code))
+        return partial(self.jobs.failed, job, _error(message, code))
 
     def _postpone(
         self, job: ArtifactJob, seconds: float = _PUT_OFF_SECONDS, *, counts: bool = True
     ) -> Callable[[], Awaitable[None]]:
-        return partial(self._jobs.postpone, job, seconds, counts=counts)
+        return partial(self.jobs.postpone, job, seconds, counts=counts)
 
     async def _index(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
-        await self._jobs.advanced(job, _BEGUN)
-        async with self._source.as_file(job.session_id, job.artifact_id, job.company_id) as path:
-            document = await self._reader.parse(path, job.name, job.content_type)
-        await self._jobs.advanced(job, _PARSED)
-        settings = await self._resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
+        await self.jobs.advanced(job, _BEGUN)
+        async with self.source.as_file(job.session_id, job.artifact_id, job.company_id) as path:
+            document = await self.reader.parse(path, job.name, job.content_type)
+        await self.jobs.advanced(job, _PARSED)
+        settings = await self.resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
         chunks = await self._indexed_chunks(job, document, settings)
         place = IndexPlace(settings.engine, f"artifacts-{job.company_id}-{settings.hash()[:12]}")
-        if not await self._jobs.placing(job, place):
+        if not await self.jobs.placing(job, place):
             return _nothing
-        await self._store.put(artifact_text_key(job.artifact_id), one_piece(document.to_bytes()))
-        engine = self._engines[place.engine]
+        await self.store.put(artifact_text_key(job.artifact_id), one_piece(document.to_bytes()))
+        engine = self.engines[place.engine]
         if place.index_id not in await engine.existing([place.index_id]):
             # Created again, a lost index would exist without the other documents.
-            if lost := await self._jobs.lost(place):
+            if lost := await self.jobs.lost(place):
                 _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=lost)
             await engine.create_index(place.index_id, settings.dimensions)
         waiting = iter(chunks)
         while some := list(islice(waiting, _WRITTEN_AT_ONCE)):
             await engine.write(place.index_id, some)
-        indexed = partial(self._jobs.indexed, job, characters=len(document.text), passages=len(chunks))
+        indexed = partial(self.jobs.indexed, job, characters=len(document.text), chunks=len(chunks))
         if await retry_until_available(indexed):
             _log.info("artifact.indexed", artifact_id=job.artifact_id, chunks=len(chunks))
         await engine.finish(place.index_id)
@@ -170,27 +158,16 @@ class IndexArtifacts:
     async def _indexed_chunks(
         self, job: ArtifactJob, document: ParsedDocument, settings: IndexSettings
     ) -> list[IndexedChunk]:
-        chunks = await self._reader.chunk(document, settings.chunking, job.artifact_id)
+        chunks = await self.reader.chunk(document, settings.chunking, job.artifact_id)
         if not chunks:
             raise Unparsable("empty", "The document has no text.")
-        embedder = await self._embedders.embedder(settings.provider, settings.model, settings.dimensions)
+        embedder = await self.embedders.embedder(settings.provider, settings.model, settings.dimensions)
         indexed: list[IndexedChunk] = []
         for start in range(0, len(chunks), _WRITTEN_AT_ONCE):
             some = chunks[start : start + _WRITTEN_AT_ONCE]
             vectors = await embedder.embed([chunk.text for chunk in some])
             indexed += [
-                IndexedChunk(
-                    chunk_id=chunk.id,
-                    file_id=job.artifact_id,
-                    position=chunk.index,
-                    text=chunk.text,
-                    vector=vector,
-                    start=chunk.start,
-                    end=chunk.end,
-                    page=chunk.page,
-                    row=chunk.row,
-                )
-                for chunk, vector in zip(some, vectors, strict=True)
+                IndexedChunk.of(chunk, job.artifact_id, vector) for chunk, vector in zip(some, vectors, strict=True)
             ]
         return indexed
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from libs.contracts.api.knowledge import SearchBody, SearchReply
 from libs.contracts.api.sessions import Citation
 from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed
 from libs.contracts.identity import Identity
 from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
-from services.ingestion.domain.engines import Engine, EngineUnavailable, Hit, IndexMissing, Query, Vector
+from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexMissing, Query, Vector
 from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBaseNotFound, LiveIndex
+from services.ingestion.domain.ports.knowledge_bases import Engines
 from services.ingestion.domain.search import LiveIndexes, SearchableFiles
 from services.ingestion.use_cases.search_deadline import RETRY_AFTER, SearchDeadline
 
@@ -19,25 +21,19 @@ _RECREATED_AFTER = 30
 _ATTEMPTS = 2
 
 
+@dataclass(frozen=True, slots=True)
 class SearchKnowledgeBase:
     """Finds nothing in a knowledge base before its first ingestion."""
 
-    def __init__(
-        self,
-        indexes: LiveIndexes,
-        files: SearchableFiles,
-        engines: Mapping[str, Engine],
-        embedders: Embedders,
-    ) -> None:
-        self._indexes = indexes
-        self._files = files
-        self._engines = engines
-        self._embedders = embedders
+    indexes: LiveIndexes
+    files: SearchableFiles
+    engines: Engines
+    embedders: Embedders
 
     async def __call__(self, caller: Identity, knowledge_base_id: str, body: SearchBody) -> SearchReply:
         deadline = SearchDeadline()
         for attempt in range(1, _ATTEMPTS + 1):
-            index = await self._indexes.live_index(caller.company_id, knowledge_base_id)
+            index = await self.indexes.live_index(caller.company_id, knowledge_base_id)
             if index is None:
                 raise KnowledgeBaseNotFound
             try:
@@ -64,10 +60,10 @@ class SearchKnowledgeBase:
             )
         if index.index_id is None:
             return []
-        engine = self._engines.get(index.settings.engine)
+        engine = self.engines.get(index.settings.engine)
         if engine is None:
             raise ServiceUnavailable(f"The engine {index.settings.engine} is not configured here.")
-        files = await self._files.select(company_id, index.index_id, body.filters)
+        files = await self.files.select(company_id, index.index_id, body.filters)
         if files.is_empty:
             return []
         async with deadline.waiting_for(f"the embedding provider {index.settings.provider}"):
@@ -79,7 +75,7 @@ class SearchKnowledgeBase:
 
     async def _vector(self, settings: IndexSettings, query: str) -> Vector:
         try:
-            embedder = await self._embedders.embedder(settings.provider, settings.model, settings.dimensions)
+            embedder = await self.embedders.embedder(settings.provider, settings.model, settings.dimensions)
             vector: Vector = (await embedder.embed([query]))[0]
         except EmbeddingRefused as problem:
             detail = ErrorDetail(loc=["query"], type="not_embedded", message=str(problem))
@@ -87,7 +83,7 @@ class SearchKnowledgeBase:
         return vector
 
     async def _citations(self, company_id: str, index: LiveIndex, hits: Sequence[Hit]) -> list[Citation]:
-        names = await self._files.names(company_id, {hit.file_id for hit in hits})
+        names = await self.files.names(company_id, {hit.file_id for hit in hits})
         return [
             Citation(
                 knowledge_base_id=index.knowledge_base_id,

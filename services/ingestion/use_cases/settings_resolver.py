@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -15,22 +16,22 @@ from services.ingestion.domain.ports.knowledge_bases import Engines
 B = TypeVar("B", bound=BaseModel)
 
 
+@dataclass(frozen=True, slots=True)
 class SettingsResolver:
-    def __init__(self, embedders: Embedders, engines: Engines, default_engine: str) -> None:
-        self._embedders = embedders
-        self._engines = engines
-        self._default_engine = default_engine
+    embedders: Embedders
+    engines: Engines
+    default_engine: str
 
     async def resolve(
         self, engine: str | None, chunking: ChunkingStrategy, embedding: EmbeddingConfig
     ) -> IndexSettings:
         """Raises ``ValidationFailed``, and ``ServiceUnavailable`` when the provider does not answer."""
-        engine = engine or self._default_engine
-        if engine not in self._engines:
-            known = ", ".join(sorted(self._engines))
+        engine = engine or self.default_engine
+        if engine not in self.engines:
+            known = ", ".join(sorted(self.engines))
             raise _refused("processing_engine", f"The engine {engine} is not installed here; {known} is.")
         try:
-            embedder = await self._embedders.embedder(embedding.provider, embedding.model, embedding.dimensions)
+            embedder = await self.embedders.embedder(embedding.provider, embedding.model, embedding.dimensions)
         except EmbeddingRefused as refusal:
             raise _refused("embedding_config", str(refusal)) from refusal
         except EmbeddingUnavailable as problem:

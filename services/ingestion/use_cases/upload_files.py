@@ -29,20 +29,13 @@ class Limits:
     max_files: int
 
 
+@dataclass(frozen=True, slots=True)
 class UploadFiles:
-    def __init__(
-        self,
-        uploads: Uploads,
-        store: ObjectStore,
-        outbox: Outbox,
-        writer: Callable[[Transaction], UploadWriter],
-        limits: Limits,
-    ) -> None:
-        self._uploads = uploads
-        self._store = store
-        self._outbox = outbox
-        self._writer = writer
-        self._limits = limits
+    uploads: Uploads
+    store: ObjectStore
+    outbox: Outbox
+    writer: Callable[[Transaction], UploadWriter]
+    limits: Limits
 
     async def __call__(
         self, parts: AsyncIterator[FilePart], caller: Identity, correlation_id: str, key: str | None
@@ -55,8 +48,8 @@ class UploadFiles:
         begun: list[str] = []
         try:
             async for part in parts:
-                if len(taken) == self._limits.max_files:
-                    raise ValidationFailed(f"At most {self._limits.max_files} files can be uploaded at once.")
+                if len(taken) == self.limits.max_files:
+                    raise ValidationFailed(f"At most {self.limits.max_files} files can be uploaded at once.")
                 taken.append(await self._take(part, caller.company_id, begun))
             if not taken:
                 raise invalid_file("The body has no file.", "missing", "add a field named 'file'")
@@ -70,7 +63,7 @@ class UploadFiles:
     async def _take(self, part: FilePart, company_id: str, begun: list[str]) -> NewFile:
         name = clean_name(part.name)
         kind = type_of(name)
-        blob_id = await self._uploads.begin(company_id)
+        blob_id = await self.uploads.begin(company_id)
         # Before any bytes, so that a failed upload is discarded as well.
         begun.append(blob_id)
         pieces = checked_pieces(
@@ -78,9 +71,9 @@ class UploadFiles:
             part.pieces,
             lambda head: check_signature(name, kind, head[:HEAD_BYTES]),
             head_bytes=HEAD_BYTES,
-            max_bytes=self._limits.max_bytes,
+            max_bytes=self.limits.max_bytes,
         )
-        written = await self._store.put(original_key(blob_id), pieces)
+        written = await self.store.put(original_key(blob_id), pieces)
         return NewFile(
             id=new_id(),
             blob_id=blob_id,
@@ -95,8 +88,8 @@ class UploadFiles:
     ) -> tuple[list[StoredFile], set[str]]:
         """The files as they are stored, and the blobs of this upload that are kept."""
         context = MessageContext(caller.company_id, correlation_id)
-        async with self._outbox.transaction(context) as transaction:
-            writer = self._writer(transaction)
+        async with self.outbox.transaction(context) as transaction:
+            writer = self.writer(transaction)
             if key is not None:
                 earlier = await writer.earlier(caller.company_id, caller.user_id, key, _hash_of(taken))
                 if earlier is not None:
@@ -116,8 +109,8 @@ class UploadFiles:
             return
         try:
             # When the answer to the commit was lost, blobs may be stored: those are not abandoned.
-            for blob_id in await self._uploads.abandon(blob_ids):
-                await self._store.delete(original_key(blob_id))
+            for blob_id in await self.uploads.abandon(blob_ids):
+                await self.store.delete(original_key(blob_id))
         except Exception as problem:
             _log.warning("upload.not_discarded", blob_ids=blob_ids, problem=repr(problem))
 

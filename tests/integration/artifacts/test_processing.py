@@ -235,7 +235,7 @@ async def test_indexing_ends_once_however_often_it_is_told_or_begun(world: World
     await world.settle()
 
     assert (await world.told(artifact)).count("artifact.ready") == 1
-    assert not await world.indexing._jobs.indexed(claimed[0], characters=1, passages=1), "it comes too late"
+    assert not await world.indexing._jobs.indexed(claimed[0], characters=1, chunks=1), "it comes too late"
     rows = await world.rows("ingestion", "SELECT state, attempts FROM artifact_documents")
     assert rows == [{"state": "indexed", "attempts": 2}]
 

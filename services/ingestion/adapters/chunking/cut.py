@@ -10,8 +10,7 @@ from libs.contracts.api.knowledge import ChunkingStrategy
 from services.ingestion.adapters.chunking.markdown import markdown_spans
 from services.ingestion.adapters.chunking.spans import Cutter, Span
 from services.ingestion.adapters.chunking.units import PARAGRAPH_GAP, SENTENCE_GAP, Units
-from services.ingestion.domain.chunking import ChunkIds
-from services.ingestion.domain.documents import Chunk, ParsedDocument, Segment
+from services.ingestion.domain.documents import Chunk, ChunkIds, ParsedDocument, Segment
 
 # A page or sentence may have any length; an index or model takes only so much.
 LONGEST_CHUNK = 200_000
@@ -22,7 +21,7 @@ _WITHIN_SENTENCE = (" ",)
 
 
 def cut(document: ParsedDocument, strategy: ChunkingStrategy, source: str) -> list[Chunk]:
-    """See the Chunker port."""
+    """See `DocumentReader.chunk`."""
     text = document.text
     ids = ChunkIds(source, strategy)
     places = _Places(document.segments)

@@ -26,7 +26,7 @@ _FULL = 0.5
 
 
 class ParsingPool:
-    """A Parser and a Chunker. At most `size` jobs run at once, the others wait; processes start when first needed.
+    """A DocumentReader. At most `size` jobs run at once, the others wait; processes start when first needed.
 
     Cancelling a call ends the process that works on it.
     """

@@ -87,8 +87,7 @@ class ParsingProcess:
             return 0
 
     async def call(self, job: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
-        """Raises Unparsable when a limit is exceeded, and ProcessDied. After either, and after a cancellation, the process
-        must be killed."""
+        """Raises Unparsable when a limit is exceeded, and ProcessDied. After these it must be killed."""
         self.jobs += 1
         watch = asyncio.create_task(self._watch())
         try:

@@ -125,8 +125,8 @@ class PostgresArtifactJobs:
             )
             return changed.rowcount
 
-    async def indexed(self, job: ArtifactJob, *, characters: int, passages: int) -> bool:
-        event = ArtifactIndexed(**_ids(job), characters=characters, passages=passages)
+    async def indexed(self, job: ArtifactJob, *, characters: int, chunks: int) -> bool:
+        event = ArtifactIndexed(**_ids(job), characters=characters, passages=chunks)
         return await self._ended(job, "indexed", event)
 
     async def failed(self, job: ArtifactJob, error: ErrorInfo) -> None:

@@ -171,7 +171,9 @@ class PostgresCollectionPublisher:
             "SELECT id, told, correlation_id FROM collections WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED",
             (list(collection_ids),),
         )
-        before = {collection_id: (was, label) for collection_id, was, label in await cursor.fetchall()}
+        before = {
+            collection_id: (state, correlation_id) for collection_id, state, correlation_id in await cursor.fetchall()
+        }
         async with self._connection.cursor(row_factory=dict_row) as rows:
             await rows.execute(f"{COLLECTIONS} WHERE c.id = ANY (%s)", (list(before),))
             now = [collection_of(row) for row in await rows.fetchall()]

@@ -166,13 +166,13 @@ class PostgresRuns:
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
         async with self._outbox.transaction(message_context_of(run)) as transaction:
-            told = await transaction.connection.execute(
+            published = await transaction.connection.execute(
                 """UPDATE ingestion_runs SET told_at = now()
                    WHERE id = %s AND state IN ('planning', 'running')
                      AND (told_at IS NULL OR told_at < now() - interval '1 second') RETURNING state""",
                 (run.id,),
             )
-            row = await told.fetchone()
+            row = await published.fetchone()
             if row is None:
                 return None
             progress = await count_items(transaction.connection, run.index_id)

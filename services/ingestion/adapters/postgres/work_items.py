@@ -114,7 +114,7 @@ class PostgresWorkItems:
             cursor = await connection.execute(_INGESTED, {**_columns(keys, list(chunks.values())), "token": token})
             done = {ItemKey(*row) for row in await cursor.fetchall()}
             metrics.ITEMS.labels("ingested").inc(len(done))
-            metrics.PASSAGES.inc(sum(chunks[key] for key in done))
+            metrics.CHUNKS.inc(sum(chunks[key] for key in done))
             lost = [key for key in keys if key not in done]
             if not lost:
                 return set()

@@ -1,6 +1,6 @@
 import pytest
 
-from services.ingestion.domain.search_ranking import candidates, combined
+from services.ingestion.domain.search import candidates, combined
 
 
 def test_what_both_find_beats_what_one_finds() -> None:

@@ -1,4 +1,4 @@
-"""Passages in the binary form of COPY, which costs the server no parsing."""
+"""Chunks in the binary form of COPY, which costs the server no parsing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Large additions to a complete index: building graph and inverted index anew costs a fraction of growing them.
+"""Large additions to a complete index: building graph and inverted index again costs a fraction of growing them.
 
-Measured: 90,000 passages added one by one to 10,000 take 244 s, added to the bare table and indexed at the end 85 s.
-Until then searches compare with every passage.
+Measured: 90,000 chunks added one by one to 10,000 take 244 s, added to the bare table and indexed at the end 85 s.
+Until then searches compare with every chunk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ async def prepare_bulk_append(connection: Connection, index: Index, more: int) -
     """Drops the indexes that `finish` builds again, before ``more`` chunks make appending dearer than a rebuild.
 
     In a transaction of its own, so that searches are locked out for no longer than that takes; not at all while
-    somebody reads or builds for long.
+    a long read or build holds the table.
     """
     counted = index.counted_chunks or 0
     added = index.chunks + more - counted

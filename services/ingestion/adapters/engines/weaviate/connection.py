@@ -55,11 +55,11 @@ class Connection:
         except _OUR_FAULT:
             raise
         except WeaviateBaseError as problem:
-            told = str(problem).lower()
-            if any(words in told for words in _COLLECTION_MISSING):
+            reason = str(problem).lower()
+            if any(words in reason for words in _COLLECTION_MISSING):
                 # The server was emptied; the next connection creates the collection.
                 await self.close()
-            if any(words in told for words in _MISSING):
+            if any(words in reason for words in _MISSING):
                 raise IndexMissing(index_id) from problem
             raise EngineUnavailable(f"weaviate does not answer ({type(problem).__name__})") from problem
 

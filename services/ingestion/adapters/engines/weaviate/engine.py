@@ -13,7 +13,7 @@ from weaviate.exceptions import WeaviateInsertManyAllFailedError
 
 from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.adapters.engines.weaviate.connection import Address, Connection
-from services.ingestion.adapters.engines.weaviate.objects import object_of, refusal
+from services.ingestion.adapters.engines.weaviate.schema import object_of, refusal
 from services.ingestion.adapters.engines.weaviate.searching import Searching
 from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexedChunk, IndexMissing, Query
 
@@ -36,7 +36,7 @@ class WeaviateEngine:
         self._terms = Terms()
         self._searching = Searching(self._terms)
 
-    async def create_index(self, index_id: str, dimensions: int) -> None:  # noqa: ARG002 - told by the first vector
+    async def create_index(self, index_id: str, dimensions: int) -> None:  # noqa: ARG002 - follows from the first vector
         async with self._connection.collection(index_id) as collection:
             await collection.tenants.create([Tenant(name=index_id)])
 

@@ -12,9 +12,9 @@ from weaviate.collections.collection import CollectionAsync
 
 from services.ingestion.adapters.engines.bm25 import K1
 from services.ingestion.adapters.engines.terms import Terms
-from services.ingestion.adapters.engines.weaviate.objects import RETURNED, hit_of
+from services.ingestion.adapters.engines.weaviate.schema import RETURNED, hit_of
 from services.ingestion.domain.engines import FileSelection, Hit, Query
-from services.ingestion.domain.search_ranking import candidates, combined
+from services.ingestion.domain.search import candidates, combined
 
 
 class Searching:
