@@ -12,9 +12,13 @@ fmt:
     .aes/venv/bin/ruff format .
     .aes/venv/bin/ruff check --fix .
 
-# All tests, or those named: just test tests/unit -x
+# All tests but the slow ones, or those named: just test tests/unit -x
 test *arguments:
     ./aes test {{arguments}}
+
+# All tests
+test-all *arguments:
+    ./aes test --all {{arguments}}
 
 # Tests against real PostgreSQL and Kafka
 test-integration *arguments:

@@ -1,5 +1,6 @@
 """Builds programs from Go modules once and keeps them in the user's cache directory."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -25,8 +26,15 @@ def built(program: str, module: str, version: str, *, directory: str, called: st
     if go is None:
         raise NotBuilt(f"{called} has to be built, and Go is not installed")
     cache.mkdir(parents=True, exist_ok=True)
-    command = [go, "install", f"{module}@v{version}"]
-    environment = {**os.environ, "GOBIN": str(cache)}
+    with (cache / "lock").open("w") as lock:
+        # One process builds; the others wait for it.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return binary if binary.exists() else _build(go, binary, f"{module}@v{version}", called)
+
+
+def _build(go: str, binary: Path, package: str, called: str) -> Path:
+    command = [go, "install", package]
+    environment = {**os.environ, "GOBIN": str(binary.parent)}
     try:
         outcome = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS

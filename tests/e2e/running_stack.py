@@ -131,7 +131,7 @@ def temporary_home(*, kept: bool = True) -> Iterator[Path]:
         Path(given).mkdir(parents=True, exist_ok=True)
         yield Path(given).resolve()
         return
-    _sweep()
+    end_abandoned_stacks()
     # A short path: names of Unix sockets are limited.
     home = Path(tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp" if os.path.isdir("/tmp") else None)).resolve()
     # PostgreSQL runs as another user when the tests run as root.
@@ -176,7 +176,7 @@ def remembered_port(home: Path, name: str = "model-port") -> int:
     return int(file.read_text())
 
 
-def _sweep() -> None:
+def end_abandoned_stacks() -> None:
     """End the stacks of test runs that were killed."""
     for note in Path("/tmp").glob(f"{_PREFIX}*/owner.json"):
         try:

@@ -68,6 +68,7 @@ async def found(api: Api, base: str) -> list[str]:
     return [result["file_name"] for result in reply.json()["results"]]
 
 
+@pytest.mark.slow
 async def test_a_restored_system_goes_on(
     stack: RunningStack, elsewhere: RunningStack, alice: Caller, as_alice: Api, api: Api, writing: Any, tmp_path: Path
 ) -> None:

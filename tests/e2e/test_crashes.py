@@ -146,6 +146,7 @@ async def test_runtime_killed_in_the_middle_of_a_stream(breakable: RunningStack,
     assert [message["role"] for message in await api.messages(session)] == ["user", "assistant"]
 
 
+@pytest.mark.slow
 async def test_runtime_killed_twice_while_turns_wait_in_line(
     breakable: RunningStack, api: Api, event_log: EventLog
 ) -> None:
@@ -191,7 +192,9 @@ async def _all_on_the_bus(log: EventLog, correlation_ids: Sequence[str], topic: 
     return {command.correlation_id for command in commands} == set(correlation_ids)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=lambda how: how.name)
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)], ids=lambda how: how.name
+)
 async def test_gateway_ended_and_callers_repeat_their_requests(
     breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog, how: signal.Signals
 ) -> None:

@@ -1,5 +1,7 @@
 """Two replicas of what does the work, ended one after the other under load: some asked to, some killed."""
 
+import pytest
+
 from tests.rolling_restart.run import Plan, roll
 from tests.rolling_restart.targets import stack_with_replicas
 
@@ -14,6 +16,7 @@ PLAN = Plan(
 )
 
 
+@pytest.mark.slow
 async def test_replicas_share_the_work_and_lose_nothing_when_they_end_in_turn() -> None:
     """The whole of it, by hand and on any installation: ``python -m tests.rolling_restart``."""
     with stack_with_replicas() as target:

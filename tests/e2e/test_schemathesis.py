@@ -59,6 +59,7 @@ def document(stack: RunningStack) -> Any:
 GOOD, BAD = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "on_what_exists"),
     [
@@ -86,6 +87,7 @@ def test_every_operation_does_what_the_document_says(
     assert not problems, "\n\n".join(problems)
 
 
+@pytest.mark.slow
 def test_no_case_that_the_document_describes_is_a_surprise(stack: RunningStack, tmp_path: Path) -> None:
     """The examples, and every boundary and violation of the schemas."""
     program = shutil.which("schemathesis", path=str(Path(sys.executable).parent))

@@ -1,8 +1,8 @@
 """The directory that the processes of a test run share: a lock, facts about servers, and the run's owner.
 
 The owner is the process that was started by hand: pytest-xdist's controller, or the only process. It ends the servers
-after the last test. When the owner is killed, a guard process ends them within a second; when the guard is killed too,
-the next run does.
+after the last test. When the owner is killed, a guard process ends them in its place; when the guard is
+killed too, the next run does.
 
 `python -m tests.support.run_directory DIRECTORY` is the guard.
 """
@@ -22,15 +22,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
+
 from deploy.local.files import write_atomically
 from deploy.local.home import PROJECT_ROOT
 from deploy.local.orphans import end_orphans
-from deploy.local.processes import Identity
+from deploy.local.processes import MARKER, Identity
 
 DIRECTORY: Final = "AES_TEST_RUN"
 """Environment variable by which the owner tells its workers where the directory is."""
 _PREFIX: Final = "aes-test-"
 _GUARD_SECONDS: Final = 0.5
+_WORKERS_END_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,27 @@ class RunDirectory:
             guard = subprocess.Popen(
                 [sys.executable, "-m", __spec__.name, str(self.path)],
                 cwd=PROJECT_ROOT,
+                env={name: value for name, value in os.environ.items() if name != MARKER},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
             facts["guard"] = guard.pid
+
+    def join_as_worker(self) -> None:
+        """Has the servers that this process's tests start for themselves end with the run, if not before."""
+        os.environ[MARKER] = str(self.path)
+        me = Identity.of(os.getpid())
+        assert me is not None
+        with self.facts() as facts:
+            facts.setdefault("workers", []).append([me.pid, me.started])
+
+    def workers(self) -> list[psutil.Process]:
+        """Those that have not ended."""
+        with self.facts() as facts:
+            identities = [Identity(*worker) for worker in facts.get("workers", [])]
+        return [process for identity in identities if (process := identity.process()) is not None]
 
     def end(self) -> None:
         """Ends the run's servers and removes the directory. Does nothing in processes other than the owner."""
@@ -117,6 +135,10 @@ def _clear_away(path: Path) -> None:
         from tests.support import containers
 
         containers.remove_of(RunDirectory(path).owner)
+    if any(Path("/tmp").glob("aes-e2e-*")):
+        from tests.e2e.running_stack import end_abandoned_stacks
+
+        end_abandoned_stacks()
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -125,11 +147,14 @@ def _guard(path: Path) -> None:
         owner = RunDirectory(path).owner
     except (OSError, ValueError):
         return
-    while path.exists():
-        if owner.process() is None:
-            # Workers notice by themselves that their controller is gone, and end what is their own.
-            _clear_away(path)
+    while path.exists() and owner.process() is not None:
         time.sleep(_GUARD_SECONDS)
+    # Workers notice that their owner is gone, and end by themselves.
+    deadline = time.monotonic() + _WORKERS_END_SECONDS
+    while path.exists() and RunDirectory(path).workers() and time.monotonic() < deadline:
+        time.sleep(_GUARD_SECONDS)
+    if path.exists():
+        _clear_away(path)
 
 
 if __name__ == "__main__":

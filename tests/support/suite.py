@@ -6,7 +6,9 @@ other, the slow ones among them: named files, and what -k, -m, --last-failed or 
 
 import os
 import re
-from typing import Final
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -15,9 +17,20 @@ from tests.support import run_directory
 from tests.support.infrastructure import shared
 from tests.support.run_directory import RunDirectory
 
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
+
 SLOW: Final = "slow"
-TOGETHER: Final = ("tests/e2e", "tests/integration/secured", "tests/integration/ingestion/engines")
-"""Directories whose tests share servers of their own, so that one worker runs them all."""
+TOGETHER: Final = (
+    "tests/e2e/",
+    "tests/integration/benchmarks/test_reference_app.py",
+    "tests/integration/deploy_local/test_lifecycle.py",
+    "tests/integration/eventing/test_outage.py",
+    "tests/integration/ingestion/engines/",
+    "tests/integration/secured/",
+)
+"""Directories and files whose tests share servers of their own, so that one worker runs all tests of each."""
 # Ids and keys made while the tests are collected: other ones in each process, and in each run.
 _RANDOM: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{11,12}|(?<=aes_)[\w-]{43}", re.IGNORECASE)
 _SLOWEST_SHOWN: Final = 10
@@ -48,6 +61,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{SLOW}: runs only with --all or when named, because it takes long")
     if _is_worker(config):
+        RunDirectory.current().join_as_worker()
         # A port that one worker has chosen and does not listen on yet is free for the others.
         number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
         ports._CANDIDATES = ports._CANDIDATES[number % _MOST_WORKERS :: _MOST_WORKERS]
@@ -57,6 +71,20 @@ def pytest_configure(config: pytest.Config) -> None:
         NodeManager.EXIT_TIMEOUT = _END_OF_WORKERS
         # The workers inherit where it is.
         RunDirectory.current()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Has the workers of an interrupted run end in order: they stop the servers that their tests have started."""
+    controller = session.config.pluginmanager.get_plugin("dsession")
+    workers = list(controller._active_nodes) if controller is not None else []
+    for worker in workers:
+        with suppress(ProcessLookupError):
+            os.kill(worker.gateway._rinfo().pid, signal.SIGTERM)
+    for worker in workers:
+        # Either has ended, or what ends all workers comes next.
+        with suppress(Exception):
+            worker.channel.waitclose(_END_OF_WORKERS)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -71,24 +99,24 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None
     return None
 
 
-@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadScopeScheduling | None":
+    """Distributes single tests, but for those in TOGETHER. The largest group begins: the end-to-end tests."""
+    if config.option.dist != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+
+    return Scheduling(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        for directory in TOGETHER:
-            if item.path.is_relative_to(config.rootpath / directory):
-                item.add_marker(pytest.mark.xdist_group(directory))
     if config.option.slow_only:
         _keep(config, items, slow=True)
     elif not config.option.all_tests and not _chooses_tests(config):
         _keep(config, items, slow=False)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Removes the group that xdist appends to a name, by which --last-failed would not find the test again."""
-    name, mark, group = report.nodeid.rpartition("@")
-    if mark and "]" not in group:
-        report.nodeid = name
 
 
 def _keep(config: pytest.Config, items: list[pytest.Item], *, slow: bool) -> None:

@@ -13,7 +13,7 @@ from benchmarks.load.job import Job
 from tests.support.infrastructure import Infrastructure
 from tests.support.model_stub import TEXT
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("reference app")]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 JOB = Job(
     side="reference",

@@ -24,7 +24,7 @@ from deploy.local.ports import choose_free
 from deploy.local.probes import answers_ok
 from deploy.local.state import StackState
 
-pytestmark = pytest.mark.xdist_group("one stack")
+pytestmark = pytest.mark.slow
 _PATIENCE = 120.0
 PARTS = ("postgres", "kafka", "gateway", "registry", "runtime")
 

@@ -20,8 +20,6 @@ from tests.support.private_kafka import PrivateKafka, private_kafka
 from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.tcp_proxy import TcpProxy
 
-pytestmark = pytest.mark.xdist_group("one broker")
-
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateKafka]:

@@ -69,6 +69,7 @@ def parts_of(broker: SecuredKafka, databases: dict[str, str], directory: Path) -
     ]
 
 
+@pytest.mark.slow
 async def test_everything_is_done_over_a_secured_bus(
     broker: SecuredKafka, databases: dict[str, str], tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 PLUGIN = """
 pytest_plugins = ["tests.support.hang_limits"]

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import UNHURRIED, KnowledgeBases, WorkerProcesses, documents, execute, until
 
@@ -37,6 +39,7 @@ async def test_two_workers_share_an_ingestion(bases: KnowledgeBases, workers: Wo
     assert len(chunks) == len(set(chunks)) >= 120
 
 
+@pytest.mark.slow
 async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
 ) -> None:
@@ -96,6 +99,7 @@ async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_
     assert len(set(await bases.chunk_ids(undisturbed))) == len(await bases.chunk_ids(undisturbed))
 
 
+@pytest.mark.slow
 async def test_connections_lost_in_the_middle_leave_the_index_of_an_undisturbed_ingestion(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
 ) -> None:

@@ -96,6 +96,7 @@ async def test_weaviate_killed_in_the_middle(
     await engine.close()
 
 
+@pytest.mark.slow
 async def test_weaviate_that_comes_back_empty_is_filled_anew(
     weaviate: tuple[WeaviateServer, Killable], ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
 ) -> None:
