@@ -1,16 +1,20 @@
 """The HTTP server of a service, under the service's own signal handling."""
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from libs.service_defaults._http_protocol import BoundedConnection
 
+_UNSENT_BYTES: Final = 128 * 1024
+
 
 class HttpServer(uvicorn.Server):
-    """Serves until told to stop; signals are the service's business, not the server's."""
+    """Serves until told to stop; the service handles the signals."""
 
     def __init__(self, app: ASGIApp, *, host: str, port: int, grace_seconds: float) -> None:
         super().__init__(
@@ -32,18 +36,25 @@ class HttpServer(uvicorn.Server):
             )
         )
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in (listener for server in self.servers for listener in server.sockets):
+            # Connections inherit it. By default the system takes megabytes of an answer, and what a slow client has
+            # read of them shows in no buffer for minutes.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+
     async def serve_until_told(self) -> None:
         """Returns when ``should_exit`` is set, or at once when the port is taken."""
         try:
             await self.serve()
         except SystemExit:
-            # In a task this would end the event loop before anything else could be stopped.
+            # In a task it would end the event loop before anything else could be stopped.
             return
 
     def turn_away(self) -> None:
-        """Take no more connections and end those that are there with their present answer, or now when they idle.
+        """Takes no more connections, and closes idle ones now and the others after their current answer.
 
-        Callers go to another process, while what is under way here comes to its end.
+        Callers go to another process, while requests in work here are finished.
         """
         for server in self.servers:
             server.close()
