@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Scope(StrEnum):
-    """What a credential may do."""
+    """A permission of a credential."""
 
     AGENTS_READ = "agents:read"
     AGENTS_WRITE = "agents:write"

@@ -1,4 +1,4 @@
-"""Every example ever published is read by today's models; published examples are never changed."""
+"""Every example ever published is read by the current models and never changed."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The gateway's public API on fakes: a bus whose upstreams are scripted, credentials in memory."""
+"""The gateway's public API on fakes: a bus with scripted upstreams, credentials in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What the gateway keeps, in memory: keys, connections and idempotency keys."""
+"""The gateway's stores in memory: keys, connections and idempotency keys."""
 
 from collections.abc import Sequence
 from dataclasses import replace

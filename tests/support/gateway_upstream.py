@@ -1,4 +1,4 @@
-"""One service in the place of registry and runtime: it does as little as they could, over the real bus."""
+"""A minimal registry and runtime in one service, over the real bus."""
 
 from typing import Any
 

@@ -42,7 +42,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class AgentConfiguration(StrictModel):
-    """What an agent is: its type, instructions, model, tools and knowledge."""
+    """The type, instructions, model, tools and knowledge of an agent."""
 
     name: Name
     agent_type: AgentType
@@ -55,7 +55,7 @@ class AgentConfiguration(StrictModel):
 
 
 class ValidationReport(BaseModel):
-    """What validation found; ``config_hash`` only for a valid configuration."""
+    """The findings of a validation; ``config_hash`` only for a valid configuration."""
 
     valid: bool
     errors: list[ErrorDetail] = []
@@ -64,7 +64,7 @@ class ValidationReport(BaseModel):
 
 
 class AgentSettings(StrictModel):
-    """What a stored agent has beside its configuration."""
+    """Settings of a stored agent beside its configuration."""
 
     is_public: bool = False
     is_shared: bool = False

@@ -69,7 +69,7 @@ class BulkBody(StrictModel):
 
 
 class FileResult(BaseModel):
-    """What became of one file of a bulk request; ``error`` when ``status`` is ``failed``."""
+    """The result for one file of a bulk request; ``error`` when ``status`` is ``failed``."""
 
     file_id: str
     status: str

@@ -17,7 +17,7 @@ SplitBy = Literal["token", "word", "sentence", "passage", "page", "line", "chara
 
 
 class ChunkingStrategy(StrictModel):
-    """How documents are cut. ``chunk_size`` and ``chunk_overlap`` count units of ``split_by``.
+    """Splits documents into chunks. ``chunk_size`` and ``chunk_overlap`` count units of ``split_by``.
 
     An overlap that is not given is an eighth of the size, 64 at most.
     """
@@ -48,7 +48,7 @@ class EmbeddingConfig(StrictModel):
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
-"""Of a knowledge base; not of blanks alone."""
+"""The name of a knowledge base; not blanks alone."""
 
 
 class CreateKnowledgeBaseBody(StrictModel):
@@ -66,7 +66,7 @@ class CreateKnowledgeBaseBody(StrictModel):
 
 
 class UpdateKnowledgeBaseBody(StrictModel):
-    """Whatever is given replaces what stands; other content or settings take effect with the next ingestion."""
+    """Replaces the given fields; other content or settings take effect with the next ingestion."""
 
     name: Name | None = None
     description: str | None = Field(default=None, max_length=10_000)

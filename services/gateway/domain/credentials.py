@@ -11,7 +11,7 @@ _MARK: Final = "aes_"
 _PREFIX_LENGTH: Final = len(_MARK) + 8
 _FORM: Final = re.compile(r"aes_[A-Za-z0-9_-]{43}")
 LONGEST_SECONDS: Final = 3600
-"""Of a bearer token."""
+"""The longest life of a bearer token."""
 
 
 @dataclass(frozen=True, slots=True)

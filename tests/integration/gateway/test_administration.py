@@ -1,4 +1,4 @@
-"""Operators at the gateway's database."""
+"""Operations of operators in the gateway's database."""
 
 import asyncio
 from collections.abc import AsyncIterator

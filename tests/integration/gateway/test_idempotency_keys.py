@@ -1,4 +1,4 @@
-"""What stands for an ``Idempotency-Key`` when many repeats arrive at once."""
+"""Recording and renewing an ``Idempotency-Key`` under concurrent repeats."""
 
 import asyncio
 from collections.abc import AsyncIterator

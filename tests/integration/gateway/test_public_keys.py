@@ -1,4 +1,4 @@
-"""Public keys and tokens on two replicas: what one of them makes the other takes, what one ends ends on both."""
+"""Public keys and tokens on two replicas: created on one, valid on the other, ended on both."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Writes through the real bus, repeated and followed on any replica."""
+"""Writes over the real bus, repeated and followed on any replica."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Origins: what is one, and when two are the same."""
+"""Origins: valid ones, and equal ones."""
 
 import pytest
 

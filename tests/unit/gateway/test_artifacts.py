@@ -1,4 +1,4 @@
-"""Artifacts: what becomes of a request, and what of the upstream's answer."""
+"""Artifacts: requests to the upstream, and its answers."""
 
 import pytest
 

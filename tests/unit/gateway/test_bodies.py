@@ -1,4 +1,4 @@
-"""What bodies are accepted, and with which error the others are refused."""
+"""Accepted bodies, and the errors for others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Connections over HTTP: made, listed, deleted, within what the maker may."""
+"""Connections over HTTP: created, listed, deleted, within the rights of the maker."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is the same for every path: slashes, unknown places, correlation ids, bodies, pages."""
+"""Conventions of every path: slashes, unknown paths, correlation ids, bodies, pages."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""CORS: whose pages may read answers, and what browsers are told beforehand."""
+"""CORS: origins that may read answers, and preflight requests."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Executing a message: blocking, in the background, streaming; and what becomes of waiters."""
+"""Executing a message: blocking, in the background and streaming."""
 
 import asyncio
 from collections.abc import Callable, Iterable, MutableMapping

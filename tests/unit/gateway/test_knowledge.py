@@ -1,4 +1,4 @@
-"""Files, collections and knowledge bases: what becomes of a request, and what of the upstream's answer."""
+"""Files, collections and knowledge bases: requests to the upstream, and its answers."""
 
 from collections.abc import AsyncIterator
 from typing import Any

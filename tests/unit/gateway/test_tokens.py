@@ -1,4 +1,4 @@
-"""Bearer tokens: what they are good for, and when they end."""
+"""Bearer tokens: their scopes and expiry."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Callers who stall: how long, and how many of them, the gateway puts up with."""
+"""Limits for callers who stall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a follower of a turn is shown when events overtake each other, come twice, or get lost."""
+"""Streams of turns whose events overtake each other, are redelivered or get lost."""
 
 import itertools
 import random

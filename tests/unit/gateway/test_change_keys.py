@@ -1,4 +1,4 @@
-"""Keys over HTTP: made, listed, rotated, revoked, within what the maker may."""
+"""Keys over HTTP: created, listed, rotated, revoked, within the rights of the maker."""
 
 from datetime import timedelta
 from typing import Any

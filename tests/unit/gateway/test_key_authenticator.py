@@ -1,4 +1,4 @@
-"""Credentials: what lets a caller in, what does not, and for how long that is remembered."""
+"""Authentication with API keys, and the cache of keys."""
 
 from datetime import timedelta
 
