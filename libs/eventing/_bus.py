@@ -1,4 +1,4 @@
-"""The ports to a broker. Two implementations pass the same test suite: Kafka and one in memory."""
+"""The broker port. Two implementations pass the same test suite: Kafka and one in memory."""
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +23,7 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A message as it stands in a partition. ``topic`` is the declared name, without any prefix."""
+    """A message in a partition. ``topic`` is the declared name, without any prefix."""
 
     topic: str
     partition: int
@@ -33,7 +33,7 @@ class Record:
     headers: Headers
 
     @property
-    def place(self) -> Partition:
+    def topic_partition(self) -> Partition:
         return Partition(self.topic, self.partition)
 
 
@@ -47,7 +47,7 @@ class Producer(Protocol):
         """Delivers what was taken, within a few seconds."""
 
     async def send(self, topic: str, key: str, value: bytes, headers: Headers) -> "Future[None]":
-        """Take a message; the future ends when the broker has it, or with ``MessageRefused``.
+        """Queue a message; the future ends when the broker has it, or with ``MessageRefused``.
 
         Raises ``BusUnavailable`` when there is no connection. A future that does not end means an outage: the
         message is delivered when the broker is back, unless this process ends first.
@@ -59,7 +59,7 @@ class Producer(Protocol):
 
 
 def problem_of(acknowledged: "Future[None]") -> Exception | None:
-    """Why the broker does not have a message by now, if it does not."""
+    """Why the broker does not have a message yet; None when it has."""
     if not acknowledged.done():
         return BusUnavailable("the broker did not confirm in time")
     problem = acknowledged.exception()
@@ -67,7 +67,7 @@ def problem_of(acknowledged: "Future[None]") -> Exception | None:
 
 
 class Assignment(Protocol):
-    """What a consumer tells of its partitions. Both are awaited before the group goes on."""
+    """Callbacks of a consumer about its partitions. Both are awaited before the group goes on."""
 
     async def assigned(self, partitions: frozenset[Partition]) -> None: ...
 
@@ -85,10 +85,10 @@ class Consumer(Protocol):
         """Up to ``limit`` records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
 
     async def positions(self) -> "dict[Partition, tuple[int, int]]":
-        """Of each partition held: the offset to be fetched next, and the end. Raises ``BusUnavailable``."""
+        """The next offset to be fetched and the end of each assigned partition. Raises ``BusUnavailable``."""
 
     async def commit(self, offsets: dict[Partition, int]) -> None:
-        """Record that everything before these offsets is done. Raises ``BusUnavailable``."""
+        """Commit that everything before these offsets is done. Raises ``BusUnavailable``."""
 
     def pause(self, paused: bool) -> None:
         """Stop or resume fetching; holds for partitions that are assigned later, too."""
@@ -98,19 +98,19 @@ class Tail(Protocol):
     """A reader of whole topics from their end, without a group: every replica sees everything."""
 
     async def start(self) -> None:
-        """Returns once the reader is in position: whatever is sent from then on will be read."""
+        """Returns once the reader is in position: everything sent from then on will be read."""
 
     async def stop(self) -> None: ...
 
     async def poll(self, timeout: float) -> list[Record]:
-        """What has arrived, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
+        """New records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
 
     async def answering(self) -> bool:
         """Whether the broker answered this reader within the last few seconds."""
 
 
 class Bus(Protocol):
-    """A broker: makes producers and readers. Names of topics and groups are prefixed inside."""
+    """Makes producers and readers of a broker. Names of topics and groups are prefixed inside."""
 
     def producer(self) -> Producer: ...
 

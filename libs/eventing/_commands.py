@@ -1,7 +1,8 @@
-"""Carries out commands: once each, with exactly one terminal event."""
+"""Carries out commands: each once, with exactly one terminal event."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
@@ -10,26 +11,20 @@ import structlog
 from pydantic import ValidationError
 
 from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
-from libs.contracts.errors import (
-    AuthenticationFailed,
-    InternalError,
-    ServiceError,
-    ServiceUnavailable,
-    TimedOut,
-)
+from libs.contracts.errors import AuthenticationFailed, InternalError, ServiceError, ServiceUnavailable, TimedOut
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected
 from libs.contracts.timestamps import parse_time
 from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Record
-from libs.eventing._errors import PoisonMessage
+from libs.eventing._dead_letters import PoisonMessage
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._message_spans import processing
 from libs.eventing._messages import COMMAND_LIFETIME, MessageContext, MessageDraft
 from libs.eventing._outbox import Outbox, Transaction
 from libs.persistence import Database
-from libs.tracing import Span, current_traceparent
+from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.commands")
 _CONSUMER: Final = "commands"
@@ -42,7 +37,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """Who asked for a command, and what its events refer to. ``message.causation_id`` is the command's id."""
+    """A command's caller and the context of its events. ``message.causation_id`` is the command's id."""
 
     command_id: str
     identity: Identity
@@ -56,25 +51,15 @@ Prepare = Callable[[C, CommandContext], Awaitable[P]]
 HandleRaw = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
 """Returns the refusal that it recorded, if it did. Raises ``AlreadyProcessed`` for a repeat."""
 Lookup = Callable[[str, str], Awaitable[bool]]
-"""Whether the command with this id is known to a service, if it is that company's."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Route:
-    command: type[Command]
-    handle_raw: HandleRaw[Any] | None = None
-    handle: Handle[Any] | None = None
-    handle_prepared: HandlePrepared[Any, Any] | None = None
-    prepare: Prepare[Any, Any] | None = None
-    ends_later: bool = False
+"""Whether a service knows the command with this id, if it is that company's."""
 
 
 class CommandRouter:
-    """Finds the handler of a command and keeps the promises around it.
+    """Finds the handler of a command; every command takes effect once and ends with one terminal event.
 
-    A command takes effect once: its inbox row, its effects and its events are one transaction. A repeat
-    publishes the recorded outcome again. A ``ServiceError`` becomes the ``….rejected`` event; any other error is
-    tried again by the consumer and, when that gives up, becomes a rejection as well.
+    Its inbox row, its effects and its events are one transaction. A repeat publishes the recorded outcome again. A
+    ``ServiceError`` becomes the ``….rejected`` event; any other error is retried by the consumer and, when that gives
+    up, becomes a rejection as well.
     """
 
     def __init__(self, database: Database, outbox: Outbox, signer: IdentitySigner) -> None:
@@ -82,30 +67,58 @@ class CommandRouter:
         self._database = database
         self._outbox = outbox
         self._signer = signer
-        self._routes: dict[str, _Route] = {}
+        self._routes: dict[str, tuple[type[Command], HandleRaw[Any]]] = {}
 
     @property
     def topics(self) -> list[str]:
-        """The topics that hold the commands handled."""
-        return sorted({route.command.TOPIC.name for route in self._routes.values()})
+        """The topics of the commands handled."""
+        return sorted({command.TOPIC.name for command, _ in self._routes.values()})
 
     def handle(self, command: type[C], handler: Handle[C], *, ends_later: bool = False) -> None:
         """Carry out a command in one transaction.
 
         The handler emits one of the command's outcomes, unless ``ends_later`` says that other work will.
         """
-        self._routes[command.TYPE] = _Route(command, handle=handler, ends_later=ends_later)
+
+        async def run(message: C, context: CommandContext) -> None:
+            async with self._entered(context) as transaction:
+                await handler(transaction, message, context)
+                if not ends_later:
+                    _check_outcome(command, transaction)
+
+        self.handle_raw(command, run)
 
     def handle_prepared(self, command: type[C], prepare: Prepare[C, P], handler: HandlePrepared[C, P]) -> None:
         """Like ``handle``, after remote calls that must not happen inside the transaction (8 s at most)."""
-        self._routes[command.TYPE] = _Route(command, prepare=prepare, handle_prepared=handler)
+
+        async def run(message: C, context: CommandContext) -> None:
+            # The inbox row comes after the calls: without this look a redelivery would make them again.
+            if await self.knows(context.command_id, context.identity.company_id):
+                raise inbox.AlreadyProcessed(context.command_id)
+            try:
+                async with asyncio.timeout(_PREPARE_SECONDS):
+                    prepared = await prepare(message, context)
+            except TimeoutError as problem:
+                raise ServiceUnavailable("a service that this needs did not answer in time", retry_after=2) from problem
+            async with self._entered(context) as transaction:
+                await handler(transaction, message, context, prepared)
+                _check_outcome(command, transaction)
+
+        self.handle_raw(command, run)
 
     def handle_raw(self, command: type[C], handler: HandleRaw[C]) -> None:
         """Leave idempotency, state and outcome to the handler; only its ``ServiceError`` is rendered here."""
-        self._routes[command.TYPE] = _Route(command, handle_raw=handler, ends_later=True)
+        self._routes[command.TYPE] = (command, handler)
+
+    @asynccontextmanager
+    async def _entered(self, context: CommandContext) -> AsyncIterator[Transaction]:
+        """A transaction with the command's inbox row. Raises ``AlreadyProcessed``."""
+        async with self._outbox.transaction(context.message) as transaction:
+            await inbox.enter(transaction.connection, _CONSUMER, context.command_id, context.identity.company_id)
+            yield transaction
 
     async def knows(self, command_id: str, company_id: str) -> bool:
-        """Whether this company's command has been taken up, ended or not; another's is not known."""
+        """Whether this company's command has been taken up; another company's command is not known."""
         for lookup in self.lookups:
             if await lookup(command_id, company_id):
                 return True
@@ -116,48 +129,47 @@ class CommandRouter:
             return await inbox.knows(connection, _CONSUMER, command_id, company_id)
 
     async def deliver(self, record: Record) -> None:
-        """Carry out the command in a record. Raises ``PoisonMessage`` for what can never be one."""
+        """Carry out the command in a record. Raises ``PoisonMessage`` when it can never be carried out."""
         envelope = self._envelope(record)
-        route = self._routes.get(envelope.type)
-        if route is None:
+        if envelope.type not in self._routes:
             _log.info("command.ignored", type=envelope.type, command_id=envelope.id)
             return
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, command_id=envelope.id)
         with processing(record, envelope) as span:
-            await self._deliver(route, record, envelope, span)
+            context = self._context(envelope)
+            measurement = metrics.CommandMeasurement(envelope.type)
+            outcome = await self._carry_out(record, envelope, context)
+            measurement.end(outcome)
+            span.set("aes.outcome", outcome)
 
-    async def _deliver(self, route: _Route, record: Record, envelope: Envelope, span: Span) -> None:
-        context = self._context(envelope)
-        measurement = metrics.CommandMeasurement(envelope.type)
+    async def _carry_out(self, record: Record, envelope: Envelope, context: CommandContext) -> str:
+        command, handler = self._routes[envelope.type]
         try:
             if _is_expired(envelope):
                 await self._check_taken_up(context)
-            command = self._decode(route, record)
-            refused = await self._carry_out(route, command, context)
-            outcome = "done" if refused is None else "rejected"
+            refused = await handler(_decode(command, record), context)
         except inbox.AlreadyProcessed:
             # The first delivery's event may have been published before anybody listened, or not at all.
             await self._repeat_outcome(context)
-            outcome = "repeated"
+            return "repeated"
         except ServiceError as refusal:
-            await self._reject(route, context, refusal)
-            outcome = "rejected"
-        measurement.end(outcome)
-        span.set("aes.outcome", outcome)
+            await self._reject(command, context, refusal)
+            return "rejected"
+        return "done" if refused is None else "rejected"
 
     async def give_up(self, record: Record, reason: str) -> None:
-        """End a command that is dead-lettered, as far as it can be read at all."""
+        """Reject a command that is dead-lettered, if it can be read."""
         try:
             envelope = self._envelope(record)
             context = self._context(envelope)
         except PoisonMessage:
             return
-        route = self._routes.get(envelope.type)
-        # What was taken up ends by itself; a failure told now would be its second end.
-        if route is not None and not await self.knows(envelope.id, envelope.company_id):
+        # A command that was taken up ends by itself; a rejection would be its second end.
+        if envelope.type in self._routes and not await self.knows(envelope.id, envelope.company_id):
             _log.error("command.given_up", type=envelope.type, command_id=envelope.id, reason=reason)
             metrics.given_up(envelope.type)
-            await self._reject(route, context, InternalError("the command could not be carried out"))
+            command, _ = self._routes[envelope.type]
+            await self._reject(command, context, InternalError("the command could not be carried out"))
 
     @staticmethod
     def _envelope(record: Record) -> Envelope:
@@ -178,70 +190,26 @@ class CommandRouter:
         message = MessageContext(identity.company_id, envelope.correlation_id, envelope.id, trace)
         return CommandContext(envelope.id, identity, message, envelope.time)
 
-    @staticmethod
-    def _decode(route: _Route, record: Record) -> Command:
-        try:
-            return route.command.decode(record.value)
-        except ValidationError as problem:
-            raise PoisonMessage(f"not a {route.command.TYPE}: {problem.error_count()} errors") from problem
-
     async def _check_taken_up(self, context: CommandContext) -> None:
-        """A redelivery may come after the expiry; what was taken up before it stays taken up, or refused."""
+        """Raises ``TimedOut`` for an expired command, unless an earlier delivery of it was in time."""
         command_id, company_id = context.command_id, context.identity.company_id
         if await self._has_entered(command_id, company_id):
             raise inbox.AlreadyProcessed(command_id)
         if not await self.knows(command_id, company_id):
             raise TimedOut("the command expired before it was taken up; nothing was done")
 
-    async def _carry_out(self, route: _Route, command: Command, context: CommandContext) -> ServiceError | None:
-        if route.handle_raw is not None:
-            return await route.handle_raw(command, context)
-        prepared = await self._prepare(route, command, context)
-        async with self._outbox.transaction(context.message) as transaction:
-            await self._enter(transaction, context)
-            if route.handle is not None:
-                await route.handle(transaction, command, context)
-            if route.handle_prepared is not None:
-                await route.handle_prepared(transaction, command, context, prepared)
-            self._check_outcome(route, transaction)
-        return None
-
-    async def _prepare(self, route: _Route, command: Command, context: CommandContext) -> object:
-        if route.prepare is None:
-            return None
-        # The inbox row comes after the calls: without this look a redelivery would make them again.
-        if await self.knows(context.command_id, context.identity.company_id):
-            raise inbox.AlreadyProcessed(context.command_id)
-        try:
-            async with asyncio.timeout(_PREPARE_SECONDS):
-                return await route.prepare(command, context)
-        except TimeoutError as problem:
-            raise ServiceUnavailable("a service that this needs did not answer in time", retry_after=2) from problem
-
-    @staticmethod
-    async def _enter(transaction: Transaction, context: CommandContext) -> None:
-        await inbox.enter(transaction.connection, _CONSUMER, context.command_id, context.identity.company_id)
-
-    @staticmethod
-    def _check_outcome(route: _Route, transaction: Transaction) -> None:
-        outcomes = route.command.outcome_types()
-        emitted = {draft.type or draft.message.TYPE for draft in transaction.drafts}
-        if not route.ends_later and not emitted & outcomes:
-            raise RuntimeError(f"the handler of {route.command.TYPE} emitted no outcome")
-
-    async def _reject(self, route: _Route, context: CommandContext, refusal: ServiceError) -> None:
-        # In a transaction of its own: the one that raised is rolled back, and its inbox row with it.
+    async def _reject(self, command: type[Command], context: CommandContext, refusal: ServiceError) -> None:
         draft = MessageDraft(
             CommandRejected(error=refusal.info()),
             subject=context.command_id,
             context=context.message,
             sequence=1,
-            type=route.command.rejected_type(),
-            topic=_events_topic(route.command),
+            type=command.rejected_type(),
+            topic=command.TOPIC.name.removesuffix("-commands") + "-events",
         )
         try:
-            async with self._outbox.transaction(context.message) as transaction:
-                await self._enter(transaction, context)
+            # In a transaction of its own: the one that raised is rolled back, and its inbox row with it.
+            async with self._entered(context) as transaction:
                 transaction.drafts.append(draft)
         except inbox.AlreadyProcessed:
             await self._repeat_outcome(context)
@@ -254,6 +222,19 @@ class CommandRouter:
             await self._outbox.republish(outcome)
 
 
+def _decode(command: type[Command], record: Record) -> Command:
+    try:
+        return command.decode(record.value)
+    except ValidationError as problem:
+        raise PoisonMessage(f"not a {command.TYPE}: {problem.error_count()} errors") from problem
+
+
+def _check_outcome(command: type[Command], transaction: Transaction) -> None:
+    emitted = {draft.type or draft.message.TYPE for draft in transaction.drafts}
+    if not emitted & command.outcome_types():
+        raise RuntimeError(f"the handler of {command.TYPE} emitted no outcome")
+
+
 def _is_expired(envelope: Envelope) -> bool:
     now = datetime.now(UTC)
     try:
@@ -261,7 +242,3 @@ def _is_expired(envelope: Envelope) -> bool:
         return expired or parse_time(envelope.time) <= now - COMMAND_LIFETIME
     except ValueError as problem:
         raise PoisonMessage("the command's times cannot be read") from problem
-
-
-def _events_topic(command: type[Command]) -> str:
-    return command.TOPIC.name.removesuffix("-commands") + "-events"

@@ -1,4 +1,4 @@
-"""A consumer loop: concurrent across keys, in order within one, offsets committed past what is done."""
+"""Consumes topics: concurrently across keys, in order within a key; commits offsets past what is done."""
 
 import asyncio
 import math
@@ -11,8 +11,7 @@ import structlog
 
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Bus, BusUnavailable, Consumer, Partition, Record
-from libs.eventing._dead_letters import DeadLetters
-from libs.eventing._errors import PoisonMessage
+from libs.eventing._dead_letters import DeadLetters, PoisonMessage
 from libs.eventing._offsets import OffsetTracker
 from libs.persistence import is_unreachable
 from libs.retry import RetryPolicy
@@ -28,21 +27,21 @@ _RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=15 * 60.0)
 
 
 class Handler(Protocol):
-    """What is done with the messages. Both may be called again for a message whose offset was not committed."""
+    """Handles messages. Both methods may be called again for a message whose offset was not committed."""
 
     async def deliver(self, record: Record) -> None:
-        """Done when it returns. ``PoisonMessage`` dead-letters; any other error is tried again."""
+        """Done when it returns. ``PoisonMessage`` is dead-lettered, other errors are retried."""
 
     async def give_up(self, record: Record, reason: str) -> None:
-        """The message goes to the dead letters; tell whoever waits for its outcome."""
+        """Called before the message is dead-lettered, to publish its failure."""
 
 
 class ConsumerLoop:
-    """One group member that runs until it is stopped.
+    """A group member that runs until it is stopped. Each key of a partition has a queue and a task of its own.
 
-    ``high_water`` messages in work pause the fetching, half of it resumes it. ``joined`` tells readiness: the
-    group has given this member its, possibly empty, assignment. ``linger`` is for messages that nobody waits for:
-    each may wait half a second, and waking up for every single one costs more than dealing with it.
+    Fetching pauses while ``high_water`` messages are unfinished. ``joined``: the group has given this member its,
+    possibly empty, assignment. ``linger`` lets messages wait up to half a second to be fetched together, which costs
+    less than waking up for every single one.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class ConsumerLoop:
         metrics.expect_retries(group)
 
     async def run(self) -> None:
-        """Consume until ``stop``; an unreachable broker is waited for."""
+        """Consume until ``stop``; waits for an unreachable broker."""
         while not self._stopping.is_set():
             consumer = self._consumer = self._bus.consumer(self.group, self._topics, self, linger=self._linger)
             try:
@@ -92,22 +91,19 @@ class ConsumerLoop:
                 await consumer.stop()
 
     async def stop(self) -> None:
-        """Take nothing more; ``run`` returns when what is in work is done or handed back uncommitted."""
+        """Fetch nothing more; ``run`` returns when messages in work are done or left uncommitted."""
         self._stopping.set()
 
     async def measure(self) -> None:
-        """Tell Prometheus how much is not done yet of what lies in this member's partitions.
-
-        Raises ``BusUnavailable``.
-        """
+        """Report the lag of this member's partitions to Prometheus. Raises ``BusUnavailable``."""
         consumer = self._consumer
         if consumer is None or not self.joined:
             return
         behind = dict.fromkeys(self._topics, 0)
-        for place, (position, end) in (await consumer.positions()).items():
-            tracker = self._trackers.get(place)
+        for partition, (position, end) in (await consumer.positions()).items():
+            tracker = self._trackers.get(partition)
             first = tracker.first_unfinished if tracker is not None else None
-            behind[place.topic] += max(end - (position if first is None else first), 0)
+            behind[partition.topic] += max(end - (position if first is None else first), 0)
         for topic, messages in behind.items():
             metrics.set_lag(self.group, topic, messages)
 
@@ -116,32 +112,31 @@ class ConsumerLoop:
         while not self._stopping.is_set():
             consumer.pause(self._over_limit())
             for record in await consumer.poll(_POLL_SECONDS, _POLL_RECORDS):
-                self._take(record)
+                self._enqueue(record)
             if loop.time() - self._committed_at >= _COMMIT_SECONDS:
                 await self._commit(consumer)
                 self._committed_at = loop.time()
 
     def _over_limit(self) -> bool:
-        waiting = sum(tracker.unfinished for tracker in self._trackers.values())
-        return waiting >= self._high_water
+        return sum(tracker.unfinished for tracker in self._trackers.values()) >= self._high_water
 
-    def _take(self, record: Record) -> None:
-        tracker = self._trackers.get(record.place)
+    def _enqueue(self, record: Record) -> None:
+        tracker = self._trackers.get(record.topic_partition)
         if tracker is None:
             # Fetched before its partition was revoked: the new owner gets it as well.
             return
         tracker.start(record.offset)
-        key = (record.place, record.key)
+        key = (record.topic_partition, record.key)
         waiting = self._queues.get(key)
         if waiting is not None:
             waiting.append(record)
             return
         self._queues[key] = deque((record,))
-        self._tasks[key] = asyncio.create_task(self._work_off(key), name=f"consume {self.group}")
+        self._tasks[key] = asyncio.create_task(self._run_queue(key), name=f"consume {self.group}")
 
-    async def _work_off(self, key: tuple[Partition, str]) -> None:
+    async def _run_queue(self, key: tuple[Partition, str]) -> None:
         waiting = self._queues[key]
-        # Kept by hand: after a rebalance the partition may have another tracker, which must not count these.
+        # Looked up once: after a rebalance the partition may have another tracker, which must not count these.
         tracker = self._trackers[key[0]]
         try:
             while waiting:
@@ -189,8 +184,8 @@ class ConsumerLoop:
 
     async def _commit(self, consumer: Consumer) -> None:
         moved = {
-            place: position
-            for place, tracker in self._trackers.items()
+            partition: position
+            for partition, tracker in self._trackers.items()
             if (position := tracker.position_to_commit()) is not None
         }
         if not moved:
@@ -200,26 +195,26 @@ class ConsumerLoop:
         except BusUnavailable as problem:
             _log.warning("consumer.commit_failed", group=self.group, problem=str(problem))
             return
-        for place, position in moved.items():
-            if place in self._trackers:
-                self._trackers[place].committed(position)
+        for partition, position in moved.items():
+            if partition in self._trackers:
+                self._trackers[partition].committed(position)
 
     async def assigned(self, partitions: frozenset[Partition]) -> None:
         # Even a partition that this member had before is read again from its committed offset.
-        self._trackers = {place: OffsetTracker() for place in partitions}
+        self._trackers = {partition: OffsetTracker() for partition in partitions}
         self.joined = True
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
-        """Finish quickly what is in work there; the rest is read again by whoever gets the partitions."""
+        """Finish messages in work within 3 s; the next owner of the partitions reads the others again."""
         await self._drain(partitions)
-        for place in partitions:
-            self._trackers.pop(place, None)
+        for partition in partitions:
+            self._trackers.pop(partition, None)
 
     async def _drain(self, partitions: frozenset[Partition]) -> None:
         keys = [key for key in self._tasks if key[0] in partitions]
         for key in keys:
             waiting = self._queues[key]
-            # Only the first is in work; the others were not begun and are read again.
+            # Only the first is in work; the others are read again.
             while len(waiting) > 1:
                 waiting.pop()
         tasks = [self._tasks[key] for key in keys]
@@ -228,7 +223,7 @@ class ConsumerLoop:
             for task in unfinished:
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
-        # Now, while the partitions are still ours: whoever gets them begins after what was done here.
+        # While the partitions are still assigned: their next owner begins after what was done here.
         if self._consumer is not None:
             await self._commit(self._consumer)
 

@@ -1,4 +1,4 @@
-"""Where messages go that cannot be processed: kept with the reason, for people to look at and replay."""
+"""Dead letters: messages that cannot be processed, kept with the reason for operators to inspect and replay."""
 
 from collections.abc import Sequence
 
@@ -12,20 +12,24 @@ from libs.eventing._bus import MessageRefused, Producer, Record
 _log = structlog.get_logger("eventing.dead_letters")
 
 
+class PoisonMessage(Exception):
+    """A message that can never be processed, however often it is retried."""
+
+
 class DeadLetters:
-    """The dead letters of one consumer."""
+    """Sends the dead letters of one consumer."""
 
     def __init__(self, producer: Producer, *, consumer: str) -> None:
         self._producer = producer
         self._consumer = consumer
 
     def expect(self, topics: Sequence[str]) -> None:
-        """Letters of these topics are counted from now on."""
+        """Start the counters of these topics at 0."""
         for topic in topics:
             metrics.dead_letters(self._consumer, topic)
 
     async def put(self, record: Record, *, reason: str, attempts: int) -> None:
-        """Returns when the broker has the letter. Raises ``BusUnavailable``; the caller tries again."""
+        """Returns when the broker has the dead letter. Raises ``BusUnavailable``."""
         topic = dead_letter_name(record.topic, self._consumer)
         headers = [
             *record.headers,

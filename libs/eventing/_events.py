@@ -1,4 +1,4 @@
-"""Follows the events of other services: each takes effect once."""
+"""Reacts to events of other services: each takes effect once."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from libs.contracts.messages import Command, CommandRejected, Event
 from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Record
-from libs.eventing._errors import PoisonMessage
+from libs.eventing._dead_letters import PoisonMessage
 from libs.eventing._message_spans import processing
 from libs.eventing._messages import MessageContext
 from libs.eventing._outbox import Outbox, Transaction
@@ -24,7 +24,7 @@ React = Callable[[Transaction, E, Envelope], Awaitable[None]]
 
 
 class EventRouter:
-    """Runs a reaction to an event in one transaction with its inbox row; events emitted there name it as cause."""
+    """Runs a reaction to an event in one transaction with its inbox row; the event is the cause of those it emits."""
 
     def __init__(self, outbox: Outbox, payloads: PayloadReader, *, consumer: str) -> None:
         self._outbox = outbox
@@ -35,7 +35,7 @@ class EventRouter:
 
     @property
     def topics(self) -> list[str]:
-        """The topics that hold the events reacted to."""
+        """The topics of the events reacted to."""
         return sorted(self._topics)
 
     def on(self, event: type[E], react: React[E]) -> None:
@@ -43,12 +43,12 @@ class EventRouter:
         self._topics.add(event.TOPIC.name)
 
     def on_rejected(self, command: type[Command], react: React[CommandRejected]) -> None:
-        """React when a command was refused; the envelope's causation id is the command's id."""
+        """React when a command was rejected; the envelope's causation id is the command's id."""
         self._routes[command.rejected_type()] = (CommandRejected, react)
         self._topics.update(outcome.TOPIC.name for outcome in command.OUTCOMES)
 
     async def deliver(self, record: Record) -> None:
-        """React to the event in a record; unknown types are passed over."""
+        """React to the event in a record; unknown types are ignored."""
         try:
             envelope = envelope_from(record.headers)
         except MalformedEnvelope as problem:
@@ -75,4 +75,4 @@ class EventRouter:
             _log.debug("event.repeated", event_id=envelope.id)
 
     async def give_up(self, record: Record, reason: str) -> None:
-        """Nobody waits for a reaction, so there is nobody to tell."""
+        """Does nothing: a reaction has no outcome that somebody waits for."""

@@ -1,34 +1,28 @@
-"""Remembers which messages have taken effect."""
-
-import psycopg
+"""Inbox: the messages that have taken effect."""
 
 from libs.persistence import Connection
 
-_CONSTRAINT = "pk_inbox"
+# Without a conflict as an error: PostgreSQL would log each redelivery. A transaction under way with the same message is
+# waited for.
+_ENTER = """
+    INSERT INTO inbox (consumer, message_id, company_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING RETURNING true
+"""
 
 
 class AlreadyProcessed(Exception):
-    """The message took effect before; the transaction that met it again is void."""
+    """The message took effect before. It must end the transaction that met it again."""
 
 
 async def enter(connection: Connection, consumer: str, message_id: str, company_id: str) -> None:
-    """Note the message in the transaction of its effects. Raises ``AlreadyProcessed``, which aborts it."""
-    try:
-        cursor = await connection.execute(
-            "INSERT INTO inbox (consumer, message_id, company_id) VALUES (%s, %s, %s) RETURNING true",
-            (consumer, message_id, company_id),
-        )
-        # In pipeline mode a violation shows only here.
-        await cursor.fetchone()
-    except psycopg.errors.UniqueViolation as problem:
-        if problem.diag.constraint_name != _CONSTRAINT:
-            raise
-        raise AlreadyProcessed(message_id) from problem
+    """Note the message in the transaction of its effects. Raises ``AlreadyProcessed``."""
+    cursor = await connection.execute(_ENTER, (consumer, message_id, company_id))
+    if await cursor.fetchone() is None:
+        raise AlreadyProcessed(message_id)
 
 
 async def knows(connection: Connection, consumer: str, message_id: str, company_id: str) -> bool:
     """Whether the message has taken effect, as far as that company may know."""
-    # Rows without a company are older than the column; whose they are is not known any more.
+    # Rows without a company are older than the column; whose they are is unknown.
     cursor = await connection.execute(
         "SELECT 1 FROM inbox WHERE consumer = %s AND message_id = %s AND coalesce(company_id, %s) = %s",
         (consumer, message_id, company_id, company_id),

@@ -1,4 +1,4 @@
-"""How Kafka is reached: where it is, whether by TLS, and as whom."""
+"""Address, encryption and authentication of a Kafka connection."""
 
 import asyncio
 import ssl
@@ -16,7 +16,7 @@ _DIAGNOSTICS_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaConnection:
-    """What every client of the broker is told alike: producers, consumers, administrators.
+    """Connection options of producers, consumers and administrators.
 
     ``servers`` is host:port of brokers, separated by commas. Files are PEM; without ``ca_file`` the machine's
     authorities are trusted. The certificate, with its key, is for brokers that ask their clients for one.
@@ -33,7 +33,7 @@ class KafkaConnection:
 
     @staticmethod
     def of(connection: "KafkaConnection | str") -> "KafkaConnection":
-        """An address alone means a broker that asks for nothing."""
+        """An address alone means no encryption and no authentication."""
         return connection if isinstance(connection, KafkaConnection) else KafkaConnection(servers=connection)
 
     @property
@@ -42,12 +42,12 @@ class KafkaConnection:
 
     @property
     def authenticated(self) -> bool:
-        """Whether a name and a password are told."""
+        """Whether a user name and password are sent."""
         return self.security_protocol in ("sasl_plaintext", "sasl_ssl")
 
     @cached_property
     def tls(self) -> ssl.SSLContext | None:
-        """Checks the broker's certificate and name; none without TLS. Raises OSError for files of no use."""
+        """Checks the broker's certificate and name; None without TLS. Raises OSError for unusable files."""
         if not self.encrypted:
             return None
         context = ssl.create_default_context(cafile=self.ca_file or None)
@@ -56,7 +56,7 @@ class KafkaConnection:
         return context
 
     def options(self) -> dict[str, Any]:
-        """Arguments that all of aiokafka's clients have."""
+        """Arguments of all of aiokafka's clients."""
         given: dict[str, Any] = {"bootstrap_servers": self.servers}
         if self.security_protocol != "plaintext":
             given["security_protocol"] = self.security_protocol.upper()

@@ -29,7 +29,7 @@ _log = structlog.get_logger("eventing.kafka")
 _RECONNECT_SECONDS: Final = 1.0
 _UNHEALTHY_SECONDS: Final = 3.0
 _STOP_SECONDS: Final = 3.0
-# These speak of the client's state, not of the message: another producer can deliver it.
+# Errors of the client's state, not of the message: another client can deliver it.
 _PRODUCER_SPENT: Final = (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
@@ -39,15 +39,15 @@ _PRODUCER_SPENT: Final = (
     UnknownProducerId,
 )
 
-# Of the installation, not of the message: it can be sent as soon as somebody grants what is missing.
+# Missing rights: the message can be sent as soon as they are granted.
 _NOT_ALLOWED: Final = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError)
 
 
 class KafkaProducer:
     """An idempotent producer. It retries for as long as the process lives, so order survives an outage.
 
-    A batch that the broker refuses leaves a gap in the sequence numbers, over which nothing more of its partition
-    would be taken: the client is then replaced by a new one.
+    A refused batch leaves a gap in the producer's sequence numbers, after which the broker takes nothing more of that
+    partition: the aiokafka client is then replaced.
     """
 
     def __init__(self, connection: KafkaConnection, *, prefix: str, client_id: str) -> None:
@@ -79,7 +79,7 @@ class KafkaProducer:
                 await producer.start()
             except Exception as problem:
                 await self._end(producer)
-                _log.warning("producer.unreachable", problem=await self._told(problem))
+                _log.warning("producer.unreachable", problem=await self._reason(problem))
                 await asyncio.sleep(_RECONNECT_SECONDS)
             except BaseException:
                 await self._end(producer)
@@ -87,8 +87,8 @@ class KafkaProducer:
             else:
                 self._producer = producer
 
-    async def _told(self, problem: Exception) -> str:
-        # Of a password or a certificate the client itself says only that it could not connect.
+    async def _reason(self, problem: Exception) -> str:
+        # About a wrong password or certificate the client itself says only that it could not connect.
         secured = self._connection.security_protocol != "plaintext"
         return (await connection_diagnostics(self._connection) if secured else None) or repr(problem)
 
@@ -115,7 +115,7 @@ class KafkaProducer:
         self._producer = None
 
         async def replace() -> None:
-            # The old one delivers what it has before the new one sends, so the order holds.
+            # The old client delivers what it has before the new one sends, so the order holds.
             await self._end(producer)
             await self._connect()
 
@@ -143,7 +143,7 @@ class KafkaProducer:
         if problem is not None:
             _log.warning("producer.replaced", problem=repr(problem))
             self._replace(producer)
-        # Whoever waited may have gone.
+        # The waiter may have been cancelled.
         if sent.done():
             return
         if problem is None:
@@ -163,7 +163,7 @@ class KafkaProducer:
 
 
 def _as_port_error(problem: BaseException) -> Exception:
-    # Plain KafkaError is what aiokafka's sender makes of its own failures.
+    # aiokafka's sender reports its own failures as plain KafkaError.
     if type(problem) is KafkaError or not isinstance(problem, KafkaError):
         return BusUnavailable(repr(problem))
     if problem.retriable or isinstance(problem, (*_PRODUCER_SPENT, *_NOT_ALLOWED)):

@@ -1,4 +1,4 @@
-"""The broker port on Apache Kafka: its readers."""
+"""The broker port on Apache Kafka: bus, group members and tails."""
 
 import asyncio
 from collections.abc import Sequence
@@ -59,21 +59,21 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         self._owner.renew_pause()
-        await self._assignment.assigned(self._owner.places(assigned))
+        await self._assignment.assigned(self._owner.partitions_of(assigned))
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        await self._assignment.revoked(self._owner.places(revoked))
+        await self._assignment.revoked(self._owner.partitions_of(revoked))
 
 
 class _Reader:
-    """What group members and tails share: names, records, errors."""
+    """Base of group members and tails: names, records, errors."""
 
     _consumer: AIOKafkaConsumer
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
-    def places(self, partitions: set[TopicPartition]) -> frozenset[Partition]:
+    def partitions_of(self, partitions: set[TopicPartition]) -> frozenset[Partition]:
         return frozenset(Partition(self._declared(tp.topic), tp.partition) for tp in partitions)
 
     def _declared(self, topic: str) -> str:
@@ -109,7 +109,7 @@ class _Reader:
 
 
 class KafkaConsumer(_Reader):
-    """A group member. Offsets are committed by hand only."""
+    """A group member; offsets are committed explicitly."""
 
     def __init__(
         self,
@@ -135,10 +135,10 @@ class KafkaConsumer(_Reader):
             fetch_max_wait_ms=_FETCH_WAIT_MS,
             fetch_min_bytes=_LINGER_BYTES if linger else 1,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
-            # How long a dead member's partitions stand still, against how long a busy process may be silent.
+            # A compromise: how long a dead member's partitions stand still, and how long a busy process may be silent.
             session_timeout_ms=10_000,
             heartbeat_interval_ms=2_000,
-            # Its default is the session timeout, which is short for a drain while a transaction is under way.
+            # Its default, the session timeout, is short for a drain while a transaction is under way.
             rebalance_timeout_ms=15_000,
             max_poll_interval_ms=120_000,
             metadata_max_age_ms=60_000,
@@ -156,7 +156,7 @@ class KafkaConsumer(_Reader):
         self.renew_pause()
 
     def renew_pause(self) -> None:
-        """Set the flags of all partitions anew: a rebalance, which may happen during a fetch, forgets them."""
+        """Set the pause flags again: aiokafka loses them at every rebalance, also during a fetch."""
         if self._paused:
             self._consumer.pause(*self._consumer.assignment())
         elif self._consumer.paused():
@@ -170,19 +170,19 @@ class KafkaConsumer(_Reader):
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 ends = await consumer.end_offsets(list(assigned)) if assigned else {}
-                next_offsets = {place: await consumer.position(place) for place in ends}
+                next_offsets = {partition: await consumer.position(partition) for partition in ends}
         except (KafkaError, TimeoutError) as problem:
             raise BusUnavailable(repr(problem)) from problem
         return {
-            Partition(self._declared(place.topic), place.partition): (next_offsets[place], end)
-            for place, end in ends.items()
+            Partition(self._declared(partition.topic), partition.partition): (next_offsets[partition], end)
+            for partition, end in ends.items()
         }
 
     async def commit(self, offsets: dict[Partition, int]) -> None:
         assigned = self._consumer.assignment()
-        places = {TopicPartition(self._prefix + place.topic, place.number): at for place, at in offsets.items()}
+        wanted = {TopicPartition(self._prefix + topic, number): at for (topic, number), at in offsets.items()}
         # aiokafka refuses the whole commit for one partition that a rebalance has just taken away.
-        held = {place: at for place, at in places.items() if place in assigned}
+        held = {partition: at for partition, at in wanted.items() if partition in assigned}
         if not held:
             return
         try:
@@ -192,7 +192,7 @@ class KafkaConsumer(_Reader):
         except TimeoutError as problem:
             raise BusUnavailable("the offsets were not committed in time") from problem
         except CommitFailedError:
-            # A rebalance came first; whoever has the partition now reads it from the last commit on.
+            # A rebalance came first; the partition's new owner reads from the last commit on.
             _log.info("consumer.commit_overtaken", partitions=len(held))
         except KafkaError as problem:
             raise BusUnavailable(repr(problem)) from problem
@@ -220,8 +220,8 @@ class KafkaTail(_Reader):
         try:
             await self._consumer.start()
             # Fixed here: a position left to the first fetch would be the end at that time, after the first command.
-            for place, end in (await self._consumer.end_offsets(self._consumer.assignment())).items():
-                self._consumer.seek(place, end)
+            for partition, end in (await self._consumer.end_offsets(self._consumer.assignment())).items():
+                self._consumer.seek(partition, end)
         except (KafkaError, OSError) as problem:
             await self.stop()
             raise BusUnavailable(f"cannot read the topics (do they exist?): {problem!r}") from problem

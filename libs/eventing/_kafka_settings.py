@@ -1,4 +1,4 @@
-"""What says how Kafka is reached, read from the environment: the same for services and operators' commands."""
+"""Settings of the Kafka connection, the same for services and operators' commands."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from libs.eventing._kafka_connection import KafkaConnection, SaslMechanism, Secu
 
 
 class KafkaSettings(BaseSettings):
-    """Wrong combinations are refused, each with the variable that is to be changed."""
+    """Rejects wrong combinations and names the variable to change."""
 
     model_config = SettingsConfigDict(extra="ignore", populate_by_name=True, hide_input_in_errors=True)
 
@@ -26,7 +26,7 @@ class KafkaSettings(BaseSettings):
     @field_validator("kafka_security_protocol", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:
-        """As Kafka's own settings have it, in capitals, is understood, too."""
+        """Accepts capitals, as in Kafka's own settings."""
         return value.lower() if isinstance(value, str) else value
 
     @model_validator(mode="after")
@@ -54,32 +54,29 @@ def _check_user(connection: KafkaConnection) -> None:
     given = {"AES_KAFKA_USERNAME": connection.username, "AES_KAFKA_PASSWORD": connection.password}
     for variable, value in given.items():
         if connection.authenticated and not value:
-            raise _refused(f"{variable}: needed, since AES_KAFKA_SECURITY_PROTOCOL is {protocol}")
+            raise _invalid(f"{variable}: needed, since AES_KAFKA_SECURITY_PROTOCOL is {protocol}")
         if value and not connection.authenticated:
-            # Told and not used, it would pass for protection that is not there.
-            raise _refused(f"{variable}: not used with AES_KAFKA_SECURITY_PROTOCOL {protocol}; set it to sasl_ssl")
+            # A password that is not used would look like protection.
+            raise _invalid(f"{variable}: not used with AES_KAFKA_SECURITY_PROTOCOL {protocol}; set it to sasl_ssl")
 
 
 def _check_files(connection: KafkaConnection) -> None:
+    protocol = connection.security_protocol
     files = {
         "AES_KAFKA_CA_FILE": connection.ca_file,
         "AES_KAFKA_CERTIFICATE_FILE": connection.certificate_file,
         "AES_KAFKA_KEY_FILE": connection.key_file,
     }
-    for variable, file in files.items():
-        if file and not connection.encrypted:
-            raise _refused(
-                f"{variable}: not used with AES_KAFKA_SECURITY_PROTOCOL {connection.security_protocol}; "
-                "set it to ssl or sasl_ssl"
-            )
+    given = [variable for variable, file in files.items() if file]
+    if given and not connection.encrypted:
+        raise _invalid(f"{given[0]}: not used with AES_KAFKA_SECURITY_PROTOCOL {protocol}; set it to ssl or sasl_ssl")
     if bool(connection.certificate_file) is not bool(connection.key_file):
-        raise _refused("AES_KAFKA_CERTIFICATE_FILE and AES_KAFKA_KEY_FILE: one of no use without the other")
+        raise _invalid("AES_KAFKA_CERTIFICATE_FILE and AES_KAFKA_KEY_FILE: one of no use without the other")
     try:
         _ = connection.tls
     except (OSError, ValueError) as problem:
-        named = ", ".join(variable for variable, file in files.items() if file)
-        raise _refused(f"{named}: cannot be read as PEM: {problem}") from problem
+        raise _invalid(f"{', '.join(given)}: cannot be read as PEM: {problem}") from problem
 
 
-def _refused(text: str) -> PydanticCustomError:
+def _invalid(text: str) -> PydanticCustomError:
     return PydanticCustomError("kafka", "{text}", {"text": text})

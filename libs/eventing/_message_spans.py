@@ -8,7 +8,7 @@ from libs.eventing._bus import Record
 
 
 def sending(topic: str, envelope: Envelope) -> tracing.Span:
-    """Handing a message to the broker, as ``carrying`` gives it from here on."""
+    """A span of sending a message; ``carrying`` puts it into the message."""
     return tracing.span(
         f"send {topic}",
         tracing.Kind.PRODUCER,
@@ -19,13 +19,13 @@ def sending(topic: str, envelope: Envelope) -> tracing.Span:
 
 
 def carrying(envelope: Envelope) -> Envelope:
-    """The same message; whoever gets it goes on below the span at hand."""
+    """The message with the current span as the parent of its receiver's."""
     trace = tracing.current_traceparent()
     return envelope if trace is None else replace(envelope, traceparent=trace)
 
 
 def processing(record: Record, envelope: Envelope) -> tracing.Span:
-    """Doing what a message asks for, or leads to."""
+    """A span of handling a message."""
     return tracing.span(
         f"process {record.topic}",
         tracing.Kind.CONSUMER,

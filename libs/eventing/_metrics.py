@@ -1,4 +1,4 @@
-"""What every service tells Prometheus about the messages that it takes and sends."""
+"""Metrics of commands, events and the outbox."""
 
 from functools import cache
 from time import perf_counter
@@ -31,12 +31,12 @@ PARKED: Final = Counter("aes_outbox_parked_total", "Events that the broker refus
 
 
 def set_lag(group: str, topic: str, messages: int) -> None:
-    """How many messages a member of the group has still to do in its partitions."""
+    """Set the number of unfinished messages in the partitions of this member."""
     _LAG.labels(group, topic).set(messages)
 
 
 class CommandMeasurement:
-    """One command, from its construction to ``end``."""
+    """Measures one command from construction to ``end``."""
 
     def __init__(self, command_type: str) -> None:
         self._type = command_type
@@ -69,7 +69,7 @@ def inbox_hits(consumer: str) -> Counter:
 
 
 def expect_retries(group: str) -> None:
-    """They are counted from now on."""
+    """Start the counters of this group at 0."""
     for cause in ("outage", "error"):
         _RETRIES.labels(group, cause)
 
@@ -80,5 +80,5 @@ def retried(group: str, *, outage: bool) -> None:
 
 @cache
 def dead_letters(consumer: str, topic: str) -> Counter:
-    """Asked for beforehand: a counter that first shows up with a 1 has never risen for Prometheus."""
+    """Created at start: Prometheus does not see the rise of a counter that first appears as 1."""
     return _DEAD.labels(consumer, topic)

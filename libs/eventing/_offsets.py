@@ -1,10 +1,10 @@
-"""Tracks which messages of a partition are done, to know how far its offset may be committed."""
+"""Tracks the finished messages of a partition and how far its offset may be committed."""
 
 from collections import deque
 
 
 class OffsetTracker:
-    """Messages start in offset order and end in any order; the position moves past a done prefix only."""
+    """Messages start in offset order and finish in any order; the position moves past a finished prefix only."""
 
     def __init__(self) -> None:
         self._started: deque[int] = deque()
@@ -24,7 +24,7 @@ class OffsetTracker:
 
     @property
     def first_unfinished(self) -> int | None:
-        """The offset of the first message in work, if there is one."""
+        """The offset of the first unfinished message, if there is one."""
         return self._started[0] if self._started else None
 
     @property
@@ -32,7 +32,7 @@ class OffsetTracker:
         return len(self._started) - len(self._done)
 
     def position_to_commit(self) -> int | None:
-        """The offset before which all is done, when it moved since the last commit."""
+        """The offset before which everything is finished, if it moved since the last commit."""
         return None if self._position == self._committed else self._position
 
     def committed(self, position: int) -> None:

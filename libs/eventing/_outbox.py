@@ -1,8 +1,9 @@
 """Transactional outbox: messages are recorded with the state that they report and published after the commit."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from libs.contracts.identifiers import new_id
@@ -12,22 +13,9 @@ from libs.eventing import _outbox_table as table
 from libs.eventing._messages import MessageContext, MessageDraft
 from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import Publisher
-from libs.eventing._sequence_cache import SequenceCache
 from libs.persistence import Connection, Database
 
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """Messages recorded in a transaction, to be published once it is committed.
-
-    ``earlier`` are messages of the same subjects that were recorded before and may not have been sent.
-    """
-
-    earlier: Sequence[OutboxMessage]
-    messages: Sequence[OutboxMessage]
-
-
-_NOTHING: Final = Appended((), ())
+_REMEMBERED: Final = 10_000
 
 
 class Transaction:
@@ -62,9 +50,12 @@ class Transaction:
 
 
 class Outbox:
-    """Runs transactions that record messages, and publishes those after the commit."""
+    """Runs transactions that record messages, and publishes those after the commit.
 
-    def __init__(self, database: Database, publisher: Publisher) -> None:
+    Without a ``publisher`` the messages are left to another process's sweeper.
+    """
+
+    def __init__(self, database: Database, publisher: Publisher | None = None) -> None:
         self._database = database
         self._publisher = publisher
         self._writer = new_id()
@@ -74,19 +65,18 @@ class Outbox:
     async def transaction(self, context: MessageContext | None = None) -> AsyncIterator[Transaction]:
         """A transaction that ends with its messages in the outbox, or with nothing at all."""
         async with self._database.connection() as connection:
-            subjects: list[str] = []
+            recorded: Sequence[OutboxMessage] = ()
             try:
                 async with connection.transaction():
                     transaction = Transaction(connection, context)
                     yield transaction
-                    appended = await self.append(connection, transaction.drafts)
-                    subjects = [message.subject for message in appended.messages]
+                    recorded = await self.append(connection, transaction.drafts)
             except BaseException:
                 # Also when the commit was sent and its answer got lost: the rows may be there.
-                self._publisher.defer(subjects)
+                self._defer([message.subject for message in recorded])
                 raise
-            # Before the connection goes back: whoever waits for it may commit the subject's next message.
-            self.publish(appended)
+            # Before the connection goes back: another transaction that waits for it may go on with the subject.
+            self.publish(recorded)
 
     @asynccontextmanager
     async def pipelined(self) -> AsyncIterator[Transaction]:
@@ -104,32 +94,37 @@ class Outbox:
                     if transaction.drafts:
                         insertion = await self._insert(connection, transaction.drafts)
                     await connection.execute("COMMIT")
-                appended = _NOTHING if insertion is None else await self._answered(insertion)
+                recorded = [] if insertion is None else await self._recorded(insertion)
             except BaseException:
-                self._publisher.defer([] if insertion is None else insertion.subjects)
+                self._defer([] if insertion is None else insertion.subjects)
                 await connection.rollback()
                 raise
-            self.publish(appended)
+            self.publish(recorded)
 
-    async def append(self, connection: Connection, drafts: Sequence[MessageDraft]) -> Appended:
-        """Record messages in the caller's transaction; the caller calls ``publish`` after the commit."""
-        if not drafts:
-            return _NOTHING
-        return await self._answered(await self._insert(connection, drafts))
+    async def append(self, connection: Connection, drafts: Sequence[MessageDraft]) -> Sequence[OutboxMessage]:
+        """Record messages in the caller's transaction; the caller calls ``publish`` with the result after the commit.
 
-    def publish(self, appended: Appended) -> None:
+        The result begins with messages of the same subjects that were recorded before and may not have been sent.
+        """
+        return await self._recorded(await self._insert(connection, drafts)) if drafts else ()
+
+    def publish(self, recorded: Sequence[OutboxMessage]) -> None:
         """Hand recorded messages to the publisher, in the order of the commits. Returns at once."""
-        self._publisher.publish(appended.earlier)
-        self._publisher.publish(appended.messages)
-        self._sequences.remember(appended.messages)
+        if self._publisher is not None:
+            self._publisher.publish(recorded)
+        self._sequences.remember(recorded)
+
+    def _defer(self, subjects: Sequence[str]) -> None:
+        if self._publisher is not None:
+            self._publisher.defer(subjects)
 
     async def _insert(self, connection: Connection, drafts: Sequence[MessageDraft]) -> table.Insertion:
         return await table.insert(connection, drafts, self._writer, self._sequences.continues)
 
-    async def _answered(self, insertion: table.Insertion) -> Appended:
-        # Also of this process: of two commits in a row, the second one's answer may come first.
+    async def _recorded(self, insertion: table.Insertion) -> list[OutboxMessage]:
+        # Earlier ones may be of this process: of two commits in a row, the second one's answer may come first.
         earlier = [each for each in await insertion.earlier() if each.sequence > self._sequences.last(each.subject)]
-        return Appended(earlier, await insertion.messages())
+        return earlier + await insertion.messages()
 
     async def outcome(self, command_id: str) -> OutboxMessage | None:
         """The event that ended a command, if it has ended."""
@@ -143,9 +138,37 @@ class Outbox:
 
     async def republish(self, event: OutboxMessage) -> None:
         """Send a recorded event again under its own id, after what still waits before it. Raises ``BusUnavailable``."""
+        assert self._publisher is not None, "an outbox of a process that handles commands has a publisher"
         async with self._database.connection() as connection:
             waiting = await table.left_behind(connection, [event.subject])
         for earlier in waiting:
             if earlier.id < event.id:
                 await self._publisher.republish(earlier)
         await self._publisher.republish(event)
+
+
+class SequenceCache:
+    """The newest sequence numbers of the subjects that this process recorded last.
+
+    A subject's numbers have no gaps, and the process that recorded a number has published or deferred everything
+    before it. So only a number that continues another process's makes a look for unpublished messages necessary.
+    """
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[str, int] = OrderedDict()
+
+    def continues(self, subject: str, sequence: int) -> bool:
+        """Whether this number begins its subject or follows one that this process recorded."""
+        return sequence == 1 or self._last.get(subject) == sequence - 1
+
+    def last(self, subject: str) -> int:
+        """The newest number of the subject that this process has published, 0 if it knows none."""
+        return self._last.get(subject, 0)
+
+    def remember(self, committed: Iterable[OutboxMessage]) -> None:
+        """Note messages of a committed transaction, in their order."""
+        for message in committed:
+            self._last[message.subject] = message.sequence
+            self._last.move_to_end(message.subject)
+        while len(self._last) > _REMEMBERED:
+            self._last.popitem(last=False)

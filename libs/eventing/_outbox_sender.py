@@ -18,10 +18,9 @@ class OutboxSender:
     """Sends an outbox message under the same id and time however often it is sent.
 
     Commands are signed here and not when they are recorded: a signature must not lie in the database and its backups.
-    Without a ``signer`` only events can be sent.
     """
 
-    def __init__(self, producer: Producer, signer: IdentitySigner | None, *, source: str) -> None:
+    def __init__(self, producer: Producer, signer: IdentitySigner, *, source: str) -> None:
         self.source = source
         self._producer = producer
         self._signer = signer
@@ -41,8 +40,6 @@ class OutboxSender:
         envelope = message.envelope(self.source)
         if message.identity is None:
             return referring_if_large(envelope, message.payload)
-        if self._signer is None:
-            raise RuntimeError("commands need a signer")
         command = replace(
             envelope,
             sequence=0,

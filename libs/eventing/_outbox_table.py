@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 from psycopg import AsyncCursor
@@ -15,65 +15,13 @@ from libs.contracts.timestamps import format_time
 from libs.eventing._messages import MessageDraft, is_terminal
 from libs.persistence import Connection
 
-_COLUMNS: Final = (
-    "id, event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id, traceparent, identity,"
-    " payload, created_at"
-)
-# One JSON parameter: adapting a dozen arrays costs the driver three times as much. An object read as ``text`` keeps
-# its text as it is.
-_APPEND: Final = """
-    INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
-                        traceparent, identity, terminal, payload, writer)
-    SELECT event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
-           traceparent, identity, terminal, convert_to(payload, 'UTF8'), %s
-    FROM json_to_recordset(%s) AS given (
-        event_id text, type text, topic text, subject text, sequence bigint, company_id text, correlation_id text,
-        causation_id text, traceparent text, identity jsonb, terminal boolean, payload text)
-    RETURNING id, event_id, created_at
-"""
-_ALLOCATE: Final = """
-    INSERT INTO event_sequences AS s (subject, last) SELECT * FROM unnest(%s::text[], %s::bigint[])
-    ON CONFLICT (subject) DO UPDATE SET last = s.last + EXCLUDED.last RETURNING subject, last
-"""
-_LEFT_BEHIND: Final = f"""
-    SELECT {_COLUMNS} FROM outbox
-    WHERE subject = ANY(%s) AND published_at IS NULL AND parked_at IS NULL ORDER BY id
-"""
-_OUTCOME: Final = f"SELECT {_COLUMNS} FROM outbox WHERE causation_id = %s AND terminal"
-_PAYLOAD: Final = "SELECT payload FROM outbox WHERE event_id = %s AND company_id = %s"
-_MARK: Final = "UPDATE outbox SET published_at = now() WHERE id = ANY(%s) AND published_at IS NULL"
-_UNPUBLISHED: Final = f"""
-    SELECT {_COLUMNS} FROM outbox
-    WHERE published_at IS NULL AND parked_at IS NULL
-      AND (created_at < now() - make_interval(secs => %s) OR subject = ANY(%s))
-    ORDER BY id LIMIT %s
-"""
-_WAITING_SUBJECTS: Final = """
-    SELECT DISTINCT subject FROM outbox
-    WHERE published_at IS NULL AND parked_at IS NULL AND subject = ANY(%s)
-"""
-_FAILED: Final = "UPDATE outbox SET attempts = attempts + 1, last_error = %s WHERE id = %s RETURNING attempts"
-# Its number goes to the event that takes its place; a negative one cannot meet any other of the subject.
-_PARK: Final = """
-    UPDATE outbox SET parked_at = now(), terminal = false, sequence = -id WHERE id = %s AND parked_at IS NULL
-"""
-_AGE: Final = """
-    SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float
-    FROM outbox WHERE published_at IS NULL AND parked_at IS NULL
-"""
-_PURGE: Final = """
-    DELETE FROM outbox WHERE id IN (
-        SELECT id FROM outbox WHERE created_at < now() - make_interval(days => %s)
-          AND (published_at IS NOT NULL OR parked_at IS NOT NULL) ORDER BY id LIMIT 5000)
-"""
-_NUL: Final = b"\\u0000"
-
 
 @dataclass(frozen=True, slots=True)
 class OutboxMessage:
     """A row of the outbox: an event, or a command when it has the ``identity`` of a caller."""
 
     id: int
+    created_at: datetime
     event_id: str
     type: str
     topic: str
@@ -85,7 +33,6 @@ class OutboxMessage:
     traceparent: str | None
     identity: dict[str, Any] | None
     payload: bytes
-    created_at: datetime
 
     def envelope(self, source: str) -> Envelope:
         """The envelope of this message, the same however often it is sent."""
@@ -106,99 +53,95 @@ class OutboxMessage:
         return {"event_id": self.event_id, "correlation_id": self.correlation_id}
 
 
+_COLUMNS: Final = ", ".join(field.name for field in fields(OutboxMessage))
+# One JSON parameter: adapting a dozen arrays costs the driver three times as much. An object read as ``text`` keeps
+# its text as it is.
+_APPEND: Final = """
+    INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
+                        traceparent, identity, terminal, payload, writer)
+    SELECT event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
+           traceparent, identity, terminal, convert_to(payload, 'UTF8'), %s
+    FROM json_to_recordset(%s) AS given (
+        event_id text, type text, topic text, subject text, sequence bigint, company_id text, correlation_id text,
+        causation_id text, traceparent text, identity jsonb, terminal boolean, payload text)
+    RETURNING id, created_at, event_id
+"""
+_ALLOCATE: Final = """
+    INSERT INTO event_sequences AS s (subject, last) SELECT * FROM unnest(%s::text[], %s::bigint[])
+    ON CONFLICT (subject) DO UPDATE SET last = s.last + EXCLUDED.last RETURNING subject, last
+"""
+_WAITING: Final = "published_at IS NULL AND parked_at IS NULL"
+_LEFT_BEHIND: Final = f"SELECT {_COLUMNS} FROM outbox WHERE subject = ANY(%s) AND {_WAITING} ORDER BY id"
+_OUTCOME: Final = f"SELECT {_COLUMNS} FROM outbox WHERE causation_id = %s AND terminal"
+_PAYLOAD: Final = "SELECT payload FROM outbox WHERE event_id = %s AND company_id = %s"
+_MARK: Final = "UPDATE outbox SET published_at = now() WHERE id = ANY(%s) AND published_at IS NULL"
+_UNPUBLISHED: Final = f"""
+    SELECT {_COLUMNS} FROM outbox
+    WHERE {_WAITING} AND (created_at < now() - make_interval(secs => %s) OR subject = ANY(%s))
+    ORDER BY id LIMIT %s
+"""
+_WAITING_SUBJECTS: Final = f"SELECT DISTINCT subject FROM outbox WHERE {_WAITING} AND subject = ANY(%s)"
+_FAILED: Final = "UPDATE outbox SET attempts = attempts + 1, last_error = %s WHERE id = %s RETURNING attempts"
+# Its number goes to the event that takes its place; a negative one cannot meet any other of the subject.
+_PARK: Final = """
+    UPDATE outbox SET parked_at = now(), terminal = false, sequence = -id WHERE id = %s AND parked_at IS NULL
+"""
+_AGE: Final = f"""
+    SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float FROM outbox WHERE {_WAITING}
+"""
+_PURGE: Final = """
+    DELETE FROM outbox WHERE id IN (
+        SELECT id FROM outbox WHERE created_at < now() - make_interval(days => %s)
+          AND (published_at IS NOT NULL OR parked_at IS NOT NULL) ORDER BY id LIMIT 5000)
+"""
+_NUL: Final = b"\\u0000"
+
+
 @dataclass(frozen=True, slots=True)
 class Insertion:
     """Messages whose statements have been sent to the database; in a pipeline the answers come later."""
 
-    rows: Sequence["_Row"]
+    rows: Sequence[dict[str, Any]]
     inserted: AsyncCursor[TupleRow]
     left_behind: AsyncCursor[OutboxMessage] | None
 
     @property
     def subjects(self) -> list[str]:
-        return [row.subject for row in self.rows]
+        return [row["subject"] for row in self.rows]
 
     async def earlier(self) -> list[OutboxMessage]:
-        """Unpublished events of the same subjects that were recorded before, oldest first."""
+        """Unpublished messages of the same subjects that were recorded before, oldest first."""
         if self.left_behind is None:
             return []
-        own = {row.event_id for row in self.rows}
-        return [event for event in await self.left_behind.fetchall() if event.event_id not in own]
+        own = {row["event_id"] for row in self.rows}
+        return [message for message in await self.left_behind.fetchall() if message.event_id not in own]
 
     async def messages(self) -> list[OutboxMessage]:
-        recorded = {event_id: (number, created) for number, event_id, created in await self.inserted.fetchall()}
-        return [
-            OutboxMessage(
-                id=recorded[row.event_id][0],
-                event_id=row.event_id,
-                type=row.type,
-                topic=row.topic,
-                subject=row.subject,
-                sequence=row.sequence,
-                company_id=row.company_id,
-                correlation_id=row.correlation_id,
-                causation_id=row.causation_id,
-                traceparent=row.traceparent,
-                identity=row.identity,
-                payload=row.payload,
-                created_at=recorded[row.event_id][1],
-            )
-            for row in self.rows
-        ]
+        recorded = {event_id: (number, created) for number, created, event_id in await self.inserted.fetchall()}
+        return [OutboxMessage(*recorded[row["event_id"]], **row) for row in self.rows]
 
 
 async def insert(
     connection: Connection, drafts: Sequence[MessageDraft], writer: str, continues: Callable[[str, int], bool]
 ) -> Insertion:
-    """Record events in the connection's transaction, in the order given.
+    """Record messages in the connection's transaction, in the order given.
 
-    ``continues`` tells of a subject and a number whether nobody else can have left an earlier one unpublished.
+    ``continues`` tells of a subject and a number whether no other process can have left an earlier one unpublished.
     """
     rows = await _numbered(connection, drafts)
     inserted = await connection.execute(_APPEND, (writer, _as_json(rows)))
-    doubtful = _doubtful(rows, continues)
+    first: dict[str, int] = {}
+    for row in rows:
+        first.setdefault(row["subject"], row["sequence"])
+    doubtful = [subject for subject, sequence in first.items() if not continues(subject, sequence)]
     return Insertion(rows, inserted, await _ask_left_behind(connection, doubtful) if doubtful else None)
 
 
-def _doubtful(rows: Sequence["_Row"], continues: Callable[[str, int], bool]) -> list[str]:
-    first: dict[str, int] = {}
-    for row in rows:
-        first.setdefault(row.subject, row.sequence)
-    return [subject for subject, sequence in first.items() if not continues(subject, sequence)]
-
-
 async def _ask_left_behind(connection: Connection, subjects: list[str]) -> AsyncCursor[OutboxMessage]:
-    cursor = connection.cursor(row_factory=class_row(OutboxMessage))
-    await cursor.execute(_LEFT_BEHIND, (subjects,))
-    return cursor
+    return await connection.cursor(row_factory=class_row(OutboxMessage)).execute(_LEFT_BEHIND, (subjects,))
 
 
-class _Row(NamedTuple):
-    event_id: str
-    type: str
-    topic: str
-    subject: str
-    sequence: int
-    company_id: str
-    correlation_id: str
-    causation_id: str | None
-    traceparent: str | None
-    identity: dict[str, Any] | None
-    terminal: bool
-    payload: bytes
-
-
-def _as_json(rows: Sequence[_Row]) -> str:
-    given = [{**row._asdict(), "payload": _in_json(row.payload)} for row in rows]
-    return orjson.dumps(given).decode()
-
-
-def _in_json(payload: bytes) -> orjson.Fragment | str:
-    # PostgreSQL unescapes what it reads and refuses NUL; within a string the escape itself is escaped.
-    return payload.decode() if _NUL in payload else orjson.Fragment(payload)
-
-
-async def _numbered(connection: Connection, drafts: Sequence[MessageDraft]) -> list[_Row]:
+async def _numbered(connection: Connection, drafts: Sequence[MessageDraft]) -> list[dict[str, Any]]:
     """Rows of the drafts; sequence numbers that they lack are allocated in one statement."""
     lacking = Counter(draft.subject for draft in drafts if draft.sequence is None)
     following = await _allocate(connection, lacking) if lacking else {}
@@ -212,27 +155,42 @@ async def _allocate(connection: Connection, counts: Mapping[str, int]) -> dict[s
     return {subject: iter(range(last - counts[subject] + 1, last + 1)) for subject, last in await cursor.fetchall()}
 
 
-def _row(draft: MessageDraft, sequence: int) -> _Row:
-    message_type = draft.type or draft.message.TYPE
+def _row(draft: MessageDraft, sequence: int) -> dict[str, Any]:
     context = draft.context
-    return _Row(
-        draft.message_id,
-        message_type,
-        draft.topic or draft.message.TOPIC.name,
-        draft.subject,
-        sequence,
-        context.company_id,
-        context.correlation_id,
-        context.causation_id,
-        context.traceparent,
-        None if draft.identity is None else draft.identity.model_dump(mode="json"),
-        context.causation_id is not None and is_terminal(message_type),
-        draft.encoded if draft.encoded is not None else draft.message.encode(),
-    )
+    return {
+        "event_id": draft.message_id,
+        "type": draft.type or draft.message.TYPE,
+        "topic": draft.topic or draft.message.TOPIC.name,
+        "subject": draft.subject,
+        "sequence": sequence,
+        "company_id": context.company_id,
+        "correlation_id": context.correlation_id,
+        "causation_id": context.causation_id,
+        "traceparent": context.traceparent,
+        "identity": None if draft.identity is None else draft.identity.model_dump(mode="json"),
+        "payload": draft.message.encode() if draft.encoded is None else draft.encoded,
+    }
+
+
+def _as_json(rows: Sequence[dict[str, Any]]) -> str:
+    given = [
+        {
+            **row,
+            "payload": _in_json(row["payload"]),
+            "terminal": row["causation_id"] is not None and is_terminal(row["type"]),
+        }
+        for row in rows
+    ]
+    return orjson.dumps(given).decode()
+
+
+def _in_json(payload: bytes) -> orjson.Fragment | str:
+    # PostgreSQL unescapes what it reads and refuses NUL; within a string the escape itself is escaped.
+    return payload.decode() if _NUL in payload else orjson.Fragment(payload)
 
 
 async def left_behind(connection: Connection, subjects: list[str]) -> list[OutboxMessage]:
-    """Unpublished events of these subjects, oldest first."""
+    """Unpublished messages of these subjects, oldest first."""
     return await (await _ask_left_behind(connection, subjects)).fetchall()
 
 
@@ -254,7 +212,7 @@ async def mark_published(connection: Connection, ids: list[int]) -> None:
 async def unpublished(
     connection: Connection, *, older_than: float, subjects: Sequence[str], limit: int
 ) -> list[OutboxMessage]:
-    """What waits for ``older_than`` seconds, and all of these subjects, in id order."""
+    """Messages that wait for ``older_than`` seconds, and all of these subjects, in id order."""
     async with connection.cursor(row_factory=class_row(OutboxMessage)) as cursor:
         await cursor.execute(_UNPUBLISHED, (older_than, list(subjects), limit))
         return await cursor.fetchall()
@@ -272,16 +230,16 @@ async def count_failure(connection: Connection, row_id: int, reason: str) -> int
 
 
 async def park(connection: Connection, row_id: int) -> None:
-    """Take a row out of the queue. Its sequence number and its role as an outcome pass to its replacement."""
+    """Take a row out of the queue. Its sequence number and its role as an outcome pass to its substitute."""
     await connection.execute(_PARK, (row_id,))
 
 
 async def waiting(connection: Connection) -> tuple[int, float]:
-    """How many events wait to be published, and the age of the oldest in seconds."""
+    """How many messages wait to be published, and the age of the oldest in seconds."""
     row = await (await connection.execute(_AGE)).fetchone()
     return (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 
 
 async def purge(connection: Connection, days: int) -> int:
-    """Delete what was published long ago, a batch at a time; how many were deleted."""
+    """Delete a batch of messages published or parked ``days`` ago; returns how many were deleted."""
     return (await connection.execute(_PURGE, (days,))).rowcount

@@ -1,4 +1,4 @@
-"""Payloads too large for the bus: left with their owner, fetched from there and checked against their hash."""
+"""Payloads too large for the bus: fetched from their owner over HTTP and checked against their hash."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ Fetch = Callable[[str, str, str], Awaitable[bytes]]
 
 
 def referring_if_large(envelope: Envelope, payload: bytes) -> tuple[Envelope, bytes]:
-    """What travels of an event: its payload, or a reference to where its owner serves it."""
+    """The envelope and value to send: the payload, or above 512 KiB a reference to where its owner serves it."""
     if len(payload) <= _MAX_EVENT_BYTES:
         return envelope, payload
     path = f"/internal/events/{envelope.id}/payload"
@@ -22,17 +22,17 @@ def referring_if_large(envelope: Envelope, payload: bytes) -> tuple[Envelope, by
 
 
 class PayloadCorrupt(Exception):
-    """The bytes fetched are not those that the event stands for."""
+    """The fetched bytes do not have the hash in the event."""
 
 
 class PayloadReader:
-    """Gives an event's payload, wherever it lies."""
+    """Reads an event's payload from the message, or from its owner."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
 
     async def read(self, envelope: Envelope, value: bytes) -> bytes:
-        """The payload. Raises what the fetch raises, and ``PayloadCorrupt``."""
+        """Raises what the fetch raises, and ``PayloadCorrupt``."""
         if envelope.data_ref is None:
             return value
         owner = envelope.type.split(".")[1]

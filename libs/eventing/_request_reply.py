@@ -1,4 +1,4 @@
-"""Sends commands and waits for the events that they cause."""
+"""Request and reply over the bus: sends commands and waits for the events that they cause."""
 
 import asyncio
 from collections import defaultdict
@@ -24,7 +24,7 @@ from libs.eventing._tail_reader import TailReader
 from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.request_reply")
-# A caller is to have its 503 within five seconds.
+# The gateway answers 503 within five seconds.
 _SEND_SECONDS: Final = 4.0
 _SILENCE_SECONDS: Final = 2.0
 _LONGEST_SILENCE_SECONDS: Final = 15.0
@@ -34,7 +34,7 @@ _UNREAD_EVENTS: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An event, as it came."""
+    """An event from the bus."""
 
     envelope: Envelope
     payload: bytes
@@ -42,7 +42,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class CommandState:
-    """What the owner's look-up says: whether it has the command, and the outcome if it has ended."""
+    """The owner's answer about a command: whether it has it, and the outcome if it has ended."""
 
     known: bool
     outcome: Received | None = None
@@ -54,7 +54,7 @@ OnEvent = Callable[[Envelope, bytes], None]
 
 
 class Replies:
-    """The events that one command causes, as they arrive, for one waiter."""
+    """The events of one command for one waiter, as they arrive."""
 
     def __init__(
         self,
@@ -100,9 +100,9 @@ class Replies:
             left = deadline - loop.time()
             received = await self._wait(min(self._silence, left)) if left > 0 else None
             if received is None:
-                # Also when the time is over: a 504 for what has long ended would be a lie.
+                # Also when the time is over: a 504 for a command that has ended would be wrong.
                 received = await self._look_up(min(_SILENCE_SECONDS, max(left, 0.5)))
-                # A long turn is not asked about every two seconds by everybody who waits for it.
+                # Many may wait for a long turn: they ask less and less often.
                 self._silence = min(self._silence * 2, _LONGEST_SILENCE_SECONDS)
             if received is not None:
                 self.state = "taken"
@@ -111,13 +111,12 @@ class Replies:
                 return None
 
     async def outcome(self, timeout: float) -> Received | None:
-        """The terminal event, or none within ``timeout`` seconds."""
+        """The terminal event, or None within ``timeout`` seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        while True:
-            received = await self.next(deadline - loop.time())
-            if received is None or self.ends(received):
-                return received
+        while (received := await self.next(deadline - loop.time())) is not None and not self.ends(received):
+            pass
+        return received
 
     async def _wait(self, timeout: float) -> Received | None:
         try:
@@ -147,7 +146,7 @@ class Replies:
 
 
 class CommandSender:
-    """Puts commands on the bus and gives their events to whoever waits for them.
+    """Sends commands and gives the events that they cause to their waiters.
 
     Every replica reads all events from the end; waiters of a command are a set, filtered by company.
     """
@@ -170,15 +169,14 @@ class CommandSender:
         self._source = source
         self._waiters: defaultdict[str, set[Replies]] = defaultdict(set)
         self._callbacks: defaultdict[str, list[OnEvent]] = defaultdict(list)
-        self._signed: dict[Identity, str] = {}
         self.readers = [TailReader(bus, names, self._on_record) for names in _reading(topics)]
 
     def fresh(self) -> bool:
-        """Whether events arrive: what is not heard has not happened."""
+        """Whether the broker answered all readers within the last seconds, so that no event was missed."""
         return all(reader.fresh for reader in self.readers)
 
     def positioned(self) -> bool:
-        """Whether every reader is in place, so that no answer can be missed."""
+        """Whether every reader is in position, so that no answer can be missed."""
         return all(reader.positioned.is_set() for reader in self.readers)
 
     def on_event(self, event_type: str, callback: OnEvent) -> None:
@@ -187,7 +185,7 @@ class CommandSender:
 
     @asynccontextmanager
     async def replies(self, command_id: str, command: type[Command], identity: Identity) -> AsyncIterator[Replies]:
-        """Listen for what a command causes; entered before the command is sent."""
+        """Listen for the events of a command; entered before the command is sent."""
         replies = Replies(command, command_id, identity, self._ask, self._payloads)
         waiters = self._waiters[command_id]
         waiters.add(replies)
@@ -213,11 +211,11 @@ class CommandSender:
         expires_in: float,
         traceparent: str | None = None,
     ) -> None:
-        """Hand a command over to the bus; ``expires_in`` seconds later its owner refuses it.
+        """Send a command; ``expires_in`` seconds later its owner refuses it.
 
         Raises ``ServiceUnavailable`` within 4 s when the broker does not take it; it may still be carried out.
         """
-        # Sent before the readers are in place, a command's answer would come and go unheard.
+        # The answer of a command sent before the readers are in position could be missed.
         if not (self._producer.healthy and self.positioned()):
             raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
         now = datetime.now(UTC)
@@ -230,7 +228,7 @@ class CommandSender:
             correlation_id=correlation_id,
             company_id=identity.company_id,
             expires_at=format_time(now + timedelta(seconds=expires_in)),
-            identity=self._sign(identity),
+            identity=self._signer.sign(identity),
             traceparent=current_traceparent() or traceparent,
         )
         with sending(command.TOPIC.name, envelope):
@@ -248,14 +246,6 @@ class CommandSender:
         except MessageRefused as problem:
             raise ServiceUnavailable(f"the message bus refused the request: {problem}") from problem
 
-    def _sign(self, identity: Identity) -> str:
-        signed = self._signed.get(identity)
-        if signed is None:
-            if len(self._signed) > 10_000:
-                self._signed.clear()
-            signed = self._signed[identity] = self._signer.sign(identity)
-        return signed
-
     def _on_record(self, record: Record) -> None:
         try:
             envelope = envelope_from(record.headers)
@@ -263,19 +253,19 @@ class CommandSender:
             _log.warning("event.malformed", topic=record.topic, offset=record.offset, problem=str(problem))
             return
         for waiter in self._waiters.get(envelope.causation_id or "", ()):
-            # A command id is no secret; whoever guesses one must not hear another company's events.
+            # A command id is no secret; guessing one must not give another company's events.
             if waiter.identity.company_id == envelope.company_id:
                 waiter.arrive(Received(envelope, record.value))
         for callback in self._callbacks.get(envelope.type, ()):
             try:
                 callback(envelope, record.value)
             except Exception:
-                # Ending the reader would make everybody else miss what comes now.
+                # Ending the reader would make all other waiters miss events.
                 _log.exception("event.callback_failed", type=envelope.type, event_id=envelope.id)
 
 
 def _reading(topics: Sequence[Topic]) -> list[list[str]]:
-    """Topics by reader: a fetch costs by the partitions it names, so the busy topics have readers of their own."""
+    """Topics by reader. A fetch costs by the partitions that it names, so busy topics have readers of their own."""
     read = [topic for topic in topics if topic.kind in (TopicKind.EVENTS, TopicKind.DELTAS)]
     busy = [[topic.name] for topic in read if topic in (RUNTIME_EVENTS, RUNTIME_DELTAS)]
     quiet = [topic.name for topic in read if [topic.name] not in busy]

@@ -1,4 +1,4 @@
-"""Reads whole topics from their end and hands every record on; survives outages without a gap."""
+"""Reads whole topics from their end; tells when it may have missed something."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ _FRESH_SECONDS: Final = 10.0
 
 
 class TailReader:
-    """Gives every record of some topics, for as long as ``positioned`` is set, to a callback."""
+    """Gives every record of some topics to a callback, without a gap while ``positioned`` is set."""
 
     def __init__(self, bus: Bus, topics: Sequence[str], on_record: Callable[[Record], None]) -> None:
         self.positioned = asyncio.Event()
@@ -40,7 +40,7 @@ class TailReader:
             except BusUnavailable as problem:
                 _log.warning("tail.unreachable", topics=list(self._topics), problem=str(problem))
             finally:
-                # The next one starts at the end: what comes in between is missed.
+                # The next tail starts at the end: records in between are missed.
                 self.positioned.clear()
                 self._answered = float("-inf")
                 await tail.stop()

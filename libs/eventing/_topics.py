@@ -1,4 +1,4 @@
-"""Creates the declared topics in a cluster; existing ones are left as they are."""
+"""Creates the declared topics in a cluster; leaves existing ones unchanged."""
 
 import asyncio
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ async def create_topics(
     topics: Sequence[Topic] = TOPICS,
     replication: Replication = _ALONE,
 ) -> None:
-    """Create missing topics and their dead letters. Raises ``BusUnavailable`` with what the broker said."""
+    """Create missing topics and their dead letters. Raises ``BusUnavailable`` with the broker's reason."""
     broker = KafkaConnection.of(connection)
     admin = AIOKafkaAdminClient(**broker.options(), request_timeout_ms=_TIMEOUT_MS)
     try:

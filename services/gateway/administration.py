@@ -11,7 +11,7 @@ from typing import Final
 from libs.contracts.errors import Conflict, NotFound, ValidationFailed
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
-from libs.eventing import MemoryBus, Outbox, OutboxSender, Publisher
+from libs.eventing import Outbox
 from libs.persistence import Database
 from services.gateway.adapters.postgres.accounts import PostgresAccounts
 from services.gateway.adapters.postgres.keys import PostgresKeys
@@ -28,11 +28,9 @@ class Administration:
     """Operations on all companies. Companies and users are named by their name or id."""
 
     def __init__(self, database: Database) -> None:
-        # The bus is never used: the gateway's sweeper publishes what is recorded.
-        sender = OutboxSender(MemoryBus().producer(), None, source="/aes/gateway")
-        outbox = Outbox(database, Publisher(database, sender))
         self._accounts = PostgresAccounts(database)
-        self._keys = PostgresKeys(database, outbox)
+        # The gateway's sweeper publishes what is recorded.
+        self._keys = PostgresKeys(database, Outbox(database))
 
     async def create_company(self, name: str, *, rate_limit: int | None = DEFAULT_RATE_LIMIT) -> Company:
         """``rate_limit`` of its keys in requests a minute, ``None`` for no limit. Raises ``Conflict``."""

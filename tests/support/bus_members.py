@@ -51,7 +51,7 @@ class Member:
         return self
 
     async def done(self) -> None:
-        await self._consumer.commit({record.place: record.offset + 1 for record in self.records})
+        await self._consumer.commit({record.topic_partition: record.offset + 1 for record in self.records})
 
     async def stop(self) -> None:
         if self._running is None:

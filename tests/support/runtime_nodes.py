@@ -20,7 +20,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Event
 from libs.contracts.timestamps import format_time
-from libs.eventing import CommandRouter, IdentitySigner, MemoryBus, Outbox, OutboxSender, Publisher, Record
+from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxSender, Publisher, Record
 from libs.persistence import Connection, Database
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import build_worker
@@ -33,6 +33,7 @@ from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from tests.support.agent_fakes import answering
+from tests.support.memory_bus import MemoryBus
 
 SIGNING_KEY = "a key of tests, long enough to sign with"
 PATIENCE = 180.0

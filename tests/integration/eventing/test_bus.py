@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES, events_topic
-from libs.eventing import Bus, KafkaBus, MemoryBus, MessageRefused, Producer, create_topics
+from libs.eventing import Bus, KafkaBus, MessageRefused, Producer, create_topics
 from tests.support.bus_members import Member, eventually
+from tests.support.memory_bus import MemoryBus
 
 THINGS = events_topic("things", 3, ())
 KEYS = [f"key-{number}" for number in range(20)]
@@ -52,8 +53,8 @@ def join(bus: Bus, members: list[Member]):
 async def send(producer: Producer, count: int, *, first: int = 0, keys: list[str] = KEYS) -> list[bytes]:
     values = [str(number).encode() for number in range(first, first + count)]
     sent = [
-        await producer.send(THINGS.name, keys[place % len(keys)], value, [("n", value)])
-        for place, value in enumerate(values)
+        await producer.send(THINGS.name, keys[number % len(keys)], value, [("n", value)])
+        for number, value in enumerate(values)
     ]
     await asyncio.gather(*sent)
     return values
@@ -122,7 +123,7 @@ async def test_members_share_the_partitions_and_are_told(producer: Producer, joi
     await send(producer, 60)
     await eventually(lambda: len(first.records) + len(second.records) >= 60)
     for member in (first, second):
-        assert {record.place for record in member.records} <= member.held
+        assert {record.topic_partition for record in member.records} <= member.held
 
     await second.stop()
     await eventually(lambda: len(first.held) == 3)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from libs.eventing import MemoryBus
 from services.runtime.bootstrap import MIGRATIONS
 from services.runtime.domain.tools import Tool, Toolbox
 from tests.support.agent_fakes import FakeTool
 from tests.support.artifact_fakes import FakeArtifacts
+from tests.support.memory_bus import MemoryBus
 from tests.support.runtime_nodes import Node, ObedientModel
 
 StartNode = Callable[..., Awaitable[Node]]

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import MemoryBus
 from libs.persistence import is_unreachable
+from tests.support.memory_bus import MemoryBus
 from tests.support.runtime_nodes import Node, ObedientModel, person, published, until
 
 TEXT = {"type": "text", "text": "what is this?"}

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import MemoryBus
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.models import ModelFailed
 from tests.support.agent_fakes import answering
+from tests.support.memory_bus import MemoryBus
 from tests.support.runtime_nodes import Node, ObedientModel, person, published, until
 
 

@@ -11,9 +11,10 @@ from libs.contracts.envelope import Envelope, envelope_from
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.contracts.timestamps import now_text, parse_time
-from libs.eventing import CommandSender, CommandState, IdentitySigner, MemoryBus, PayloadReader, Received
+from libs.eventing import CommandSender, CommandState, IdentitySigner, PayloadReader, Received
 from tests.support.bus_members import eventually
 from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY
+from tests.support.memory_bus import MemoryBus
 from tests.support.sample_owner import TOPICS, NoteTaken, TakeNote
 
 STEP = "aes.notes.note.begun.v1"

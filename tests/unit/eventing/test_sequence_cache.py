@@ -1,12 +1,12 @@
 from datetime import UTC, datetime
 
-from libs.eventing._outbox_table import OutboxMessage
-from libs.eventing._sequence_cache import SequenceCache
+from libs.eventing import OutboxMessage
+from libs.eventing._outbox import SequenceCache
 
 
 def event(subject: str, sequence: int) -> OutboxMessage:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    return OutboxMessage(1, "event", "type", "topic", subject, sequence, "company", "label", None, None, None, b"", now)
+    return OutboxMessage(1, now, "event", "type", "topic", subject, sequence, "company", "label", None, None, None, b"")
 
 
 def test_a_subject_is_its_own_from_the_beginning_for_as_long_as_nobody_else_counts_on() -> None:

@@ -135,3 +135,13 @@ async def test_a_handler_without_an_outcome_is_an_error(owner: EventOwner) -> No
     router.handle(TakeNote, silent, ends_later=True)
     await router.deliver(command_record(COMMAND))
     assert await notes(owner) == [("n", "t")]
+
+
+async def test_a_redelivery_is_no_error_for_the_database(owner: EventOwner) -> None:
+    async with owner.database.transaction() as connection:
+        await inbox.enter(connection, "c", "message", "company-1")
+    async with owner.database.transaction() as connection:
+        with pytest.raises(inbox.AlreadyProcessed):
+            await inbox.enter(connection, "c", "message", "company-1")
+        # A statement that failed would have ended the transaction, and PostgreSQL logged it.
+        await connection.execute("SELECT 1")

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from libs.eventing import ConsumerLoop, DeadLetters, MemoryBus, Record
+from libs.eventing import ConsumerLoop, DeadLetters, Record
 from libs.retry import RetryPolicy
+from tests.support.memory_bus import MemoryBus
 
 TOPIC = "things-commands"
 
@@ -91,7 +92,7 @@ class Group:
         await next(task for known, task in self.loops if known is loop)
 
     def committed(self) -> int:
-        return sum(self.bus.committed.get(("things", place), 0) for place in self.bus.places([TOPIC]))
+        return sum(self.bus.committed.get(("things", partition), 0) for partition in self.bus.partitions_of([TOPIC]))
 
 
 @pytest.fixture

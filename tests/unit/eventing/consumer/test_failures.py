@@ -6,8 +6,9 @@ import psycopg
 import pytest
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-from libs.eventing import BusUnavailable, DeadLetters, MemoryBus, PoisonMessage, Record
+from libs.eventing import BusUnavailable, DeadLetters, PoisonMessage, Record
 from tests.support.bus_members import eventually
+from tests.support.memory_bus import MemoryBus
 from tests.unit.eventing.consumer.conftest import DEAD, TOPIC, Clock, Group, Handler, send
 
 

@@ -1,4 +1,4 @@
-"""The broker port in memory, for unit tests: same promises as Kafka's, one process."""
+"""The broker port in memory, for unit tests: the same guarantees as Kafka's, in one process."""
 
 import asyncio
 import zlib
@@ -30,7 +30,7 @@ class MemoryBus:
         topics: Sequence[str],
         assignment: Assignment,
         *,
-        linger: bool = False,  # noqa: ARG002 - a fetch costs nothing here
+        linger: bool = False,
     ) -> "MemoryConsumer":
         return MemoryConsumer(self, group, topics, assignment)
 
@@ -41,18 +41,18 @@ class MemoryBus:
         if self.down:
             raise BusUnavailable("the memory bus is down")
 
-    def places(self, topics: Sequence[str]) -> list[Partition]:
+    def partitions_of(self, topics: Sequence[str]) -> list[Partition]:
         return [Partition(topic, number) for topic in topics for number in range(self.partitions)]
 
     def records(self, topic: str) -> list[Record]:
         """Everything in a topic, partition by partition."""
-        return [record for place in self.places([topic]) for record in self.log[place]]
+        return [record for partition in self.partitions_of([topic]) for record in self.log[partition]]
 
     async def append(self, topic: str, key: str, value: bytes, headers: Headers) -> None:
-        place = Partition(topic, zlib.crc32(key.encode()) % self.partitions)
+        partition = Partition(topic, zlib.crc32(key.encode()) % self.partitions)
         async with self._arrived:
-            offset = len(self.log[place])
-            self.log[place].append(Record(topic, place.number, offset, key, value, tuple(headers)))
+            offset = len(self.log[partition])
+            self.log[partition].append(Record(topic, partition.number, offset, key, value, tuple(headers)))
             self._arrived.notify_all()
 
     async def read(self, positions: Callable[[], dict[Partition, int]], timeout: float, limit: int) -> list[Record]:
@@ -71,16 +71,16 @@ class MemoryBus:
 
     def _take(self, positions: dict[Partition, int], limit: int) -> list[Record]:
         found: list[Record] = []
-        for place, position in positions.items():
-            fresh = self.log[place][position : position + limit - len(found)]
-            positions[place] = position + len(fresh)
+        for partition, position in positions.items():
+            fresh = self.log[partition][position : position + limit - len(found)]
+            positions[partition] = position + len(fresh)
             found.extend(fresh)
         return found
 
     async def rebalance(self, group: str, joining: "MemoryConsumer | None", leaving: "MemoryConsumer | None") -> None:
         members = self._groups[group]
         for member in members:
-            # Kafka does not tell a member that leaves of its own accord.
+            # Kafka sends no revocation to a member that leaves by itself.
             if member is not leaving:
                 await member.give_up()
         if joining is not None:
@@ -88,8 +88,8 @@ class MemoryBus:
         if leaving is not None and leaving in members:
             members.remove(leaving)
         for index, member in enumerate(members):
-            mine = self.places(member.topics)[index :: len(members)]
-            await member.take({place: self.committed.get((group, place), 0) for place in mine})
+            mine = self.partitions_of(member.topics)[index :: len(members)]
+            await member.take({partition: self.committed.get((group, partition), 0) for partition in mine})
 
 
 class MemoryProducer:
@@ -149,13 +149,13 @@ class MemoryConsumer:
 
     async def positions(self) -> dict[Partition, tuple[int, int]]:
         self._bus.check()
-        return {place: (position, len(self._bus.log[place])) for place, position in self._positions.items()}
+        return {partition: (position, len(self._bus.log[partition])) for partition, position in self._positions.items()}
 
     async def commit(self, offsets: dict[Partition, int]) -> None:
         self._bus.check()
-        for place, offset in offsets.items():
-            if place in self._positions:
-                self._bus.committed[self._group, place] = offset
+        for partition, offset in offsets.items():
+            if partition in self._positions:
+                self._bus.committed[self._group, partition] = offset
 
 
 class MemoryTail:
@@ -166,7 +166,9 @@ class MemoryTail:
 
     async def start(self) -> None:
         self._bus.check()
-        self._positions = {place: len(self._bus.log[place]) for place in self._bus.places(self._topics)}
+        self._positions = {
+            partition: len(self._bus.log[partition]) for partition in self._bus.partitions_of(self._topics)
+        }
 
     async def stop(self) -> None:
         self._positions = {}
