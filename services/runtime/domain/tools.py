@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from libs.contracts.identity import Identity
 from services.runtime.domain.conversation import ArtifactRef, Citation, JsonObject
 from services.runtime.domain.knowledge import KnowledgeBaseRef
+
+
+def object_schema(required: Sequence[str], /, **properties: JsonObject) -> JsonObject:
+    """The JSON schema of an object with no other properties."""
+    needed = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": properties, **needed, "additionalProperties": False}
 
 
 @dataclass(frozen=True, slots=True)

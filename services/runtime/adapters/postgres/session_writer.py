@@ -15,7 +15,8 @@ from services.runtime.domain.turns import LockedTurn
 # A redelivered command may come after the session was created, used and deleted.
 _ADD: Final = """
     INSERT INTO sessions (id, company_id, owner_id, agent_id, config, config_hash)
-    SELECT %s, %s, %s, %s, %s, %s WHERE NOT EXISTS (SELECT FROM session_tombstones WHERE id = %s)
+    SELECT %(id)s, %(company_id)s, %(owner_id)s, %(agent_id)s, %(config)s, %(config_hash)s
+    WHERE NOT EXISTS (SELECT FROM session_tombstones WHERE id = %(id)s)
     ON CONFLICT (id) DO NOTHING RETURNING id
 """
 _LOCK: Final = """
@@ -52,17 +53,8 @@ class PostgresSessionWriter:
         self._connection = transaction.connection
 
     async def add(self, session: NewSession) -> bool:
-        row = await self._row(
-            _ADD,
-            session.id,
-            session.company_id,
-            session.owner_id,
-            session.agent_id,
-            as_json(session.config),
-            session.config_hash,
-            session.id,
-        )
-        return row is not None
+        parameters = {**asdict(session), "config": as_json(session.config)}
+        return await (await self._connection.execute(_ADD, parameters)).fetchone() is not None
 
     async def lock(self, session_id: str) -> LockedSession | None:
         row = await self._row(_LOCK, session_id)

@@ -71,10 +71,5 @@ def _drafts(step: StepRecord, following: dict[str, int]) -> list[MessageDraft]:
 
 
 def _row(step: StepRecord) -> dict[str, Any]:
-    return {
-        "turn_id": step.turn.id,
-        "number": step.number,
-        "call_id": step.call_id,
-        "kind": step.kind,
-        "payload": step.payload,
-    }
+    columns = ("number", "call_id", "kind", "payload")
+    return {"turn_id": step.turn.id, **{column: getattr(step, column) for column in columns}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.runtime.adapters.tools.expression import ExpressionError, evaluate
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
 
 
 class Calculator:
@@ -15,19 +15,10 @@ class Calculator:
             "percentages (20%), pi, e, sqrt, abs, exp, ln, log(x, base), floor, ceil, round(x, digits), min, "
             "max, sin, cos, tan (radians). No thousands separators."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "expression": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 1000,
-                    "description": "e.g. (2 + 3) * 4",
-                }
-            },
-            "required": ["expression"],
-            "additionalProperties": False,
-        },
+        parameters=object_schema(
+            ["expression"],
+            expression={"type": "string", "minLength": 1, "maxLength": 1000, "description": "e.g. (2 + 3) * 4"},
+        ),
         safe_to_repeat=True,
         timeout_seconds=5.0,
     )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
 
 
 def _utc_now() -> datetime:
@@ -18,17 +18,14 @@ class CurrentTime:
     definition = ToolDefinition(
         name="current_time",
         description="Tells the current date and time in a time zone.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "timezone": {
-                    "type": "string",
-                    "maxLength": 64,
-                    "description": "IANA name, e.g. Europe/Madrid; UTC when left out",
-                }
+        parameters=object_schema(
+            [],
+            timezone={
+                "type": "string",
+                "maxLength": 64,
+                "description": "IANA name, e.g. Europe/Madrid; UTC when left out",
             },
-            "additionalProperties": False,
-        },
+        ),
         safe_to_repeat=True,
         timeout_seconds=5.0,
     )

@@ -17,7 +17,7 @@ from services.runtime.adapters.guarded_http import (
     GuardedResolver,
 )
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
 
 _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
 # Python's codecs that take minutes, or give text that UTF-8 cannot carry.
@@ -53,12 +53,7 @@ class HttpGet:
     definition = ToolDefinition(
         name="http_get",
         description="Fetches a web page or API answer as text, from the hosts that this service allows.",
-        parameters={
-            "type": "object",
-            "properties": {"url": {"type": "string", "minLength": 1, "maxLength": 2000}},
-            "required": ["url"],
-            "additionalProperties": False,
-        },
+        parameters=object_schema(["url"], url={"type": "string", "minLength": 1, "maxLength": 2000}),
         safe_to_repeat=True,
         timeout_seconds=20.0,
     )

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from services.runtime.domain.conversation import JsonObject, numbered
 from services.runtime.domain.knowledge import KnowledgeRetriever
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
 
 
 class KnowledgeSearch:
     definition = ToolDefinition(
         name="knowledge_search",
         description="Searches the agent's knowledge bases and returns the passages that fit best.",
-        parameters={
-            "type": "object",
-            "properties": {"query": {"type": "string", "minLength": 1, "maxLength": 2000}},
-            "required": ["query"],
-            "additionalProperties": False,
-        },
+        parameters=object_schema(["query"], query={"type": "string", "minLength": 1, "maxLength": 2000}),
         safe_to_repeat=True,
         timeout_seconds=20.0,
     )

@@ -15,11 +15,21 @@ import xlsxwriter
 from services.runtime.adapters.tools.artifacts.artifact_lookup import artifact_lookup
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ArtifactRef, JsonObject
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
 
 _TEXTS: Final = (".md", ".txt", ".html", ".csv", ".json")
 _TABLES: Final = (".csv", ".xlsx")
 _CELL: Final = {"type": ["string", "number", "boolean", "null"], "maxLength": 32_000}
+_SHEET: Final = object_schema(
+    ["rows"],
+    name={"type": "string", "maxLength": 100},
+    rows={
+        "type": "array",
+        "description": "the first row holds the headers",
+        "items": {"type": "array", "items": _CELL, "maxItems": 500},
+        "maxItems": 20_000,
+    },
+)
 _LONGEST_SHEET_NAME: Final = 31
 _NOT_IN_SHEET_NAMES: Final = str.maketrans(dict.fromkeys("[]:*?/\\'", " "))
 
@@ -31,34 +41,12 @@ class ArtifactCreate:
             "Makes a file in this session, for the user to download. The name's ending says which kind: .md, .txt,"
             " .html, .csv or .json from `content`, .xlsx or .csv from `sheets`."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "name": {"type": "string", "minLength": 1, "maxLength": 200, "description": "e.g. summary.xlsx"},
-                "content": {"type": "string", "maxLength": 400_000},
-                "sheets": {
-                    "type": "array",
-                    "minItems": 1,
-                    "maxItems": 20,
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "name": {"type": "string", "maxLength": 100},
-                            "rows": {
-                                "type": "array",
-                                "description": "the first row holds the headers",
-                                "items": {"type": "array", "items": _CELL, "maxItems": 500},
-                                "maxItems": 20_000,
-                            },
-                        },
-                        "required": ["rows"],
-                        "additionalProperties": False,
-                    },
-                },
-            },
-            "required": ["name"],
-            "additionalProperties": False,
-        },
+        parameters=object_schema(
+            ["name"],
+            name={"type": "string", "minLength": 1, "maxLength": 200, "description": "e.g. summary.xlsx"},
+            content={"type": "string", "maxLength": 400_000},
+            sheets={"type": "array", "minItems": 1, "maxItems": 20, "items": _SHEET},
+        ),
         # The file's key is derived from the call: a repeat returns the first file.
         safe_to_repeat=True,
         timeout_seconds=60.0,

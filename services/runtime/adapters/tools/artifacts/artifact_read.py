@@ -8,7 +8,7 @@ from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, 
 from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tables import described
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
 
 _USUAL: Final = 8_000
 _LONGEST: Final = 18_000
@@ -22,16 +22,12 @@ class ArtifactRead:
             "Reads a file of this session: the text of a document, in portions when it is long; the sheets, columns"
             " and first rows of a table."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "artifact": ARTIFACT,
-                "offset": {"type": "integer", "minimum": 0, "description": "character to begin at; 0 when left out"},
-                "limit": {"type": "integer", "minimum": 1, "maximum": _LONGEST, "description": "characters"},
-            },
-            "required": ["artifact"],
-            "additionalProperties": False,
-        },
+        parameters=object_schema(
+            ["artifact"],
+            artifact=ARTIFACT,
+            offset={"type": "integer", "minimum": 0, "description": "character to begin at; 0 when left out"},
+            limit={"type": "integer", "minimum": 1, "maximum": _LONGEST, "description": "characters"},
+        ),
         safe_to_repeat=True,
         timeout_seconds=30.0,
     )

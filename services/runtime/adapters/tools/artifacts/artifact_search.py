@@ -5,23 +5,19 @@ from __future__ import annotations
 from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, artifact_lookup
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import JsonObject, numbered
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolOutput, object_schema
 
 
 class ArtifactSearch:
     definition = ToolDefinition(
         name="artifact_search",
         description="Searches the documents of this session, or one of them, and returns the passages that fit best.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "minLength": 1, "maxLength": 2000},
-                "artifact": {**ARTIFACT, "description": "id or name of the document; all documents when left out"},
-                "top_k": {"type": "integer", "minimum": 1, "maximum": 20},
-            },
-            "required": ["query"],
-            "additionalProperties": False,
-        },
+        parameters=object_schema(
+            ["query"],
+            query={"type": "string", "minLength": 1, "maxLength": 2000},
+            artifact={**ARTIFACT, "description": "id or name of the document; all documents when left out"},
+            top_k={"type": "integer", "minimum": 1, "maximum": 20},
+        ),
         safe_to_repeat=True,
         timeout_seconds=30.0,
     )

@@ -15,7 +15,7 @@ from services.runtime.adapters.tools.artifacts.fair_semaphore import FairSemapho
 from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tables import counted, query_names, rendered
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
 
 _WORKER: Final = "services.runtime.adapters.tools.artifacts.table_worker"
 _LONGEST_CELL: Final = 500
@@ -42,15 +42,11 @@ class TableQuery:
             " table under the name that the file's description gives; SHOW TABLES and DESCRIBE name say more. Quote"
             ' columns as "Column name".'
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "artifact": ARTIFACT,
-                "sql": {"type": "string", "minLength": 1, "maxLength": 10_000},
-            },
-            "required": ["artifact", "sql"],
-            "additionalProperties": False,
-        },
+        parameters=object_schema(
+            ["artifact", "sql"],
+            artifact=ARTIFACT,
+            sql={"type": "string", "minLength": 1, "maxLength": 10_000},
+        ),
         safe_to_repeat=True,
         timeout_seconds=90.0,
     )
