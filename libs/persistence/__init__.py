@@ -1,6 +1,7 @@
-"""PostgreSQL: a pool with transactions, outages, and schema migrations."""
+"""PostgreSQL: a pool with transactions, outages, leases, and schema migrations."""
 
 from libs.persistence._database import Connection, Database
+from libs.persistence._leases import renewed_leases
 from libs.persistence._migrations import is_migrated, migrate
 from libs.persistence._outages import is_contention, is_outage, is_unreachable, retry_until_available
 
@@ -12,5 +13,6 @@ __all__ = [
     "is_outage",
     "is_unreachable",
     "migrate",
+    "renewed_leases",
     "retry_until_available",
 ]

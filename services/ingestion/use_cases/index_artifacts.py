@@ -15,7 +15,7 @@ from libs import tracing
 from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound, ServiceUnavailable
 from libs.objects import ObjectStore, one_piece
-from libs.persistence import is_contention, is_outage, retry_until_available
+from libs.persistence import is_contention, is_outage, renewed_leases, retry_until_available
 from services.ingestion.domain.artifacts import (
     ArtifactBytesMissing,
     ArtifactJob,
@@ -60,31 +60,14 @@ class IndexArtifacts:
         """Indexes waiting documents, some at once; returns how many it claimed."""
         jobs = await self.jobs.claim(self.at_once, _LEASE_SECONDS)
         if jobs:
-            ended = asyncio.Event()
-            keeping = asyncio.create_task(self._keep([job.token for job in jobs], ended))
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for job in jobs:
-                        group.create_task(self._process(job))
-            finally:
-                # An event and not a cancellation, which could cut off a statement and fail in its own way.
-                ended.set()
-                await keeping
+            tokens = [job.token for job in jobs]
+            async with (
+                renewed_leases(lambda: self.jobs.renew(tokens, _LEASE_SECONDS), _LEASE_SECONDS),
+                asyncio.TaskGroup() as group,
+            ):
+                for job in jobs:
+                    group.create_task(self._process(job))
         return len(jobs)
-
-    async def _keep(self, tokens: list[str], ended: asyncio.Event) -> None:
-        while not ended.is_set():
-            try:
-                async with asyncio.timeout(_LEASE_SECONDS / 4):
-                    await ended.wait()
-            except TimeoutError:
-                await self._renew(tokens)
-
-    async def _renew(self, tokens: list[str]) -> None:
-        try:
-            await self.jobs.renew(tokens, _LEASE_SECONDS)
-        except Exception as problem:
-            _log.warning("artifacts.lease_not_renewed", problem=repr(problem))
 
     async def _process(self, job: ArtifactJob) -> None:
         """Never raises: documents indexed at the same time go on."""
