@@ -1,3 +1,3 @@
-"""What holds for every test."""
+"""Plugins of every test."""
 
 pytest_plugins = ["tests.support.hang_limits", "tests.support.suite"]

@@ -1,4 +1,4 @@
-"""What a service imports is declared for it: an image holds the base dependencies and the service's extra alone."""
+"""A service's imports are declared for it: an image holds the base dependencies and the service's extra alone."""
 
 import ast
 import re

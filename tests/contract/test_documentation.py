@@ -1,4 +1,4 @@
-"""What the documentation points to exists, and the code that it quotes is the code that runs."""
+"""Links of the documentation lead somewhere, and the code that it quotes is the code that runs."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is on Kafka, read from the beginning by its headers, as an outside consumer may."""
+"""Reads Kafka from the beginning by headers, as an outside consumer may."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -89,7 +89,7 @@ def _question(body: dict[str, Any]) -> Any:
 
 
 def tool_results(body: dict[str, Any]) -> int:
-    """How many tool results a request tells the model since the last message of the user."""
+    """Counts the tool results of a request since the user's last message."""
     count = 0
     for message in reversed(body["messages"]):
         if message["role"] == "user":

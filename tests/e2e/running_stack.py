@@ -56,7 +56,7 @@ class RunningStack:
         return found
 
     def pid(self, part: str) -> int:
-        """Of the process that does the part's work."""
+        """Pid of the process itself."""
         return int(wait_until(lambda: self.services()[part]["pid"]))
 
     @property
@@ -65,7 +65,7 @@ class RunningStack:
         return f"127.0.0.1:{self.services()['kafka']['port']}"
 
     def metrics(self, part: str) -> str:
-        """What a service tells Prometheus."""
+        """Reads a service's metrics."""
         address = f"http://127.0.0.1:{self.services()[part]['port']}/metrics"
         return httpx.get(address, timeout=30, trust_env=False).raise_for_status().text
 

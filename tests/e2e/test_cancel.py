@@ -46,7 +46,7 @@ async def test_cancelling_a_turn_that_waits(api: Api, model: HeldModel) -> None:
 
 
 async def test_cancelling_while_the_turn_completes(api: Api, event_log: EventLog) -> None:
-    """Whoever wins, both sides hear the same."""
+    """Both sides get the same answer, however the race ends."""
     sessions = await api.sessions(12, "openai:stub-slow-30")
     labels = [unique("race") for _ in sessions]
 

@@ -1,4 +1,4 @@
-"""What belongs to another company, or is private to another user, cannot be told from what does not exist."""
+"""Resources of another company, or private to another user, look like missing ones."""
 
 from typing import Any
 

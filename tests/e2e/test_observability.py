@@ -90,13 +90,13 @@ def _missing(seen: list[SeenSpan]) -> set[tuple[str, str]]:
 
 
 def _orphans(seen: list[SeenSpan]) -> set[str]:
-    """Whose parent is not in the trace."""
+    """Spans without a parent in the trace."""
     known = {span.span_id for span in seen}
     return {span.name for span in seen if span.parent_id and span.parent_id not in known}
 
 
 def _check_shape(seen: list[SeenSpan], foreign: str) -> None:
-    """What has no parent begins a piece of work; the requests are linked to the caller's trace."""
+    """Spans without a parent begin a piece of work; requests are linked to the caller's trace."""
     roots = [span for span in seen if not span.parent_id]
     assert {span.name for span in roots if not span.name.startswith(("GET ", "POST "))} == {"index document"}
     assert {span.service for span in roots if span.name.startswith(("GET ", "POST "))} == {"aes-gateway"}

@@ -10,7 +10,7 @@ PATIENCE = 240.0
 
 
 async def eventually(look: Callable[[], Awaitable[T | None]], *, limit: float = PATIENCE, pause: float = 0.1) -> T:
-    """What ``look`` finds; it is asked again while it finds nothing. Fails the test after ``limit`` seconds."""
+    """Polls ``look`` until it finds something. Fails the test after ``limit`` seconds."""
     deadline = time.monotonic() + limit
     while True:
         found = await look()

@@ -35,7 +35,7 @@ def kafka(infrastructure: Infrastructure) -> str:
 
 @pytest.fixture
 def migrations() -> Path | None:
-    """Of the test's database. Each service's tests have theirs."""
+    """URL of the test's database. Each service's tests have theirs."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""What has to hold when all is over."""
+"""Checks after the end of a run."""
 
 from __future__ import annotations
 

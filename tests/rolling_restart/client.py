@@ -25,7 +25,7 @@ class Lost(Exception):
 
 @dataclass
 class Troubles:
-    """What a client met on its way to an answer, by kind; none of it is a loss."""
+    """Counts disturbances on a client's way to an answer, by kind; none of them is a loss."""
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What clients do meanwhile: turns of every kind, ingestions and uploads of artifacts."""
+"""Load of the clients: turns of every kind, ingestions and uploads of artifacts."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.rolling_restart.targets import SERVICES, Target
 _OUTBOX_SECONDS = 60.0
 Say = Callable[[str], None]
 Kill = Literal["none", "second", "all"]
-"""Which processes end without a warning; `second`: of each service the second one."""
+"""Chooses the processes to kill; `second`: the second one of each service."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Restart:
 
 @dataclass
 class Outcome:
-    """What is to be read and what decides about the run."""
+    """The report of a run, and whether it passed."""
 
     load: Load
     restarts: list[Restart]

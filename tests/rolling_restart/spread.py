@@ -1,4 +1,4 @@
-"""How much of the work each process did, counted across its restarts."""
+"""Counts each process's share of the work across its restarts."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _PATIENCE: Final = 180.0
 
 class Target(Protocol):
     base_urls: list[str]
-    """Of the gateways."""
+    """Addresses of the gateways."""
     api_key: str
     kafka: str | None
     """Bootstrap servers, when the bus can be looked at."""
@@ -41,7 +41,7 @@ class Target(Protocol):
         """As `restart`, without a warning."""
 
     def metrics(self, process: str) -> str | None:
-        """What it tells Prometheus; None where it cannot be asked."""
+        """Reads its metrics; None when it does not answer."""
 
 
 @dataclass
@@ -105,7 +105,7 @@ class Compose:
     """The containers of a Compose project. Each is stopped and started again as the engine does it at an update."""
 
     command: Sequence[str]
-    """Of Compose, with its options: `docker compose -f …`."""
+    """Compose's command with its options: `docker compose -f …`."""
     api_key: str
     base_urls: list[str]
     kafka: str | None = None

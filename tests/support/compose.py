@@ -22,7 +22,7 @@ class VariableMissing(Exception):
 
 
 def example() -> dict[str, str]:
-    """What .env.example sets."""
+    """Variables of .env.example."""
     return dict(line.split("=", 1) for line in EXAMPLE.splitlines() if re.match(r"\w+=", line))
 
 

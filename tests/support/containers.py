@@ -54,7 +54,7 @@ def images() -> dict[str, str]:
 class Running:
     container: DockerContainer
     ports: Mapping[int, int]
-    """Of this machine, by those in the container."""
+    """The host's address as seen from the container."""
 
     def stop(self) -> None:
         self.container.stop()

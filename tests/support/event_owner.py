@@ -57,7 +57,7 @@ class EventOwner:
                 transaction.emit(NoteTaken(note_id=name), subject=subject)
 
     async def commit_without_publishing(self, subject: str, *names: str, context: MessageContext = PLAIN) -> None:
-        """What a process leaves that ends right after its commit."""
+        """Simulates a process that ends right after its commit."""
         drafts = [MessageDraft(NoteTaken(note_id=name), subject=subject, context=context) for name in names]
         async with self.database.transaction() as connection:
             await self.outbox.append(connection, drafts)

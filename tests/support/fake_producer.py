@@ -55,7 +55,7 @@ class FakeProducer:
         return sent
 
     def lose_what_is_silent(self) -> None:
-        """What was not acknowledged never arrived."""
+        """A message that was not acknowledged never arrived."""
         self.silent = False
         for sent, _ in self._held:
             if not sent.done():

@@ -60,7 +60,7 @@ class WorkerProcesses:
         return process
 
     def entries(self, worker: int) -> list[dict[str, Any]]:
-        """What that worker has logged so far."""
+        """Returns the worker's log."""
         lines = (self.directory / f"worker-{worker}.log").read_bytes().splitlines()
         return [orjson.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
 
@@ -73,7 +73,7 @@ class WorkerProcesses:
         return sum(1 for part in parts if part and part[-1] == 12 // count) == count
 
     def items_done(self) -> list[int]:
-        """How many items each worker has claimed."""
+        """Counts the items that each worker has claimed."""
         return [
             sum(entry["claimed"] for entry in self.entries(worker) if entry["event"] == "ingestion.items_processed")
             for worker in range(len(self.started))
@@ -142,7 +142,7 @@ class KnowledgeBases:
         return found
 
     async def chunk_ids(self, knowledge_base_id: str) -> list[str]:
-        """Of everything in the index that is searched, sorted; doubles show."""
+        """Sorted ids of everything in the live index; duplicates stay."""
         index_id = await self.index_id(knowledge_base_id)
         number = await self.ingestion.rows("SELECT number FROM search.indexes WHERE id = %s", index_id)
         rows = await self.ingestion.rows(f"SELECT id FROM search.passages_{number[0]['number']} ORDER BY id")

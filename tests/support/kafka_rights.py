@@ -1,4 +1,4 @@
-"""What a user of Kafka may do, found by doing it: one request for all topics, which says of each what came of it."""
+"""Finds out a Kafka user's rights by trying: one request for all topics, with a result for each."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What this process would tell Prometheus now."""
+"""Reads this process's metrics."""
 
 from prometheus_client import REGISTRY
 

@@ -74,7 +74,7 @@ class RunDirectory:
 
     @contextmanager
     def facts(self) -> Iterator[dict[str, Any]]:
-        """What the run's processes tell each other. Locks out all others; changes are stored at the end."""
+        """Reads and changes the state that the run's processes share, under a lock."""
         file = self.path / "facts.json"
         with (self.path / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -92,7 +92,7 @@ class MemoryEngine:
 
 @dataclass
 class SettledIndexes:
-    """Which index each knowledge base of a company has; `later` replaces them one by one, look-up by look-up."""
+    """Indexes of a company's knowledge bases; each look-up takes the next of `later`."""
 
     known: dict[tuple[str, str], LiveIndex] = field(default_factory=dict)
     later: list[LiveIndex] = field(default_factory=list)

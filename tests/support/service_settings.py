@@ -1,4 +1,4 @@
-"""Which variables a service reads, for checks of what manifests and Compose tell it."""
+"""Variables that a service reads, for checks of manifests and Compose."""
 
 import importlib
 

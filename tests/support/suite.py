@@ -1,4 +1,4 @@
-"""Which tests run, and in how many processes: a plugin of pytest.
+"""Plugin of pytest that selects the tests of a run and its number of processes.
 
 Without arguments that choose tests, all run but the slow ones, spread over processes. Chosen tests run one after the
 other, the slow ones among them: named files, and what -k, -m, --last-failed or --stepwise select.

@@ -1,4 +1,4 @@
-"""What Compose tells the services is what they read, and no secret is in the file."""
+"""Compose sets only variables that the services read, and its file has no secret."""
 
 import re
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ SECRET = re.compile(r"PASSWORD|SECRET|KEY")
 
 
 def environment(container: Container) -> dict[str, str]:
-    """What the process gets: of its image and of Compose; without variables that nobody has set."""
+    """The process's environment from its image and from Compose, without unset variables."""
     own = dict(pair.split("=") for line in stages()[image_of(container)].all("ENV") for pair in line.split(" "))
     return {**own, **{name: value for name, value in container.get("environment", {}).items() if value is not None}}
 

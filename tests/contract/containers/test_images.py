@@ -22,7 +22,7 @@ LOCK = (PROJECT_ROOT / "requirements.lock").read_text()
 
 
 def copied(stage: str, source: str) -> set[str]:
-    """What a stage copies out of another one."""
+    """Files that a stage copies out of another one."""
     return {
         arguments.removeprefix(f"--from={source} ").split(" ")[0]
         for arguments in stages()[stage].all("COPY")
@@ -85,7 +85,7 @@ def test_what_a_build_is_told_of_mirrors_stays_out_of_the_images() -> None:
 
 
 def test_all_clients_know_the_public_authorities() -> None:
-    """That of PostgreSQL looks where its wheel was built, which is nowhere, without being told."""
+    """Without a path PostgreSQL looks where its wheel was built, a directory that does not exist."""
     bundle = "/etc/ssl/certs/ca-certificates.crt"
 
     for target in TARGETS:

@@ -29,7 +29,7 @@ def keda() -> tuple[Manifest, ...]:
 
 @pytest.fixture
 def monitored(tmp_path: Path) -> tuple[Manifest, ...]:
-    """What the Prometheus operator is told, besides the base."""
+    """Renders the Prometheus operator's resources beside the base."""
     try:
         return with_components(tmp_path, "prometheus-operator")
     except NotBuilt as reason:

@@ -1,4 +1,4 @@
-"""What operators are told is what they take, down to the last field: a cluster drops fields that it does not know."""
+"""Resources for operators fit their schemas down to the last field: a cluster drops unknown fields."""
 
 import json
 from collections.abc import Iterator

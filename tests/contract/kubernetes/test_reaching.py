@@ -1,4 +1,4 @@
-"""Who reaches whom, and how everything is scaled."""
+"""Network policies, and the scaling of every workload."""
 
 import ipaddress
 from typing import Any

@@ -64,7 +64,7 @@ def test_pods_of_operators_are_restricted_where_nothing_else_may_run(overlay: tu
 
 
 def _templates_of_strimzi(overlay: tuple[Manifest, ...]) -> Iterator[tuple[Manifest, list[str]]]:
-    """Of each pod: its template, and what its containers are called there."""
+    """Templates of the pods, with the names of their containers."""
     for pool in of_kind(overlay, "KafkaNodePool"):
         yield pool["spec"]["template"], ["kafkaContainer"]
     for cluster in of_kind(overlay, "Kafka"):

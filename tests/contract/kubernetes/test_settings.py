@@ -1,4 +1,4 @@
-"""What the manifests tell a service is what it reads, and all that it needs."""
+"""The manifests set the variables that a service reads, and all that it needs."""
 
 import importlib
 from pathlib import Path
@@ -45,7 +45,7 @@ def shared(overlay: tuple[Manifest, ...]) -> dict[str, str]:
 
 
 def environment(overlay: tuple[Manifest, ...], container: Manifest) -> dict[str, str]:
-    """What a container gets, the examples standing for the secrets."""
+    """A container's environment, with example values for the secrets."""
     installation = shared_settings(overlay)
     sources = container.get("envFrom", [])
     maps = [source["configMapRef"]["name"] for source in sources if "configMapRef" in source]
@@ -85,7 +85,7 @@ def test_every_variable_is_read_and_every_needed_one_given(
 
 
 def _mounted(manifest: Manifest, path: str, stand_in: Path) -> str:
-    """What stands for a file that a volume brings to where it is looked for."""
+    """Stands for a file that a volume mounts."""
     mounts = {mount["mountPath"]: mount["name"] for mount in pod(manifest)["containers"][0]["volumeMounts"]}
     directory, _, name = path.rpartition("/")
     (volume,) = [one for one in pod(manifest)["volumes"] if one["name"] == mounts[directory]]

@@ -1,4 +1,4 @@
-"""What a query of Prometheus asks for: names of metrics, and the labels that it filters and groups by."""
+"""Parses a Prometheus query: names of metrics, and the labels that it filters and groups by."""
 
 import re
 from collections.abc import Iterator

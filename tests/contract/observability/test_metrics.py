@@ -1,4 +1,4 @@
-"""What operators read and are woken by names metrics that exist, and every metric is explained."""
+"""Dashboards and alerts name metrics that exist, and every metric is documented."""
 
 import importlib
 import json

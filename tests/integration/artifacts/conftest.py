@@ -18,7 +18,7 @@ MIGRATIONS = {"artifacts": artifacts.MIGRATIONS, "ingestion": ingestion.MIGRATIO
 
 
 def s3_url(server: S3Server, port: int | None = None) -> str:
-    """Of a bucket of its own; ``port``: of something in front of the server."""
+    """Address of a bucket of its own; ``port``: port of a proxy in front of the server."""
     bucket = f"bucket-{secrets.token_hex(4)}"
     return f"s3://tests:{server.secret}@127.0.0.1:{port or server.port}/{bucket}?secure=false"
 

@@ -1,4 +1,4 @@
-"""What may come into a session, and what becomes of what may not."""
+"""Accepted and refused uploads into a session."""
 
 import asyncio
 import hashlib

@@ -39,7 +39,7 @@ async def children(tmp_path_factory: pytest.TempPathFactory) -> Children:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def port(children: Children, infrastructure: Infrastructure) -> AsyncIterator[int]:
-    """Where one reference app answers, started once because that takes longer than the tests."""
+    """Starts one reference app for all tests, because starting takes longer than they do."""
     name = f"test_{secrets.token_hex(6)}"
     url = await infrastructure.create_database(name)
     async with children.model_stub() as (_, model_url), children.reference_app(url, model_url) as (_, port):

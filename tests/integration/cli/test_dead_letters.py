@@ -62,7 +62,7 @@ def message(identifier: str, value: bytes = b"{}", days: float = 0) -> Callable[
 
 
 async def in_topic(address: BusAddress) -> list[Any]:
-    """What a consumer of the topic gets that sees no broken-off transactions."""
+    """Reads the topic without aborted transactions."""
     consumer = AIOKafkaConsumer(bootstrap_servers=address.servers, isolation_level="read_committed")
     await consumer.start()
     try:

@@ -24,7 +24,7 @@ class ScriptPart:
     name: str = "script"
     port: int | None = None
     starts: int = 0
-    """How often it was prepared."""
+    """Number of times that it was prepared."""
 
     @property
     def ready_file(self) -> Path:

@@ -67,7 +67,7 @@ class Installation:
         return supervisor.pid
 
     def pids(self) -> set[int]:
-        """Of every process of every part; a part of one process names just that."""
+        """Pids of all processes of all parts; a part of one process names just that."""
         return {process["pid"] for part in self.services().values() for process in part.get("processes", [part])}
 
 

@@ -21,7 +21,7 @@ ALICE = Identity(company_id="company-1", user_id="alice", key_id="key-1", scopes
 
 @dataclass
 class Installation:
-    """Where everything is, and how to run another replica of the owner."""
+    """Addresses of everything, and a way to run another replica of the owner."""
 
     kafka: str
     prefix: str

@@ -1,4 +1,4 @@
-"""What a broker promises: one suite for Kafka's and for the one in memory."""
+"""One suite for Kafka's bus and for the one in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator

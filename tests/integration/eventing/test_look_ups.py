@@ -1,4 +1,4 @@
-"""What an owner answers about its commands and events."""
+"""An owner's answers about its commands and events."""
 
 import hashlib
 import time

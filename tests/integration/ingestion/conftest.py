@@ -75,7 +75,7 @@ class Ingestion:
         return await self.http.post(path, json=body, headers=self._headers(caller))
 
     async def rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
-        """What a statement finds; also for reaching into the past."""
+        """Runs a statement and returns its rows; also for moving rows into the past."""
         async with await psycopg.AsyncConnection.connect(self.database_url, autocommit=True) as connection:
             cursor = connection.cursor(row_factory=dict_row)
             await cursor.execute(query, values)

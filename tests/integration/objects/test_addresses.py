@@ -1,4 +1,4 @@
-"""Which addresses lead to an object store, and to which."""
+"""Addresses of object stores."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a directory as an object store does besides: it outlives processes and disks that go away."""
+"""The directory store outlives processes and disks that go away."""
 
 import asyncio
 import sys

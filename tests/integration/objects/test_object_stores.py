@@ -1,4 +1,4 @@
-"""What every object store promises, on both of them."""
+"""One suite for both object stores."""
 
 import asyncio
 import hashlib

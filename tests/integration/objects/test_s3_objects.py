@@ -1,4 +1,4 @@
-"""What an S3 server as an object store does besides: it is elsewhere, and others work at its objects."""
+"""The S3 store works with a remote server, whose objects others change, too."""
 
 import pytest
 from aiohttp import web

@@ -33,7 +33,7 @@ def at_first_revision(url: str, service: Path) -> None:
 
 
 async def write(connection: psycopg.AsyncConnection[tuple[object, ...]], number: int) -> None:
-    """What every service does in every transaction: an event, and a message that took effect."""
+    """The common part of every service's transactions: an event, and a message that took effect."""
     async with connection.transaction():
         await connection.execute(
             "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal,"

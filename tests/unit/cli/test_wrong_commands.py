@@ -1,4 +1,4 @@
-"""What the command line says to those who mistype."""
+"""Messages of the command line about wrong commands."""
 
 import pytest
 from typer.testing import CliRunner

@@ -1,4 +1,4 @@
-"""Who answers at a port, and whether it is who should."""
+"""Probes recognise the service that they ask."""
 
 import asyncio
 from collections.abc import AsyncIterator

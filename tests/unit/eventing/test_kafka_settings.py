@@ -1,4 +1,4 @@
-"""Which settings of Kafka go together, and what is said of those that do not."""
+"""Combinations of Kafka's settings, and errors about impossible ones."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which failures of the database are nobody's fault."""
+"""Classification of database failures as outages."""
 
 import psycopg
 import pytest

@@ -17,7 +17,7 @@ DOCUMENTS: dict[str, Any] = {file.stem: yaml.safe_load(file.read_text()) for fil
 FULL = replace(
     CATALOGUE, tools=(*CATALOGUE.tools, "artifact_read", "artifact_search", "table_query", "artifact_create")
 )
-"""Of an installation with all services."""
+"""Catalogues of an installation with all services."""
 
 
 async def report(name: str) -> ValidationReport:

@@ -24,7 +24,7 @@ class Ingestion:
         return owner == "ingestion"
 
     async def get(self, owner: str, path: str, caller: Identity, *, deadline: float) -> UpstreamResponse:
-        """Whoever asked the registry waits for it no longer than any call takes."""
+        """Bounds the wait, so that a caller of the registry waits no longer than any call takes."""
         assert deadline < DEADLINE_SECONDS / 2
         assert owner == "ingestion"
         self.calls += 1

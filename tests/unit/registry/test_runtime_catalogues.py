@@ -33,7 +33,7 @@ class Runtime:
         self.calls = 0
 
     async def get(self, owner: str, path: str, caller: Identity, *, deadline: float) -> UpstreamResponse:
-        """Whoever asked the registry waits for it no longer than any call takes."""
+        """Bounds the wait, so that a caller of the registry waits no longer than any call takes."""
         assert deadline < DEADLINE_SECONDS / 2
         assert owner == "runtime"
         self.calls += 1

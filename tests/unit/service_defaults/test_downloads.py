@@ -1,4 +1,4 @@
-"""What of stored bytes a request is answered with."""
+"""Ranges of stored bytes that answer a request."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What reaches the logs."""
+"""The content of the logs."""
 
 import io
 import logging
@@ -14,7 +14,7 @@ AWAY = "Unable connect to node with id %s: %s"
 
 @pytest.fixture
 def written() -> Iterator[io.StringIO]:
-    """What a service writes to its logs."""
+    """Collects a service's log lines."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     configure_logging(service="test", level="info", form="json")

@@ -1,4 +1,4 @@
-"""What could not be published at once is published later, in order, or given up."""
+"""Events that could not be published at once are published later, in order, or parked."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""What every engine promises, asked of each of them."""
+"""One suite for every engine."""
 
 import asyncio
 from collections.abc import Sequence

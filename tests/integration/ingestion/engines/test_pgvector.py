@@ -1,4 +1,4 @@
-"""What only the engine in PostgreSQL has to get right."""
+"""Behaviour of the engine in PostgreSQL alone."""
 
 import random
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What only the engine in Weaviate has to get right."""
+"""Behaviour of the engine in Weaviate alone."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What is deleted or changed while it is ingested leaves nothing behind, and only complete indexes are searched."""
+"""Files deleted or changed while they are ingested leave nothing behind, and only complete indexes are searched."""
 
 from libs.contracts.commands.ingestion import DeleteFile, DeleteKnowledgeBase, UpdateKnowledgeBase
 from tests.integration.ingestion.conftest import Ingestion
@@ -56,7 +56,7 @@ async def test_a_knowledge_base_deleted_while_it_is_written_leaves_nothing(
 
 
 async def endings(ingestion: Ingestion) -> list[tuple[str, str]]:
-    """Which ingestions have ended and how, as told: "completed", or the type of the error."""
+    """Ends of ingestions as published: "completed", or the type of the error."""
     rows = await ingestion.rows(
         """SELECT convert_from(payload, 'UTF8')::json AS told FROM outbox
            WHERE type ~ 'ingestion.(completed|failed)' ORDER BY id"""

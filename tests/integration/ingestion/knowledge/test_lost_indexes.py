@@ -1,4 +1,4 @@
-"""What the engine has lost is never searched as if it were empty, and is made anew with the same passages."""
+"""A lost index is never searched as if it were empty, and is rebuilt with the same passages."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def lose(ingestion: Ingestion, index_id: str | None) -> None:
 
 @pytest.fixture
 async def knowledge_base(bases: KnowledgeBases, worker: InlineWorker) -> str:
-    """Of two files, ingested."""
+    """Ingests two files into a knowledge base."""
     knowledge_base_id = await bases.create(await bases.upload(documents(2)))
     await worker.drain()
     return knowledge_base_id

@@ -1,4 +1,4 @@
-"""Which files may answer, asked of a real database."""
+"""Searchable files, read from a real database."""
 
 import asyncio
 from collections.abc import AsyncIterator

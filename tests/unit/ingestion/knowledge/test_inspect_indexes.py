@@ -1,4 +1,4 @@
-"""What is believed to be lost: only what an engine that answers does not have, twice running."""
+"""An index counts as lost when an engine that answers does not have it, twice in a row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

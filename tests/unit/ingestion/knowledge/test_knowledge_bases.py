@@ -1,4 +1,4 @@
-"""What a knowledge base tells of itself."""
+"""The public form of a knowledge base."""
 
 from datetime import UTC, datetime
 from typing import Any
