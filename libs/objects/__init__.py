@@ -3,8 +3,17 @@
 from libs.objects._address import open_store
 from libs.objects._local import LocalObjects
 from libs.objects._s3 import S3Objects, S3Settings
-from libs.objects._store import Entry, InvalidKey, ObjectMissing, ObjectStore, Pieces, StoreUnavailable, Written
-from libs.objects._whole import one_piece, read_all
+from libs.objects._store import (
+    Entry,
+    InvalidKey,
+    ObjectMissing,
+    ObjectStore,
+    Pieces,
+    StoreUnavailable,
+    Written,
+    one_piece,
+    read_all,
+)
 
 __all__ = [
     "Entry",

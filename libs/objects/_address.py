@@ -1,4 +1,4 @@
-"""Where objects are kept, as one URL."""
+"""Object stores by URL."""
 
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -11,7 +11,7 @@ from libs.objects._store import ObjectStore
 def open_store(url: str) -> ObjectStore:
     """``file:/directory``, or ``s3://ACCESS:SECRET@host:port/bucket`` with ``?secure=false&region=…&public=https://…``.
 
-    Raises ``ValueError`` with what is wrong, without the URL itself: it may hold a secret.
+    Raises ``ValueError`` without the URL itself, which may hold a secret.
     """
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.path and not parts.netloc:
@@ -33,12 +33,12 @@ def open_store(url: str) -> ObjectStore:
             secret_key=unquote(parts.password),
             secure=options.get("secure", "true").lower() not in ("false", "0", "no"),
             region=options.get("region", "us-east-1"),
-            public=_public(options.get("public", "")),
+            public=_public_address(options.get("public", "")),
         )
     )
 
 
-def _public(address: str) -> str:
+def _public_address(address: str) -> str:
     parts = urlsplit(address)
     if address and not (parts.scheme in ("http", "https") and parts.netloc and parts.path in ("", "/")):
         raise ValueError("the public address of an S3 object store is http(s)://host:port")

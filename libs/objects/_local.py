@@ -4,7 +4,7 @@ import asyncio
 import fcntl
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -29,19 +29,19 @@ _TRIES: Final = 20
 
 
 class LocalObjects:
-    """An object is written beside the others and then renamed into its place."""
+    """Writes each object to a partial file, then renames it to its key."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     async def start(self) -> None:
-        await _in_thread(self._start)
+        await _in_thread(self._create_directory)
 
-    def _start(self) -> None:
+    def _create_directory(self) -> None:
         partials = self._root / _PARTIAL
         partials.mkdir(parents=True, exist_ok=True)
         for path in partials.iterdir():
-            _remove_unless_written(path)
+            _remove_if_abandoned(path)
 
     async def put(self, key: str, pieces: AsyncIterator[bytes], *, durable: bool = True) -> Written:
         target = self._path(key)
@@ -53,10 +53,10 @@ class LocalObjects:
                 if len(waiting) >= PIECE_BYTES:
                     await _writing(partial.write, waiting)
                     waiting = bytearray()
-            # What is small takes one way to a thread and back.
+            # A small object needs a thread only once.
             return await _writing(partial.finish, waiting, target, durable)
         except BaseException:
-            # Not in a thread: a cancelled task would not wait for it.
+            # Not in a thread, which a cancelled task would not wait for.
             partial.discard()
             raise
 
@@ -65,19 +65,16 @@ class LocalObjects:
         try:
             file = await _in_thread(path.open, "rb")
         except ObjectMissing:
-            self._check_there()
+            self._check_directory()
             raise
         return _pieces(file, start, length)
 
-    def as_file(self, key: str) -> AbstractAsyncContextManager[Path]:
-        return self._as_file(key)
-
     @asynccontextmanager
-    async def _as_file(self, key: str) -> AsyncIterator[Path]:
+    async def as_file(self, key: str) -> AsyncIterator[Path]:
         path = self._path(key)
-        # A look at one entry of a directory costs less than the way to a thread and back.
+        # Looking up one entry of a directory costs less than a thread.
         if not path.is_file():
-            self._check_there()
+            self._check_directory()
             raise ObjectMissing(key)
         yield path
 
@@ -86,7 +83,7 @@ class LocalObjects:
         try:
             return (await _in_thread(path.stat)).st_size
         except ObjectMissing:
-            self._check_there()
+            self._check_directory()
             return None
 
     async def delete(self, key: str) -> None:
@@ -105,8 +102,8 @@ class LocalObjects:
     def _path(self, key: str) -> Path:
         return self._root / checked(key)
 
-    def _check_there(self) -> None:
-        """What is missing may be there after all when the whole directory is away."""
+    def _check_directory(self) -> None:
+        """Raises ``StoreUnavailable`` when the whole directory is away, and an object may only seem to be missing."""
         if not (self._root / _PARTIAL).is_dir():
             raise StoreUnavailable("the directory of objects is not there")
 
@@ -114,7 +111,7 @@ class LocalObjects:
         try:
             path.unlink()
         except FileNotFoundError:
-            self._check_there()
+            self._check_directory()
         for parent in path.parents:
             if parent == self._root:
                 return
@@ -125,7 +122,7 @@ class LocalObjects:
 
     def _walk(self, top: Path) -> list[Entry]:
         if not top.is_dir():
-            self._check_there()
+            self._check_directory()
         entries = []
         for directory, names, files in os.walk(top):
             names[:] = [name for name in names if not name.startswith(".")]
@@ -141,7 +138,7 @@ class LocalObjects:
 
 
 class _Partial:
-    """A file that is being written, out of sight of readers."""
+    """A file in work, which readers do not see."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -171,10 +168,10 @@ class _Partial:
                 self._path.rename(target)
                 break
             except (FileNotFoundError, FileExistsError):
-                # A deletion nearby has just removed the directory as empty, or another put made it.
+                # A deletion has just removed the empty directory, or another put has created it.
                 if not left:
                     raise StoreUnavailable("the directory of the object is removed again and again") from None
-        # Not before: without its lock it would be taken for one that was left behind.
+        # Not before: without its lock it would be removed as abandoned.
         self._file.close()
         if durable:
             _sync_directory(target.parent)
@@ -187,18 +184,18 @@ class _Partial:
 
 
 def _locked(path: Path) -> BinaryIO:
-    """A new file, locked for as long as it is open: the lock of a process ends with it, however it ends."""
+    """A new file, locked while it is open: a process loses its locks however it ends."""
     while True:
         file = path.open("wb")
         fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:
             return file
-        # Another process, which starts, took it for one that was left behind.
+        # A process that starts has just removed it as abandoned.
         file.close()
 
 
-def _remove_unless_written(path: Path) -> None:
-    """What a process left behind that was killed while it wrote."""
+def _remove_if_abandoned(path: Path) -> None:
+    """Removes the partial file of a process that was killed while it wrote."""
     try:
         with path.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,18 +1,18 @@
-"""An asynchronous stream as the file object that a client in a thread reads."""
+"""Gives an asynchronous stream to a client in a thread, as a file object."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from hashlib import sha256
 
 
-class BrokenOff(Exception):
-    """Nobody wants the rest any more."""
+class PipeCancelled(Exception):
+    """The reader is told that the stream was cancelled."""
 
 
 class Pipe:
-    """Read from one thread, fed by the event loop; hashes and measures what passes.
+    """One thread reads from it, the event loop feeds it; it hashes and measures the bytes.
 
-    ``problem`` is what the stream raised.
+    ``problem`` is the error of the stream.
     """
 
     def __init__(self, pieces: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> None:
@@ -23,22 +23,22 @@ class Pipe:
         self._digest = sha256()
         self._waiting = bytearray()
         self._ended = False
-        self._broken = False
-        # Known to the loop alone: a thread would note a step only after the loop may have begun it.
-        self._step_under_way: asyncio.Task[object] | None = None
+        self._cancelled = False
+        # Set by the loop only: the thread could set it after the loop has begun the step.
+        self._step_in_work: asyncio.Task[object] | None = None
 
     @property
     def sha256(self) -> str:
         return self._digest.hexdigest()
 
-    def break_off(self) -> None:
-        """Make the reading thread fail. To be called from the loop."""
-        self._broken = True
-        if self._step_under_way is not None:
-            self._step_under_way.cancel()
+    def cancel(self) -> None:
+        """Makes the reading thread fail. To be called from the loop."""
+        self._cancelled = True
+        if self._step_in_work is not None:
+            self._step_in_work.cancel()
 
     def read(self, count: int = -1) -> bytes:
-        """As of a file: fewer than ``count`` bytes only at the end."""
+        """Like a file's: fewer than ``count`` bytes only at the end."""
         while not self._ended and (count < 0 or len(self._waiting) < count):
             piece = self._pull()
             if piece is None:
@@ -60,10 +60,10 @@ class Pipe:
             raise
 
     async def _step(self) -> bytes | None:
-        if self._broken:
-            raise BrokenOff
-        self._step_under_way = asyncio.current_task()
+        if self._cancelled:
+            raise PipeCancelled
+        self._step_in_work = asyncio.current_task()
         try:
             return await anext(self._pieces, None)
         finally:
-            self._step_under_way = None
+            self._step_in_work = None

@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,9 +29,9 @@ from libs.objects._store import (
 T = TypeVar("T")
 _PART_BYTES: Final = 5 * 1024 * 1024
 _CONNECTIONS: Final = 32
-_LISTED_AT_ONCE: Final = 500
-# 409: something else is done at the same place just now. A server on a file system answers so when it removes a
-# directory while another object is put into it.
+_LIST_PAGE: Final = 500
+# 409: another operation at the same place. A server on a file system answers so when it removes a directory while
+# another object is put into it.
 _RETRIES: Final = urllib3.Retry(
     total=4, backoff_factor=0.1, status_forcelist=[409, 500, 502, 503, 504], raise_on_status=False
 )
@@ -41,7 +41,7 @@ _BUCKET_IS_THERE: Final = frozenset({"BucketAlreadyOwnedByYou", "BucketAlreadyEx
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """``endpoint`` is ``host:port``; ``public`` is where callers of links reach the same server, with its scheme."""
+    """``endpoint`` is ``host:port``; ``public`` is the same server's address in links, with a scheme."""
 
     endpoint: str
     bucket: str
@@ -65,7 +65,7 @@ class S3Objects:
                 retries=_RETRIES,
             ),
         )
-        # Signing happens here, without a call: the host is part of what is signed.
+        # The signature covers the host, so links need a client of their own; it makes no calls.
         public = urlsplit(settings.public)
         self._signer = _client(settings, public.netloc, public.scheme == "https") if settings.public else self._client
 
@@ -88,7 +88,7 @@ class S3Objects:
         try:
             await asyncio.shield(storing)
         except asyncio.CancelledError:
-            pipe.break_off()
+            pipe.cancel()
             await asyncio.wait({storing})
             if not storing.cancelled() and storing.exception() is None:
                 await self.delete(key)
@@ -118,11 +118,8 @@ class S3Objects:
         )
         return _pieces(response)
 
-    def as_file(self, key: str) -> AbstractAsyncContextManager[Path]:
-        return self._as_file(key)
-
     @asynccontextmanager
-    async def _as_file(self, key: str) -> AsyncIterator[Path]:
+    async def as_file(self, key: str) -> AsyncIterator[Path]:
         with tempfile.TemporaryDirectory(prefix="aes-object-") as directory:
             path = Path(directory) / "object"
             await _in_thread(lambda: self._client.fget_object(self._bucket, checked(key), str(path)))
@@ -154,17 +151,17 @@ class S3Objects:
     async def entries(self, prefix: str = "") -> AsyncGenerator[Entry, None]:
         listing = self._client.list_objects(self._bucket, prefix=checked_prefix(prefix), recursive=True)
 
-        def some() -> list[Entry]:
+        def page() -> list[Entry]:
             found = []
             for item in listing:
                 if item.object_name:
                     written_at = item.last_modified or datetime.now(UTC)
                     found.append(Entry(item.object_name, item.size or 0, written_at))
-                if len(found) == _LISTED_AT_ONCE:
+                if len(found) == _LIST_PAGE:
                     break
             return found
 
-        while batch := await _in_thread(some):
+        while batch := await _in_thread(page):
             for entry in batch:
                 yield entry
 

@@ -1,4 +1,4 @@
-"""The port of object stores."""
+"""The port of object stores, and helpers for small objects."""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -25,12 +25,12 @@ class ObjectMissing(Exception):
 
 
 class StoreUnavailable(ServiceUnavailable):
-    """The store did not answer, or refused what it should not refuse; the same call may succeed later."""
+    """The store did not answer, or refused a valid call; the same call may succeed later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written: ``size`` in bytes, ``sha256`` in hex."""
+    """``size`` in bytes, ``sha256`` in hexadecimal digits."""
 
     size: int
     sha256: str
@@ -47,46 +47,38 @@ class ObjectStore(Protocol):
     """Every method may raise ``StoreUnavailable``."""
 
     async def start(self) -> None:
-        """Make sure that objects can be kept: the directory or bucket is there."""
-        ...
+        """Creates the directory or bucket where it is missing."""
 
     async def put(self, key: str, pieces: AsyncIterator[bytes], *, durable: bool = True) -> Written:
-        """Write an object while hashing and measuring it; it is there in whole or not at all.
+        """Writes an object while hashing and measuring it, as a whole or not at all; replaces one of the same key.
 
-        What ``pieces`` raises comes out here, and nothing is left. An object of the same key is replaced.
-        ``durable`` False: the object may be lost when the machine fails, which is faster where it can be made anew.
+        Raises what ``pieces`` raises, and leaves nothing then. Without ``durable`` the object may be lost when the
+        machine fails, which is faster for objects that can be made again.
         """
-        ...
 
     async def open(self, key: str, *, start: int = 0, length: int | None = None) -> Pieces:
-        """Begin to read, from byte ``start``, at most ``length`` bytes. The caller closes what is returned.
+        """Reads at most ``length`` bytes from byte ``start`` on. The caller closes the result.
 
         Raises ``ObjectMissing``.
         """
-        ...
 
     def as_file(self, key: str) -> AbstractAsyncContextManager[Path]:
-        """The object as a file to read, for as long as the context lasts. Raises ``ObjectMissing``."""
-        ...
+        """The object as a file to read, until the context ends. Raises ``ObjectMissing``."""
 
     async def size(self, key: str) -> int | None:
         """In bytes; None when there is no such object."""
-        ...
 
     async def delete(self, key: str) -> None:
-        """Remove the object; one that is not there is fine."""
-        ...
+        """Removes the object if it exists."""
 
     def link(self, key: str, *, seconds: int, content_type: str, disposition: str) -> str | None:
-        """A URL under which anybody can download the object for that long, with these headers.
+        """A URL from which anybody can download the object for that long, with these headers.
 
-        None when the store is not reached over HTTP. Nothing is looked up: the object may be missing.
+        None for a store without HTTP. The object is not looked up, so it may be missing.
         """
-        ...
 
     def entries(self, prefix: str = "") -> AsyncGenerator[Entry, None]:
-        """What is stored under keys that begin with ``prefix``, which ends with a slash or is empty; in no order."""
-        ...
+        """The objects whose keys begin with ``prefix``, which ends with a slash or is empty; in no order."""
 
 
 def checked(key: str) -> str:
@@ -103,3 +95,17 @@ def checked_prefix(prefix: str) -> str:
         if not prefix.endswith("/"):
             raise InvalidKey("a prefix ends with a slash")
     return prefix
+
+
+async def one_piece(content: bytes) -> Pieces:
+    """Bytes in memory as the pieces to ``put``."""
+    yield content
+
+
+async def read_all(store: ObjectStore, key: str) -> bytes:
+    """A whole object that is small enough for memory. Raises ``ObjectMissing``."""
+    pieces = await store.open(key)
+    try:
+        return b"".join([piece async for piece in pieces])
+    finally:
+        await pieces.aclose()

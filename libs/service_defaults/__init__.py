@@ -1,4 +1,4 @@
-"""What every service is made of: settings, logs, health, errors, internal calls, start and stop."""
+"""Parts that every service has: settings, logs, health, errors, internal calls, start and stop."""
 
 from libs.service_defaults._command_line import serve
 from libs.service_defaults._logging import configure_logging

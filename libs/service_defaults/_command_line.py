@@ -28,9 +28,9 @@ def serve(
     *,
     own_roles: Mapping[str, Callable[[S], Service]] | None = None,
 ) -> None:
-    """Run a service as its arguments say; exits with 2 and the names of the variables when settings are wrong.
+    """Runs a service in the role of its argument; exits with 2 and the names of the variables when settings are wrong.
 
-    ``own_roles`` are processes that only this service has, each built in its own way.
+    ``own_roles`` are processes that only this service has, each with its own way to be built.
     """
     builders = own_roles or {}
     parser = argparse.ArgumentParser(prog=f"python -m services.{name}")
@@ -44,7 +44,7 @@ def serve(
         if role == "migrate":
             await asyncio.to_thread(migrate, settings.database_url.get_secret_value(), service.migrations)
         else:
-            _settle_garbage_collection()
+            _tune_garbage_collection()
             await service.run(ROLES if role == "all" else frozenset({role}))
 
     if role != "migrate":
@@ -55,11 +55,11 @@ def serve(
         stop_tracing()
 
 
-def _settle_garbage_collection() -> None:
-    """Leave what was made by imports out of all later collections.
+def _tune_garbage_collection() -> None:
+    """Leaves the objects that imports made out of all later collections.
 
-    Those 160,000 objects live as long as the process; looking through them stops everything for a tenth of a second.
-    And a turn makes and drops thousands of objects without one cycle: at 700 it was interrupted several times.
+    These 160,000 objects live as long as the process, and a pass over them stops everything for a tenth of a second.
+    The threshold is high because a turn makes and drops thousands of objects without a cycle.
     """
     gc.collect()
     gc.freeze()
@@ -73,7 +73,7 @@ def _read(settings_type: type[S]) -> S:
         prefix = settings_type.model_config.get("env_prefix", "")
         for error in problem.errors(include_input=False, include_url=False):
             if not error["loc"]:
-                # About several variables, which the message names.
+                # An error of several variables; its message names them.
                 print(error["msg"], file=sys.stderr)
                 continue
             variable = str(error["loc"][0])

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 _CHECK_SECONDS: Final = 3.0
 Check = Callable[[], Awaitable[bool | str]]
-"""Whether it holds, or what it waits for."""
+"""True when it holds; a text tells what it waits for."""
 
 
 class Readiness:
@@ -39,7 +39,7 @@ class Readiness:
 
 
 def health_routes(service: str, readiness: Readiness) -> APIRouter:
-    """Readiness names the service: whoever asks at a port may have met another program."""
+    """Readiness names the service, since another program may have the port that a caller expects."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/health/live")

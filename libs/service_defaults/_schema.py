@@ -1,4 +1,4 @@
-"""A service starts when its database has what this release needs, and not before."""
+"""Delays the start of a service until its database has this release's schema."""
 
 import asyncio
 from pathlib import Path
@@ -14,10 +14,10 @@ BEHIND: Final = "the database has not been migrated to this release"
 
 
 class AwaitedSchema:
-    """Waits at the start for migrations that somebody else carries out.
+    """Waits for migrations that another process carries out.
 
-    A database that is ahead of the program is as good: migrations only add, and an older release goes on while a
-    newer one is rolled out.
+    A database ahead of the program is as good: migrations only add, and an older release goes on while a newer one is
+    rolled out.
     """
 
     def __init__(self, service: str, migrations: Path) -> None:
@@ -27,11 +27,11 @@ class AwaitedSchema:
 
     @property
     def problem(self) -> str:
-        """What is waited for; empty when nothing is."""
+        """The reason for waiting; empty when there is none."""
         return BEHIND if self._behind else ""
 
     async def wait(self, url: str) -> None:
-        """Returns once the database has this release's newest revision; raises what ``is_outage`` knows."""
+        """Returns once the database has this release's newest revision; raises outages."""
         while not await asyncio.to_thread(is_migrated, url, self._migrations):
             if not self._behind:
                 _log.warning("database.behind", problem=BEHIND, remedy=f"python -m services.{self._service} migrate")

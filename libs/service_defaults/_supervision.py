@@ -30,7 +30,7 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
 
 
 async def unless_stopped(step: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
-    """Whether the step came to its end before a stop, which does not wait for what may never answer."""
+    """Runs a step of the start until a stop cancels it; returns whether it came to its end."""
     stepping = asyncio.create_task(step)
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -43,5 +43,5 @@ async def unless_stopped(step: Coroutine[Any, Any, None], stop: asyncio.Event) -
     finally:
         for task in (stepping, stopping):
             task.cancel()
-        # Cleaning up may take a moment; what hangs in it is left behind.
+        # Cleaning up may take a moment; a step that hangs in it is abandoned.
         await asyncio.wait({stepping, stopping}, timeout=_CLEAN_UP_SECONDS)

@@ -1,4 +1,4 @@
-"""Answering with stored bytes: parts of them (``Range``), and not again when the caller has them (``ETag``)."""
+"""Answers with stored bytes: ranges, and 304 for a caller that has them already."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What of ``size`` bytes to answer with: ``length`` bytes from ``start``, none for 304 and 416."""
+    """The part of ``size`` bytes to answer with: ``length`` bytes from ``start``, none for 304 and 416."""
 
     status: int
     start: int
@@ -21,7 +21,7 @@ class Wanted:
 
 
 def wanted(headers: Mapping[str, str], *, size: int, etag: str) -> Wanted:
-    """What a request asks for; ``etag`` with its quotes. More than one range is answered with everything."""
+    """The part that a request asks for; ``etag`` with its quotes. More than one range is answered with everything."""
     if _tags(headers.get("if-none-match", "")) & {etag, "*"}:
         return Wanted(304, 0, 0, size, etag)
     whole = Wanted(200, 0, size, size, etag)
@@ -42,7 +42,7 @@ def wanted(headers: Mapping[str, str], *, size: int, etag: str) -> Wanted:
 
 
 def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]:
-    """Headers of the answer, beside its media type. Content is never sniffed, nor run when shown inline."""
+    """Headers of the answer but its media type. Browsers neither sniff the content nor run it."""
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": want.etag,
@@ -61,7 +61,7 @@ def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]
 
 
 def disposition(name: str, *, inline: bool) -> str:
-    """The value of ``Content-Disposition``; old clients get the name as far as ASCII has it."""
+    """The value of ``Content-Disposition``; old clients get the ASCII characters of the name."""
     plain = re.sub(r"[^ !#-\[\]-~]|%", "_", name)
     return f"{'inline' if inline else 'attachment'}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 

@@ -1,4 +1,4 @@
-"""Settings that every service has, read once from the environment."""
+"""Settings of every service, read once from the environment."""
 
 from typing import Final, Literal
 
@@ -11,10 +11,9 @@ _SHORTEST_KEY: Final = 32
 
 
 class ServiceSettings(KafkaSettings):
-    """What a service needs to run.
+    """Settings of the whole installation come from ``AES_…``, a service's own from ``AES_<SERVICE>_…``.
 
-    What is the same for the whole installation is read from ``AES_…``. What is a service's own is read from
-    ``AES_<SERVICE>_…``: a subclass sets that as ``env_prefix``.
+    A subclass sets the latter as ``env_prefix``.
     """
 
     model_config = SettingsConfigDict(extra="ignore", populate_by_name=True)
@@ -39,7 +38,7 @@ class ServiceSettings(KafkaSettings):
 
     @field_validator("log_level", mode="before")
     @classmethod
-    def _in_any_case(cls, level: object) -> object:
+    def _upper_case(cls, level: object) -> object:
         return level.upper() if isinstance(level, str) else level
 
     @field_validator("accepted_signing_keys")
@@ -52,7 +51,7 @@ class ServiceSettings(KafkaSettings):
         return keys
 
     def signing_keys(self) -> tuple[str, ...]:
-        """The first one signs; what any of them has signed is accepted."""
+        """The first one signs; signatures by any of them are accepted."""
         return (self.signing_key.get_secret_value(), *_separated(self.accepted_signing_keys))
 
     def addresses(self) -> dict[str, str]:
