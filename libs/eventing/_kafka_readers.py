@@ -190,12 +190,20 @@ class KafkaConsumer(_Reader):
             async with asyncio.timeout(_COMMIT_SECONDS):
                 await self._consumer.commit(held)
         except TimeoutError as problem:
+            _retrieve_abandoned_commits()
             raise BusUnavailable("the offsets were not committed in time") from problem
         except CommitFailedError:
             # A rebalance came first; the partition's new owner reads from the last commit on.
             _log.info("consumer.commit_overtaken", partitions=len(held))
         except KafkaError as problem:
             raise BusUnavailable(repr(problem)) from problem
+
+
+def _retrieve_abandoned_commits() -> None:
+    """aiokafka shields a commit's request from its cancellation; asyncio would log the failure that nobody awaits."""
+    for task in asyncio.all_tasks():
+        if getattr(task.get_coro(), "__name__", "") == "_do_commit_offsets":
+            task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
 
 
 class KafkaTail(_Reader):
