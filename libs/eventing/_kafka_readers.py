@@ -38,18 +38,32 @@ class KafkaBus:
     def consumer(
         self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False
     ) -> "KafkaConsumer":
-        return KafkaConsumer(
-            self._connection,
-            prefix=self._prefix,
-            client_id=self._client_id,
-            group=group,
-            topics=topics,
-            assignment=assignment,
-            linger=linger,
-        )
+        client = self._client(self._prefix + group, linger=linger)
+        return KafkaConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics])
 
     def tail(self, topics: Sequence[str]) -> "KafkaTail":
-        return KafkaTail(self._connection, prefix=self._prefix, client_id=self._client_id, topics=topics)
+        # Without a group: every replica reads everything.
+        return KafkaTail(self._client(None, *(self._prefix + topic for topic in topics)), self._prefix)
+
+    def _client(self, group: str | None, *topics: str, linger: bool = False) -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            *topics,
+            **self._connection.options(),
+            client_id=self._client_id,
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=_FETCH_WAIT_MS,
+            fetch_min_bytes=_LINGER_BYTES if linger else 1,
+            max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
+            # A compromise: how long a dead member's partitions stand still, and how long a busy process may be silent.
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=2_000,
+            # Its default, the session timeout, is short for a drain while a transaction is under way.
+            rebalance_timeout_ms=15_000,
+            max_poll_interval_ms=120_000,
+            metadata_max_age_ms=60_000,
+        )
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -68,9 +82,8 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 class _Reader:
     """Base of group members and tails: names, records, errors."""
 
-    _consumer: AIOKafkaConsumer
-
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, client: AIOKafkaConsumer, prefix: str) -> None:
+        self._consumer = client
         self._prefix = prefix
 
     def partitions_of(self, partitions: set[TopicPartition]) -> frozenset[Partition]:
@@ -111,38 +124,11 @@ class _Reader:
 class KafkaConsumer(_Reader):
     """A group member; offsets are committed explicitly."""
 
-    def __init__(
-        self,
-        connection: KafkaConnection,
-        *,
-        prefix: str,
-        client_id: str,
-        group: str,
-        topics: Sequence[str],
-        assignment: Assignment,
-        linger: bool,
-    ) -> None:
-        super().__init__(prefix)
-        self._topics = [prefix + topic for topic in topics]
+    def __init__(self, client: AIOKafkaConsumer, prefix: str, assignment: Assignment, topics: Sequence[str]) -> None:
+        super().__init__(client, prefix)
         self._assignment = assignment
+        self._topics = topics
         self._paused = False
-        self._consumer = AIOKafkaConsumer(
-            **connection.options(),
-            client_id=client_id,
-            group_id=prefix + group,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=_FETCH_WAIT_MS,
-            fetch_min_bytes=_LINGER_BYTES if linger else 1,
-            max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
-            # A compromise: how long a dead member's partitions stand still, and how long a busy process may be silent.
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=2_000,
-            # Its default, the session timeout, is short for a drain while a transaction is under way.
-            rebalance_timeout_ms=15_000,
-            max_poll_interval_ms=120_000,
-            metadata_max_age_ms=60_000,
-        )
 
     async def start(self) -> None:
         try:
@@ -208,21 +194,6 @@ def _retrieve_abandoned_commits() -> None:
 
 class KafkaTail(_Reader):
     """A reader of all partitions from the end; positions survive broker restarts."""
-
-    def __init__(self, connection: KafkaConnection, *, prefix: str, client_id: str, topics: Sequence[str]) -> None:
-        super().__init__(prefix)
-        self._consumer = AIOKafkaConsumer(
-            *(prefix + topic for topic in topics),
-            **connection.options(),
-            client_id=client_id,
-            # Every replica reads everything; in a group they would share the partitions.
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=_FETCH_WAIT_MS,
-            max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
-            metadata_max_age_ms=60_000,
-        )
 
     async def start(self) -> None:
         try:

@@ -7,27 +7,23 @@ from typing import Final
 from prometheus_client import Counter, Gauge, Histogram
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-_COMMANDS: Final = Counter("aes_commands_total", "Commands dealt with, by what came of them.", ["command", "outcome"])
+_COMMANDS: Final = Counter("aes_commands_total", "Commands handled, by outcome.", ["command", "outcome"])
 _COMMAND_SECONDS: Final = Histogram(
     "aes_command_duration_seconds",
-    "From a command's arrival here to the commit of what it did; a turn's, until it is taken in.",
+    "From a command's arrival to the commit of its effects; for a turn, until it is accepted.",
     ["command"],
     buckets=_SECONDS,
 )
-_INBOX_HITS: Final = Counter(
-    "aes_inbox_hits_total", "Messages that came again and changed nothing any more.", ["consumer"]
-)
+_INBOX_HITS: Final = Counter("aes_inbox_hits_total", "Redelivered messages, which changed nothing.", ["consumer"])
 _RETRIES: Final = Counter(
-    "aes_message_retries_total", "Attempts at a message that did not succeed and are made again.", ["group", "cause"]
+    "aes_message_retries_total", "Failed attempts at a message that are repeated.", ["group", "cause"]
 )
-_DEAD: Final = Counter("aes_dead_letters_total", "Messages given up and kept as letters.", ["consumer", "topic"])
-_LAG: Final = Gauge(
-    "aes_consumer_lag_messages", "Messages of the partitions read here that are not done yet.", ["group", "topic"]
-)
+_DEAD: Final = Counter("aes_dead_letters_total", "Messages given up and kept as dead letters.", ["consumer", "topic"])
+_LAG: Final = Gauge("aes_consumer_lag_messages", "Unfinished messages of the partitions read here.", ["group", "topic"])
 SWEPT: Final = Counter(
-    "aes_outbox_swept_total", "Events that the sweeper sent, because their own process could not.", ["service"]
+    "aes_outbox_swept_total", "Messages that the sweeper sent, because their own process could not.", ["service"]
 )
-PARKED: Final = Counter("aes_outbox_parked_total", "Events that the broker refused for good.", ["service"])
+PARKED: Final = Counter("aes_outbox_parked_total", "Messages that the broker refused for good.", ["service"])
 
 
 def set_lag(group: str, topic: str, messages: int) -> None:
