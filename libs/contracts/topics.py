@@ -114,8 +114,11 @@ EVENT_TOPICS: Final = tuple(topic for topic in TOPICS if topic.kind is TopicKind
 
 
 def topic_of(owner: str, kind: TopicKind) -> Topic:
-    """Returns the commands or events topic of a service."""
-    return next(topic for topic in TOPICS if (topic.owner, topic.kind) == (owner, kind))
+    """Returns the commands or events topic of a service. Raises ``LookupError`` when ``TOPICS`` has none."""
+    for topic in TOPICS:
+        if (topic.owner, topic.kind) == (owner, kind):
+            return topic
+    raise LookupError(f"TOPICS has no topic for the {kind} of '{owner}'")
 
 
 def dead_letter_name(topic: str, consumer: str) -> str:

@@ -21,8 +21,9 @@ from libs.contracts.errors import (
 )
 from libs.contracts.identifiers import is_correlation_id, is_id, new_id
 from libs.contracts.identity import Identity, Scope
-from libs.contracts.messages import command_models, event_models, public_name
+from libs.contracts.messages import Event, command_models, event_models, public_name
 from libs.contracts.timestamps import format_time, parse_time
+from libs.contracts.topics import REGISTRY_EVENTS
 
 ENVELOPE = Envelope(
     id="event",
@@ -51,12 +52,12 @@ def test_other_texts_are_no_ids(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "A.b_c:d-9", "x" * 128])
-def test_labels_of_callers(text: str) -> None:
+def test_correlation_ids_of_callers(text: str) -> None:
     assert is_correlation_id(text)
 
 
 @pytest.mark.parametrize("text", ["", "x" * 129, "a b", "a/b", "ü", "a\n"])
-def test_other_texts_are_no_labels(text: str) -> None:
+def test_other_texts_are_no_correlation_ids(text: str) -> None:
     assert not is_correlation_id(text)
 
 
@@ -126,6 +127,17 @@ def test_outcomes_and_rejections_of_commands_are_found_by_type() -> None:
     for command in command_models().values():
         assert command.rejected_type() in command.outcome_types()
         assert command.outcome_types() - {command.rejected_type()} <= event_models().keys()
+
+
+def test_a_message_travels_on_the_topic_of_the_service_in_its_type() -> None:
+    class AgentTested(Event, type="aes.registry.agent.tested.v1"):
+        pass
+
+    assert AgentTested.TOPIC is REGISTRY_EVENTS
+    with pytest.raises(LookupError, match="notes"):
+
+        class NoteTaken(Event, type="aes.notes.note.taken.v1"):
+            pass
 
 
 def test_what_an_identity_may_touch() -> None:
