@@ -14,23 +14,23 @@ from libs.eventing import Transaction
 from libs.objects import ObjectStore, StoreUnavailable, open_store
 from libs.retry import RetryPolicy
 from libs.service_defaults import API, Service
-from services.artifacts.adapters.artifact_reader import PostgresArtifactReader
-from services.artifacts.adapters.artifact_writer import PostgresArtifactWriter
-from services.artifacts.adapters.documents import IndexedDocuments
-from services.artifacts.adapters.leftovers import PostgresLeftovers
-from services.artifacts.adapters.platform import PostgresPlatformWriter
-from services.artifacts.adapters.sessions import PostgresSessions, RuntimeSessions
-from services.artifacts.adapters.table_jobs import PostgresTableJobs
+from services.artifacts.adapters.internal_api import HttpDocuments, HttpSessions
+from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader, PostgresArtifactWriter
+from services.artifacts.adapters.postgres.copies import PostgresPlatformWriter
+from services.artifacts.adapters.postgres.garbage import PostgresGarbage
+from services.artifacts.adapters.postgres.sessions import PostgresSessions
+from services.artifacts.adapters.postgres.table_jobs import PostgresTableJobs
+from services.artifacts.adapters.postgres.uploads import PostgresUploads, PostgresUploadWriter
 from services.artifacts.adapters.tables.reader import TableProcesses
-from services.artifacts.adapters.uploads import PostgresUploads, PostgresUploadWriter
 from services.artifacts.domain.links import LinkSigner
 from services.artifacts.entrypoints.commands import register_commands
-from services.artifacts.entrypoints.events import OtherServices
-from services.artifacts.entrypoints.http.artifacts import artifacts_router
+from services.artifacts.entrypoints.events import follow_ingestion, follow_sessions
+from services.artifacts.entrypoints.http.artifacts import artifacts_router, downloads_router, uploads_router
 from services.artifacts.entrypoints.http.contents import contents_router
-from services.artifacts.entrypoints.upkeep import Upkeep
+from services.artifacts.entrypoints.maintenance import PeriodicWork
 from services.artifacts.settings import ArtifactsSettings
-from services.artifacts.use_cases.collect_leftovers import collect_leftovers, remove_deleted
+from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
+from services.artifacts.use_cases.collect_garbage import CollectGarbage, RemoveDeletedBytes
 from services.artifacts.use_cases.copy_to_platform import (
     CopyToPlatform,
     FinishCopy,
@@ -39,123 +39,127 @@ from services.artifacts.use_cases.copy_to_platform import (
     RemoveFromPlatform,
     ResendCommands,
 )
-from services.artifacts.use_cases.delete_artifacts import SessionDeletion
-from services.artifacts.use_cases.find_session import SessionAccess
-from services.artifacts.use_cases.follow_indexing import IndexingNews
-from services.artifacts.use_cases.make_links import Links
-from services.artifacts.use_cases.pack_artifacts import ArtifactPacking
-from services.artifacts.use_cases.read_artifacts import ArtifactReading
-from services.artifacts.use_cases.read_tables import TableReading
-from services.artifacts.use_cases.upload_artifact import ArtifactUpload, Limits
+from services.artifacts.use_cases.delete_session_artifacts import DeleteSessionArtifacts
+from services.artifacts.use_cases.handle_indexing_events import IndexingEventHandler
+from services.artifacts.use_cases.links import Links
+from services.artifacts.use_cases.pack_artifacts import PackArtifacts
+from services.artifacts.use_cases.read_contents import OpenContent, PreviewTables, ReadText, SearchDocuments
+from services.artifacts.use_cases.read_tables import ReadTables
+from services.artifacts.use_cases.upload_artifact import Limits, UploadArtifact
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _COLLECT_SECONDS: Final = 600.0
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 _RESEND_SECONDS: Final = 60.0
 _STORE_SECONDS: Final = 2.0
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Upkeep:
-    tables: Upkeep
-    commands: Upkeep
-    deleted: Upkeep
-    leftovers: Upkeep
+class _Maintenance:
+    tables: PeriodicWork
+    commands: PeriodicWork
+    deleted: PeriodicWork
+    garbage: PeriodicWork
 
     def run(self, service: Service) -> None:
         service.background("tables.read", self.tables.run)
         service.background("commands.resend", self.commands.run)
         service.background("deleted.remove", self.deleted.run)
-        service.background("leftovers.collect", self.leftovers.run, role=API)
+        service.background("garbage.collect", self.garbage.run, role=API)
 
 
 def build(settings: ArtifactsSettings) -> Service:
     """The service, ready to run."""
     service = Service("artifacts", settings, migrations=MIGRATIONS)
     store = open_store(settings.objects_url.get_secret_value())
-    service.on_start(_begun(store))
-    upkeep = _upkeep(service, settings, store)
-    _add_http(service, settings, store, upkeep)
-    _add_messages(service, upkeep)
-    upkeep.run(service)
+    service.on_start(_start_of(store))
+    maintenance = _maintenance(service, settings, store)
+    _add_http(service, settings, store, maintenance)
+    _add_messages(service, maintenance)
+    maintenance.run(service)
     return service
 
 
-def _upkeep(service: Service, settings: ArtifactsSettings, store: ObjectStore) -> _Upkeep:
+def _maintenance(service: Service, settings: ArtifactsSettings, store: ObjectStore) -> _Maintenance:
     database, outbox = service.database, service.outbox
-    tables = TableReading(
-        PostgresTableJobs(database),
-        store,
-        TableProcesses(seconds=settings.table_timeout_seconds, memory_bytes=settings.table_memory_bytes),
-        outbox,
-        _artifact_writer,
+    read_tables = ReadTables(
+        jobs=PostgresTableJobs(database),
+        store=store,
+        reader=TableProcesses(seconds=settings.table_timeout_seconds, memory_bytes=settings.table_memory_bytes),
+        outbox=outbox,
+        writer=_artifact_writer,
         at_once=settings.table_processes,
         lease_seconds=settings.lease_seconds,
     )
-    leftovers = PostgresLeftovers(database)
-    return _Upkeep(
-        tables=Upkeep("tables", tables.read_waiting, seconds=_LOOK_SECONDS),
-        commands=Upkeep("commands", ResendCommands(outbox, _platform_writer), seconds=_RESEND_SECONDS),
-        deleted=Upkeep("deleted", lambda: remove_deleted(leftovers, store), seconds=_LOOK_SECONDS),
-        leftovers=Upkeep("leftovers", lambda: collect_leftovers(leftovers, store), seconds=_COLLECT_SECONDS),
+    garbage = PostgresGarbage(database)
+    return _Maintenance(
+        tables=PeriodicWork("tables", read_tables, _POLL_SECONDS),
+        commands=PeriodicWork("commands", ResendCommands(outbox, _platform_writer), _RESEND_SECONDS),
+        deleted=PeriodicWork("deleted", RemoveDeletedBytes(garbage, store), _POLL_SECONDS),
+        garbage=PeriodicWork("garbage", CollectGarbage(garbage, store), _COLLECT_SECONDS),
     )
 
 
-def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore, upkeep: _Upkeep) -> None:
-    reader = PostgresArtifactReader(service.database)
-    access = SessionAccess(PostgresSessions(service.database), RuntimeSessions(service.calls))
+def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore, maintenance: _Maintenance) -> None:
+    artifacts = PostgresArtifactReader(service.database)
+    sessions = SessionAccess(PostgresSessions(service.database), HttpSessions(service.calls))
     signer = LinkSigner(*settings.signing_keys())
+    access = ArtifactAccess(artifacts, signer, time.time)
     # Any gateway serves a link.
     public_url = settings.public_url or settings.gateway_url.split(",")[0]
-    links = Links(store, signer, _now, public_url=public_url, seconds=settings.link_seconds)
-    uploading = ArtifactUpload(
-        access,
-        PostgresUploads(service.database),
-        store,
-        service.outbox,
-        _upload_writer,
-        links,
-        Limits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_image_pixels),
-        on_stored=upkeep.tables.wake,
+    links = Links(store=store, signer=signer, now=_now, public_url=public_url, seconds=settings.link_seconds)
+    upload = UploadArtifact(
+        access=sessions,
+        uploads=PostgresUploads(service.database),
+        store=store,
+        outbox=service.outbox,
+        writer=_upload_writer,
+        links=links,
+        limits=Limits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_image_pixels),
+        on_stored=maintenance.tables.wake,
     )
-    documents = IndexedDocuments(service.calls)
-    reading = ArtifactReading(reader, access, store, documents, links, signer, time.time)
-    service.http.include_router(contents_router(reading))
-    service.http.include_router(artifacts_router(uploading, reading, ArtifactPacking(reader, access, store)))
+    documents, open_content = HttpDocuments(service.calls), OpenContent(store)
+    contents = contents_router(
+        PreviewTables(access, store), ReadText(access, documents), SearchDocuments(sessions, artifacts, documents)
+    )
+    # `download-all` comes before `{artifact_id}`, which would match it, too.
+    downloads = downloads_router(access, open_content, PackArtifacts(sessions, artifacts, open_content))
+    for router in (contents, uploads_router(upload), downloads, artifacts_router(access, sessions, artifacts, links)):
+        service.http.include_router(router)
 
 
-def _add_messages(service: Service, upkeep: _Upkeep) -> None:
+def _add_messages(service: Service, maintenance: _Maintenance) -> None:
     register_commands(service.commands, CopyToPlatform(_platform_writer), RemoveFromPlatform(_platform_writer))
-    others = OtherServices(
-        IndexingNews(_artifact_writer),
+    delete = DeleteSessionArtifacts(_artifact_writer, on_deleted=maintenance.deleted.wake)
+    follow_sessions(service.follow("sessions", linger=True), delete)
+    follow_ingestion(
+        service.follow("ingestion"),
+        IndexingEventHandler(_artifact_writer),
         FinishCopy(_platform_writer),
         FinishRemoval(_platform_writer),
         HandleRejection(_platform_writer),
-        SessionDeletion(_artifact_writer, on_deleted=upkeep.deleted.wake),
     )
-    others.follow_sessions(service.follow("sessions", linger=True))
-    others.follow_ingestion(service.follow("ingestion"))
 
 
-def _begun(store: ObjectStore) -> Callable[[], Awaitable[None]]:
-    """A store that is away holds nothing up but what needs it: it is begun with when it is back."""
+def _start_of(store: ObjectStore) -> Callable[[], Awaitable[None]]:
+    """Waits for the store for two seconds; one that is away delays what needs it, and nothing else."""
     waiting: set[asyncio.Task[None]] = set()
 
-    async def until_begun() -> None:
+    async def until_started() -> None:
         retries = RetryPolicy(first=_STORE_SECONDS, longest=_STORE_SECONDS)
         await retries.run(store.start, on=StoreUnavailable, before_sleep=log)
 
     def log(problem: Exception, _attempt: int) -> None:
         _log.warning("store.unreachable", problem=str(problem))
 
-    async def begin() -> None:
-        task = asyncio.create_task(until_begun())
+    async def start() -> None:
+        task = asyncio.create_task(until_started())
         waiting.add(task)
         task.add_done_callback(waiting.discard)
         await asyncio.wait({task}, timeout=_STORE_SECONDS)
 
-    return begin
+    return start
 
 
 def _upload_writer(transaction: Transaction) -> PostgresUploadWriter:

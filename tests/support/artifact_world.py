@@ -158,8 +158,8 @@ class World:
     async def outcome(self, command_id: str) -> OutboxMessage | None:
         return await self.artifacts.outbox.outcome(command_id)
 
-    async def upkeep(self, name: str) -> int:
-        """Runs the maintenance of the artifacts service once."""
+    async def maintain(self, name: str) -> int:
+        """Runs a periodic work of the artifacts service once."""
         run: Any = next(run for task, run, _ in self.artifacts._background if task == name)
         done: int = await run.__self__.once()
         return done
@@ -180,9 +180,9 @@ class World:
         """Let everything come to its end."""
         while any(
             [
-                await self.upkeep("tables.read"),
-                await self.upkeep("commands.resend"),
-                await self.upkeep("deleted.remove"),
+                await self.maintain("tables.read"),
+                await self.maintain("commands.resend"),
+                await self.maintain("deleted.remove"),
                 await self.indexing(),
                 await self.remove_deleted(),
                 await self.pass_on(),
@@ -191,7 +191,7 @@ class World:
             pass
 
     async def rows(self, service: str, query: str, *values: Any) -> list[dict[str, Any]]:
-        """Runs a statement and returns its rows; also for moving rows into the past."""
+        """What a statement finds; also for reaching into the past."""
         async with await psycopg.AsyncConnection.connect(self.urls[service], autocommit=True) as connection:
             cursor = connection.cursor(row_factory=dict_row)
             await cursor.execute(query, values)
@@ -208,7 +208,7 @@ class World:
         return sorted([entry.key async for entry in self.store.entries()])
 
     def forget_passed(self) -> None:
-        """Delivers all messages again, as after a crash before the offsets were committed."""
+        """Whatever was delivered is delivered again, as after a crash before the offsets were committed."""
         self._passed = {"artifacts": 0, "ingestion": 0}
         self._sent = 0
 

@@ -1,4 +1,4 @@
-"""What artifacts need from the database and from other services."""
+"""Ports: the database, the reader of tables, and other services."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,26 +20,24 @@ from services.artifacts.domain.artifacts import KnownSession, StoredArtifact
 
 
 class SessionOwner(Protocol):
-    """The service that owns sessions."""
-
     async def session(self, session_id: str, caller: Identity) -> KnownSession | None:
-        """None when the caller may not see it. Raises ``ServiceUnavailable``."""
+        """Returns None when the caller may not see it. Raises ``ServiceUnavailable``."""
         ...
 
 
 class KnownSessions(Protocol):
-    """The sessions that were met before, deleted ones as well."""
+    """Sessions that were asked for before, also deleted ones."""
 
     async def get(self, session_id: str) -> KnownSession | None: ...
 
     async def remember(self, session: KnownSession) -> KnownSession:
-        """The session as it is known now: it may have been deleted meanwhile."""
+        """Returns the session as it is stored now: it may have been deleted meanwhile."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewArtifact:
-    """An artifact whose bytes are on their way."""
+    """An artifact whose bytes are being uploaded."""
 
     id: str
     session_id: str
@@ -53,7 +51,7 @@ class NewArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What came in: ``metadata`` is known already where nothing is left to be processed."""
+    """Uploaded bytes. ``metadata`` is final when ``status`` is ready."""
 
     size: int
     sha256: str
@@ -62,46 +60,41 @@ class Content:
 
 
 class Uploads(Protocol):
-    """Artifacts on their way in."""
-
     async def begin(self, artifact: NewArtifact) -> None: ...
 
     async def abandon(self, artifact_id: str) -> bool:
-        """Give it up; returns whether it is given up, and not stored after all.
-
-        Whatever lies under it is collected later.
-        """
+        """Returns False for one that is stored. The garbage collection removes the bytes."""
         ...
 
 
 class UploadWriter(Protocol):
-    """The end of an upload inside one transaction, which the caller commits."""
+    """Ends an upload inside one transaction, which the caller commits."""
 
     async def complete(self, artifact: NewArtifact, content: Content, key: str | None) -> tuple[StoredArtifact, bool]:
-        """The stored artifact, and whether it is this one: an earlier upload with the same key is given back.
+        """Returns the stored artifact, and False for that of an earlier upload with the same key.
 
-        Raises ``SessionNotFound`` when the session was deleted meanwhile, ``Conflict`` when the upload was given
-        up, ``ValidationFailed`` when the key was used with another file.
+        Raises ``SessionNotFound`` when the session was deleted meanwhile, ``Conflict`` when the upload was
+        abandoned, ``ValidationFailed`` when the key was used with another file.
         """
         ...
 
 
 class ArtifactReader(Protocol):
-    """Artifacts as last committed; deleted ones are not there. Who may see them is the caller's business."""
+    """Reads stored artifacts, not deleted ones, without asking who may see them."""
 
     async def get(self, artifact_id: str) -> StoredArtifact | None: ...
 
     async def page(self, session_id: str, *, limit: int, offset: int) -> tuple[list[StoredArtifact], int]:
-        """A page, newest first, and how many there are in all."""
+        """Newest first, and the number of all."""
         ...
 
     async def all(self, session_id: str) -> list[StoredArtifact]:
-        """Every one of the session, oldest first."""
+        """Oldest first."""
         ...
 
 
 class ArtifactWriter(Protocol):
-    """Changes of artifacts inside one transaction, which the caller commits. False when it is not pending any more."""
+    """Changes artifacts inside one transaction, which the caller commits. Returns False for one no longer pending."""
 
     async def progress(self, artifact_id: str, progress: int) -> bool: ...
 
@@ -110,13 +103,13 @@ class ArtifactWriter(Protocol):
     async def failed(self, artifact_id: str, error: ErrorInfo, *, lease: str | None = None) -> bool: ...
 
     async def delete_session(self, session_id: str, company_id: str) -> list[str]:
-        """Keep a tombstone of the session and of its artifacts; returns the artifacts that were there."""
+        """Leaves tombstones of the session and its artifacts; returns the artifacts."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TableJob:
-    """A claimed artifact with tables to read; ``lease`` guards its end. ``attempt`` counts from 1."""
+    """A claimed artifact whose tables are to be read; ``lease`` guards its end. ``attempt`` counts from 1."""
 
     artifact: StoredArtifact
     correlation_id: str
@@ -125,14 +118,14 @@ class TableJob:
 
 
 class TableJobs(Protocol):
-    """Artifacts with tables that wait to be read. Each method is a transaction of its own."""
+    """Artifacts whose tables wait to be read. Each method is a transaction of its own."""
 
     async def claim(self, limit: int, seconds: float) -> list[TableJob]: ...
 
     async def renew(self, leases: Sequence[str], seconds: float) -> None: ...
 
-    async def put_off(self, lease: str, seconds: float, *, counts: bool) -> None:
-        """Try again after that time; ``counts``: as one of few attempts."""
+    async def postpone(self, lease: str, seconds: float, *, counts: bool) -> None:
+        """Releases the claim until then. ``counts``: as one of a few attempts."""
         ...
 
 
@@ -140,12 +133,12 @@ class TableReader(Protocol):
     """Safe to repeat and to cancel."""
 
     async def read(self, path: Path, content_type: str) -> list[Sheet] | None:
-        """The tables of a file; None when it holds none. Raises ``TableUnreadable``."""
+        """Returns None when the file holds no tables. Raises ``TableUnreadable``."""
         ...
 
 
 class Documents(Protocol):
-    """What became of documents in the service that indexes them. Raises ``ServiceUnavailable``."""
+    """Documents in ingestion, which indexes them. Raises ``ServiceUnavailable``."""
 
     async def text(self, artifact_id: str, caller: Identity, *, offset: int, limit: int) -> ArtifactText: ...
 
@@ -154,29 +147,29 @@ class Documents(Protocol):
     ) -> list[ArtifactPassage]: ...
 
 
-class Leftovers(Protocol):
-    """Bytes that nothing refers to any more. Each method is a transaction of its own."""
+class Garbage(Protocol):
+    """Artifacts that are gone and whose bytes may be left. Each method is a transaction of its own."""
 
-    async def give_up(self) -> int:
-        """Give up uploads that have not ended for long; returns how many."""
+    async def abandon_uploads(self) -> int:
+        """Abandons uploads that have not ended for hours; returns how many."""
         ...
 
     async def deleted(self, limit: int) -> list[str]:
-        """Artifacts that were deleted and whose bytes may still be there."""
+        """Artifacts that were deleted and whose bytes were not removed yet."""
         ...
 
-    async def given_up(self, limit: int) -> list[str]:
-        """Artifacts that were given up or deleted long enough ago that nobody writes to them any more."""
+    async def unreferenced(self, limit: int) -> list[str]:
+        """Artifacts that were abandoned or deleted so long ago that no writer is left."""
         ...
 
     async def emptied(self, artifact_ids: Sequence[str]) -> None:
-        """The bytes of deleted artifacts are removed; they are looked at once more later."""
+        """Records that the bytes were removed; ``unreferenced`` returns the artifacts once more later."""
         ...
 
     async def forget(self, artifact_ids: Sequence[str]) -> None:
-        """Nothing is left of them in the object store, nor will there be."""
+        """Records that nothing is left in the object store, nor will there be."""
         ...
 
     async def forget_keys(self, days: int) -> int:
-        """Idempotency keys of uploads that are older; returns how many there were."""
+        """Deletes idempotency keys of uploads that are older; returns how many."""
         ...

@@ -9,8 +9,10 @@ from typing import Any, Final, Literal
 
 from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from libs.contracts.commands.ingestion import CopyArtifact, DeleteFile
+from libs.contracts.envelope import Envelope
 from libs.contracts.errors import Conflict, ErrorInfo, ErrorKind
 from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
+from libs.contracts.events.ingestion import FileDeleted, FileUploaded
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command, CommandRejected, Event
 from libs.eventing import CommandContext, MessageContext, MessageDraft, Outbox, Transaction
@@ -73,31 +75,30 @@ class RemoveFromPlatform:
 
 @dataclass(frozen=True, slots=True)
 class FinishCopy:
-    """Handles ``file.uploaded``: the company has a file with this id."""
-
     writer: Writer
 
-    async def __call__(self, transaction: Transaction, file_id: str) -> None:
+    async def __call__(self, transaction: Transaction, event: FileUploaded, _: Envelope) -> None:
         writer = self.writer(transaction)
-        copy = await writer.lock_file(file_id)
+        copy = await writer.lock_file(event.file.id)
         if copy is not None and copy.state == "copying":
             await _settle(transaction, writer, copy, "copied")
 
 
 @dataclass(frozen=True, slots=True)
 class FinishRemoval:
-    """Handles ``file.deleted``, whoever deleted the file."""
+    """Handles the end of a file, whoever deleted it."""
 
     writer: Writer
 
-    async def __call__(self, transaction: Transaction, file_id: str, context: MessageContext) -> None:
+    async def __call__(self, transaction: Transaction, event: FileDeleted, envelope: Envelope) -> None:
         writer = self.writer(transaction)
-        copy = await writer.lock_file(file_id)
+        copy = await writer.lock_file(event.file_id)
         if copy is None or copy.state == "none":
             return
         # Not asked for here: it was deleted among the company's files.
         if copy.state == "copied":
-            await writer.settle(copy.artifact.id, "none", file_id)
+            await writer.settle(copy.artifact.id, "none", copy.file_id)
+            context = MessageContext(envelope.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
             _emit(transaction, replace(copy, state="none"), context)
             return
         await _settle(transaction, writer, copy, "none")
@@ -109,9 +110,11 @@ class HandleRejection:
 
     writer: Writer
 
-    async def __call__(self, transaction: Transaction, command_id: str, error: ErrorInfo) -> None:
-        writer = self.writer(transaction)
-        copy = await writer.lock_command(command_id)
+    async def __call__(self, transaction: Transaction, event: CommandRejected, envelope: Envelope) -> None:
+        if envelope.causation_id is None:
+            return
+        writer, error = self.writer(transaction), event.error
+        copy = await writer.lock_command(envelope.causation_id)
         if copy is None:
             return
         # Somebody else deleted the file, which is what was wanted.

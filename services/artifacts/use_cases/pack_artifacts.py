@@ -1,23 +1,24 @@
-"""Every artifact of a session as one ZIP archive, made while it is sent."""
+"""Packs all artifacts of a session into a ZIP archive while it is sent."""
 
 import io
 import time
 import zipfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from libs.contracts.api.file_names import distinct
 from libs.contracts.identity import Identity
-from libs.objects import ObjectMissing, ObjectStore, Pieces
-from services.artifacts.domain.artifacts import BytesMissing, StoredArtifact, original_key
-from services.artifacts.domain.names import distinct
+from services.artifacts.domain.artifacts import StoredArtifact
 from services.artifacts.domain.ports import ArtifactReader
-from services.artifacts.use_cases.find_session import SessionAccess
+from services.artifacts.use_cases.access import SessionAccess
+from services.artifacts.use_cases.read_contents import OpenContent
 
 
-class _Sent(io.RawIOBase):
-    """Takes what the archive writes until it is sent."""
+class _ZipOutput(io.RawIOBase):
+    """Holds what the archive writes until it is sent."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
@@ -36,27 +37,26 @@ class _Sent(io.RawIOBase):
         return taken
 
 
-class ArtifactPacking:
-    def __init__(self, artifacts: ArtifactReader, access: SessionAccess, store: ObjectStore) -> None:
-        self._artifacts = artifacts
-        self._access = access
-        self._store = store
+@dataclass(frozen=True, slots=True)
+class PackArtifacts:
+    sessions: SessionAccess
+    artifacts: ArtifactReader
+    open_content: OpenContent
 
-    async def pack(self, caller: Identity, session_id: str) -> AsyncGenerator[bytes, None]:
-        """The archive's bytes. What can be refused is raised before the first of them is asked for."""
-        await self._access.readable(session_id, caller)
-        artifacts = await self._artifacts.all(session_id)
-        pieces = self._pieces(artifacts)
-        # Finds out now whether the store answers, while an error can still be told.
+    async def __call__(self, caller: Identity, session_id: str) -> AsyncGenerator[bytes, None]:
+        """The archive's bytes. Raises what it refuses before the first of them is asked for."""
+        await self.sessions.readable(session_id, caller)
+        pieces = self._pieces(await self.artifacts.all(session_id))
+        # A store that does not answer is noticed while there can still be an error.
         first = await anext(pieces)
         return _with_first(first, pieces)
 
     async def _pieces(self, artifacts: Sequence[StoredArtifact]) -> AsyncGenerator[bytes, None]:
-        sent = _Sent()
+        sent = _ZipOutput()
         names = distinct(artifact.name for artifact in artifacts)
         with zipfile.ZipFile(sent, "w") as archive:
             for artifact, name in zip(artifacts, names, strict=True):
-                content = await self._content(artifact)
+                content = await self.open_content(artifact)
                 entry = zipfile.ZipInfo(name, _moment(artifact.created_at))
                 # Members are not compressed: most kinds of file are already, and it would cost all the CPU.
                 with archive.open(entry, "w") as member:
@@ -66,12 +66,6 @@ class ArtifactPacking:
                             yield sent.take()
                 yield sent.take()
         yield sent.take()
-
-    async def _content(self, artifact: StoredArtifact) -> Pieces:
-        try:
-            return await self._store.open(original_key(artifact.id))
-        except ObjectMissing:
-            raise BytesMissing from None
 
 
 async def _with_first(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

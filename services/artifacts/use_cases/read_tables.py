@@ -1,7 +1,8 @@
-"""Find out which tables data files hold, one claim at a time, so that another process can go on after a crash."""
+"""Reads the tables of data files and records what they hold."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -19,38 +20,28 @@ from libs.tables import TableUnreadable
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
 from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader
 
-_BEGUN: Final = 10
+_PROGRESS_AT_START: Final = 10
 _MOST_ATTEMPTS: Final = 3
-_PUT_OFF_SECONDS: Final = 3.0
+_POSTPONE_SECONDS: Final = 3.0
 _MISSING_SECONDS: Final = 30.0
 _log: Final = structlog.get_logger(__name__)
 
 
-class TableReading:
-    """``lease_seconds``: how soon another process takes over from one that died."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTables:
+    """Reads ``at_once`` waiting files under leases: another process takes over ``lease_seconds`` after a crash."""
 
-    def __init__(
-        self,
-        jobs: TableJobs,
-        store: ObjectStore,
-        reader: TableReader,
-        outbox: Outbox,
-        writer: Callable[[Transaction], ArtifactWriter],
-        *,
-        at_once: int,
-        lease_seconds: float,
-    ) -> None:
-        self._jobs = jobs
-        self._store = store
-        self._reader = reader
-        self._outbox = outbox
-        self._writer = writer
-        self._at_once = at_once
-        self._lease_seconds = lease_seconds
+    jobs: TableJobs
+    store: ObjectStore
+    reader: TableReader
+    outbox: Outbox
+    writer: Callable[[Transaction], ArtifactWriter]
+    at_once: int
+    lease_seconds: float
 
-    async def read_waiting(self) -> int:
-        """Read what waits, some at once; returns how many that were."""
-        jobs = await self._jobs.claim(self._at_once, self._lease_seconds)
+    async def __call__(self) -> int:
+        """Returns how many files were read or tried."""
+        jobs = await self.jobs.claim(self.at_once, self.lease_seconds)
         if jobs:
             ended = asyncio.Event()
             keeping = asyncio.create_task(self._keep([job.lease for job in jobs], ended))
@@ -59,7 +50,7 @@ class TableReading:
                     for job in jobs:
                         group.create_task(self._read(job))
             finally:
-                # Told and not cancelled: a statement that is cut off can end in an error of its own.
+                # Not cancelled: a statement that is cut off can end in an error of its own.
                 ended.set()
                 await keeping
         return len(jobs)
@@ -67,84 +58,84 @@ class TableReading:
     async def _keep(self, leases: list[str], ended: asyncio.Event) -> None:
         while not ended.is_set():
             try:
-                async with asyncio.timeout(self._lease_seconds / 4):
+                async with asyncio.timeout(self.lease_seconds / 4):
                     await ended.wait()
             except TimeoutError:
                 await self._renew(leases)
 
     async def _renew(self, leases: list[str]) -> None:
         try:
-            await self._jobs.renew(leases, self._lease_seconds)
+            await self.jobs.renew(leases, self.lease_seconds)
         except Exception as problem:
             _log.warning("tables.lease_not_renewed", problem=repr(problem))
 
     async def _read(self, job: TableJob) -> None:
-        """Ends in some way: those that are read at the same time go on."""
+        """Never raises, so that the files that are read at the same time go on."""
         structlog.contextvars.bind_contextvars(correlation_id=job.correlation_id)
         with _span(job):
-            ending = await self._ending(job)
+            record = await self._outcome(job)
             try:
-                await retry_until_available(ending)
+                await retry_until_available(record)
             except Exception:
                 # The lease runs out, and the attempt counts.
-                _log.exception("tables.not_ended", artifact_id=job.artifact.id)
+                _log.exception("tables.not_recorded", artifact_id=job.artifact.id)
 
-    async def _ending(self, job: TableJob) -> Callable[[], Awaitable[None]]:
-        """Reads the file; returns what is to be recorded about that."""
+    async def _outcome(self, job: TableJob) -> Callable[[], Awaitable[None]]:
+        """Reads the file; returns the transaction that records the outcome."""
         artifact_id, is_last = job.artifact.id, job.attempt >= _MOST_ATTEMPTS
         if job.attempt > _MOST_ATTEMPTS:
             return partial(self._fail, job, "The file could not be read: the process that reads it died each time.")
         try:
-            await self._tell_begin(job)
+            await self._record_begin(job)
             return partial(self._end, job, await self._sheets(job.artifact))
         except TableUnreadable as problem:
             return partial(self._fail, job, str(problem))
         except ObjectMissing:
-            # As when its session was just deleted; else they are lost.
+            # Its session was just deleted, or they are lost.
             if is_last:
                 return partial(self._fail, job, "The file's bytes are missing in the object store.")
             _log.warning("tables.bytes_missing", artifact_id=artifact_id)
-            return partial(self._jobs.put_off, job.lease, _MISSING_SECONDS, counts=True)
+            return partial(self.jobs.postpone, job.lease, _MISSING_SECONDS, counts=True)
         except Exception as problem:
             counts = not _is_outage(problem)
             if counts:
                 _log.exception("tables.not_read", artifact_id=artifact_id)
             else:
-                _log.warning("tables.put_off", artifact_id=artifact_id, problem=repr(problem))
-            return partial(self._jobs.put_off, job.lease, _PUT_OFF_SECONDS, counts=counts)
+                _log.warning("tables.postponed", artifact_id=artifact_id, problem=repr(problem))
+            return partial(self.jobs.postpone, job.lease, _POSTPONE_SECONDS, counts=counts)
 
     async def _sheets(self, artifact: StoredArtifact) -> list[Sheet] | None:
-        async with self._store.as_file(original_key(artifact.id)) as path:
-            sheets = await self._reader.read(path, artifact.content_type)
+        async with self.store.as_file(original_key(artifact.id)) as path:
+            sheets = await self.reader.read(path, artifact.content_type)
         if sheets is not None:
             kept = ArtifactPreview(sheets=sheets).model_dump_json().encode()
-            await self._store.put(tables_key(artifact.id), one_piece(kept))
+            await self.store.put(tables_key(artifact.id), one_piece(kept))
         return sheets
 
-    async def _tell_begin(self, job: TableJob) -> None:
-        async with self._outbox.transaction(_message_context(job)) as transaction:
-            if await self._writer(transaction).progress(job.artifact.id, _BEGUN):
-                _emit(transaction, job.artifact, ArtifactProgress(**_ids(job.artifact), progress=_BEGUN))
+    async def _record_begin(self, job: TableJob) -> None:
+        async with self.outbox.transaction(_message_context(job)) as transaction:
+            if await self.writer(transaction).progress(job.artifact.id, _PROGRESS_AT_START):
+                _emit(transaction, job.artifact, ArtifactProgress(**_ids(job.artifact), progress=_PROGRESS_AT_START))
 
     async def _end(self, job: TableJob, sheets: list[Sheet] | None) -> None:
         metadata: dict[str, Any] = {}
         if sheets is not None:
             metadata = {"sheets": len(sheets), "rows": sum(sheet.row_count for sheet in sheets)}
-        async with self._outbox.transaction(_message_context(job)) as transaction:
-            if await self._writer(transaction).ready(job.artifact.id, metadata, lease=job.lease):
+        async with self.outbox.transaction(_message_context(job)) as transaction:
+            if await self.writer(transaction).ready(job.artifact.id, metadata, lease=job.lease):
                 _emit(transaction, job.artifact, ArtifactReady(**_ids(job.artifact), metadata=metadata))
         _log.info("artifact.processed", artifact_id=job.artifact.id, sheets=len(sheets or []))
 
     async def _fail(self, job: TableJob, message: str) -> None:
         error = ErrorInfo(type=ErrorKind.VALIDATION, message=message)
-        async with self._outbox.transaction(_message_context(job)) as transaction:
-            if await self._writer(transaction).failed(job.artifact.id, error, lease=job.lease):
+        async with self.outbox.transaction(_message_context(job)) as transaction:
+            if await self.writer(transaction).failed(job.artifact.id, error, lease=job.lease):
                 _emit(transaction, job.artifact, ArtifactFailed(**_ids(job.artifact), error=error))
         _log.info("artifact.failed", artifact_id=job.artifact.id)
 
 
 def _is_outage(problem: Exception) -> bool:
-    """Locks that are not to be had are none: a deadlock may be of the work's own making."""
+    """Lock contention is none: a deadlock may be of the work's own making."""
     return isinstance(problem, ServiceUnavailable) or is_unreachable(problem)
 
 

@@ -1,4 +1,4 @@
-"""Take in an artifact while it streams: check, measure and hash it on its way into the object store."""
+"""Stores an artifact while it streams: checks, measures and hashes it on its way into the object store."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import Any, Final
 import structlog
 
 from libs.contracts.api.artifacts import Artifact, ArtifactOrigin
+from libs.contracts.api.file_names import safe_name
 from libs.contracts.api.file_types import HEAD_BYTES, FileType, check_signature, type_of
 from libs.contracts.errors import UnsupportedMediaType
 from libs.contracts.events.artifacts import ArtifactReady, ArtifactUploaded
@@ -17,10 +18,9 @@ from libs.objects import ObjectStore
 from libs.service_defaults.uploads import FilePart, checked_pieces, invalid_file
 from services.artifacts.domain import images
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, strategy_of
-from services.artifacts.domain.names import safe_name
 from services.artifacts.domain.ports import Content, NewArtifact, Uploads, UploadWriter
-from services.artifacts.use_cases.find_session import SessionAccess
-from services.artifacts.use_cases.make_links import Links
+from services.artifacts.use_cases.access import SessionAccess
+from services.artifacts.use_cases.links import Links
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -35,7 +35,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """Who brings something into which session. ``key``: it may be repeated without effect."""
+    """``key``: an upload may be repeated without effect."""
 
     session_id: str
     caller: Identity
@@ -45,41 +45,32 @@ class Upload:
 
 
 @dataclass(slots=True)
-class _Looked:
-    """What was learned of the content while it passed."""
+class _Inspection:
+    """What the head of the content says."""
 
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-class ArtifactUpload:
-    def __init__(
-        self,
-        access: SessionAccess,
-        uploads: Uploads,
-        store: ObjectStore,
-        outbox: Outbox,
-        writer: Callable[[Transaction], UploadWriter],
-        links: Links,
-        limits: Limits,
-        *,
-        on_stored: Callable[[], None],
-    ) -> None:
-        self._access = access
-        self._uploads = uploads
-        self._store = store
-        self._outbox = outbox
-        self._writer = writer
-        self._links = links
-        self._limits = limits
-        self._on_stored = on_stored
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadArtifact:
+    """``on_stored`` is called after the transaction: the artifact waits to be processed."""
 
-    async def upload(self, parts: AsyncIterator[FilePart], what: Upload) -> Artifact:
-        """The one file of a body.
+    access: SessionAccess
+    uploads: Uploads
+    store: ObjectStore
+    outbox: Outbox
+    writer: Callable[[Transaction], UploadWriter]
+    links: Links
+    limits: Limits
+    on_stored: Callable[[], None]
+
+    async def __call__(self, parts: AsyncIterator[FilePart], what: Upload) -> Artifact:
+        """Stores the one file of a body.
 
         Raises ``SessionNotFound``, ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``,
         ``StoreUnavailable`` and what ``parts`` raises.
         """
-        await self._access.writable(what.session_id, what.caller)
+        await self.access.writable(what.session_id, what.caller)
         part = await anext(parts, None)
         if part is None:
             raise invalid_file("The body has no file.", "missing", "add a field named 'file'")
@@ -95,60 +86,60 @@ class ArtifactUpload:
             created_by=what.caller.user_id,
             correlation_id=what.correlation_id,
         )
-        # A row before any bytes: whatever becomes of this process, the sweeper finds them.
-        await self._uploads.begin(artifact)
+        # A row before any bytes: whatever becomes of this process, the garbage collection finds them.
+        await self.uploads.begin(artifact)
         try:
-            content = await self._take(artifact, kind, part, parts)
+            content = await self._store_content(artifact, kind, part, parts)
             stored, fresh = await self._complete(artifact, content, what)
         except BaseException:
-            # Also when the caller leaves, which cancels this.
+            # Also when the caller disconnects, which cancels this.
             await self._discard(artifact.id)
             raise
         if not fresh:
             await self._discard(artifact.id)
-        self._on_stored()
-        return self._links.public(stored)
+        self.on_stored()
+        return self.links.public(stored)
 
-    async def _take(
+    async def _store_content(
         self, artifact: NewArtifact, kind: FileType, part: FilePart, parts: AsyncIterator[FilePart]
     ) -> Content:
-        looked = _Looked()
+        inspection = _Inspection()
         pieces = checked_pieces(
             artifact.name,
             part.pieces,
-            lambda head: self._look(artifact, kind, head, looked),
+            lambda head: self._inspect(artifact, kind, head, inspection),
             head_bytes=images.HEAD_BYTES if artifact.strategy == "vision" else HEAD_BYTES,
-            max_bytes=self._limits.max_bytes,
+            max_bytes=self.limits.max_bytes,
         )
-        written = await self._store.put(original_key(artifact.id), pieces)
+        written = await self.store.put(original_key(artifact.id), pieces)
         if await anext(parts, None) is not None:
             raise invalid_file("The body has more than one file.", "too_many", "upload artifacts one by one")
         return Content(
             size=written.size,
             sha256=written.sha256,
             status="ready" if artifact.strategy == "vision" else "pending",
-            metadata=looked.metadata,
+            metadata=inspection.metadata,
         )
 
-    def _look(self, artifact: NewArtifact, kind: FileType, head: bytes, looked: _Looked) -> None:
+    def _inspect(self, artifact: NewArtifact, kind: FileType, head: bytes, inspection: _Inspection) -> None:
         check_signature(artifact.name, kind, head[:HEAD_BYTES])
         if artifact.strategy != "vision":
             return
         found = images.dimensions(artifact.content_type, head)
         if found is None:
             raise UnsupportedMediaType(f"'{artifact.name}' is no readable image: it does not say how large it is.")
-        if found.pixels > self._limits.max_pixels:
+        if found.pixels > self.limits.max_pixels:
             raise invalid_file(
                 f"'{artifact.name}' has {found.width} x {found.height} pixels; at most"
-                f" {self._limits.max_pixels} are taken.",
+                f" {self.limits.max_pixels} are taken.",
                 "image_too_large",
                 "scale it down",
             )
-        looked.metadata.update(width=found.width, height=found.height)
+        inspection.metadata.update(width=found.width, height=found.height)
 
     async def _complete(self, artifact: NewArtifact, content: Content, what: Upload) -> tuple[StoredArtifact, bool]:
-        async with self._outbox.transaction(MessageContext(what.caller.company_id, what.correlation_id)) as transaction:
-            stored, fresh = await self._writer(transaction).complete(artifact, content, what.key)
+        async with self.outbox.transaction(MessageContext(what.caller.company_id, what.correlation_id)) as transaction:
+            stored, fresh = await self.writer(transaction).complete(artifact, content, what.key)
             if fresh:
                 transaction.emit(ArtifactUploaded(artifact=stored.record()), subject=stored.id)
                 if stored.status == "ready":
@@ -161,10 +152,10 @@ class ArtifactUpload:
         return stored, fresh
 
     async def _discard(self, artifact_id: str) -> None:
-        """Best effort: what stays is collected by the sweeper."""
+        """Best effort: the garbage collection removes what stays."""
         try:
-            # Not when the answer to the commit got lost: then it is stored.
-            if await self._uploads.abandon(artifact_id):
-                await self._store.delete(original_key(artifact_id))
+            # Not abandoned when only the answer to the commit got lost.
+            if await self.uploads.abandon(artifact_id):
+                await self.store.delete(original_key(artifact_id))
         except Exception as problem:
-            _log.warning("upload.left_over", artifact_id=artifact_id, problem=repr(problem))
+            _log.warning("upload.not_discarded", artifact_id=artifact_id, problem=repr(problem))

@@ -81,9 +81,9 @@ async def test_what_is_written_late_below_a_deleted_artifact_is_swept(world: Wor
         yield b"tables"
 
     await world.store.put(f"artifacts/{artifact['artifact_id']}/tables", late())
-    await world.upkeep("leftovers.collect")
+    await world.maintain("garbage.collect")
     assert len(await world.stored()) == 1, "somebody might still be writing"
     await world.rows("artifacts", "UPDATE artifacts SET state_since = now() - interval '1 hour'")
-    await world.upkeep("leftovers.collect")
+    await world.maintain("garbage.collect")
 
     assert await world.stored() == []

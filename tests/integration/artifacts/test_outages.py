@@ -44,7 +44,7 @@ async def test_an_s3_server_that_goes_away_and_comes_back(behind_proxy: World, p
     for response in (up, down, archive):
         assert (response.status_code, response.json()["error"]["type"]) == (503, "service_unavailable")
         assert "Retry-After" in response.headers
-    assert await world.upkeep("tables.read") == 1
+    assert await world.maintain("tables.read") == 1
     listed = (await world.call("GET", place)).json()["artifacts"]
     assert [each["name"] for each in listed] == ["before.csv"], "no record without bytes"
     assert listed[0]["processing_status"] == "pending"
@@ -72,7 +72,7 @@ async def test_a_directory_that_goes_away_and_comes_back(world: World, tmp_path:
     down = await world.call("GET", f"{place}/{before['artifact_id']}/download")
     archive = await world.call("GET", f"{place}/download-all")
     await world.delete_session(ending)
-    await world.upkeep("deleted.remove")
+    await world.maintain("deleted.remove")
 
     assert [response.status_code for response in (up, down, archive)] == [503, 503, 503]
     (tmp_path / "away").rename(tmp_path / "objects")
@@ -80,7 +80,7 @@ async def test_a_directory_that_goes_away_and_comes_back(world: World, tmp_path:
     listed = await world.call("GET", place)
     expected = [artifact["artifact_id"], before["artifact_id"]]
     assert [each["artifact_id"] for each in listed.json()["artifacts"]] == expected
-    await world.upkeep("deleted.remove")
+    await world.maintain("deleted.remove")
     kept = sorted(f"artifacts/{artifact_id}/original" for artifact_id in expected)
     assert sorted(await world.stored()) == kept, "what was deleted meanwhile is gone now"
 

@@ -204,10 +204,10 @@ async def test_a_command_that_is_not_answered_is_sent_again_and_carried_out_once
         assert await world.send_commands() == 1
         # The answer is lost, with everything else that the bus had.
         world._passed["ingestion"] = (await world.rows("ingestion", "SELECT max(id) AS last FROM outbox"))[0]["last"]
-        assert await world.upkeep("commands.resend") == 0, "too early"
+        assert await world.maintain("commands.resend") == 0, "too early"
         await world.rows("artifacts", LOST)
-        assert await world.upkeep("commands.resend") == 1
-        assert await world.upkeep("commands.resend") == 0, "it has just been sent"
+        assert await world.maintain("commands.resend") == 1
+        assert await world.maintain("commands.resend") == 0, "it has just been sent"
 
         assert await world.send_commands() == 1
         first, second = (envelope for _, _, _, envelope in world.commands_sent()[-2:])
@@ -220,7 +220,7 @@ async def test_a_command_that_is_not_answered_is_sent_again_and_carried_out_once
         assert await ended(world, command_id) == outcome
         assert len(await files(world)) == count
     await world.rows("artifacts", LOST)
-    assert await world.upkeep("commands.resend") == 0, "everything is answered"
+    assert await world.maintain("commands.resend") == 0, "everything is answered"
 
 
 async def test_a_command_that_ingestion_took_up_too_late_is_a_refusal(world: World) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from services.artifacts.adapters.artifact_writer import PostgresArtifactWriter
+from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs
 from services.ingestion.domain.engines import EngineUnavailable
@@ -92,7 +92,7 @@ async def test_a_bomb_costs_its_own_process_only(world: World, monkeypatch: pyte
     bomb = xlsx({"S": rows})
     bomb = await world.artifact(session, "bomb.xlsx", bomb)
     # As with a file that takes forever to read.
-    reader = _tables(world)._reader
+    reader = _tables(world).reader
     monkeypatch.setattr(reader, "seconds", 0.001)
 
     await world.settle()
@@ -104,17 +104,17 @@ async def test_a_bomb_costs_its_own_process_only(world: World, monkeypatch: pyte
 
 async def test_another_process_goes_on_after_one_that_died(world: World) -> None:
     artifact = await world.artifact(world.session(), "a.csv", b"a,b\n1,2\n")
-    jobs = _tables(world)._jobs
+    jobs = _tables(world).jobs
     died = await jobs.claim(5, 60)
     assert [job.artifact.id for job in died] == [artifact["artifact_id"]]
-    assert await world.upkeep("tables.read") == 0, "it is in somebody's hands"
+    assert await world.maintain("tables.read") == 0, "it is in somebody's hands"
 
     await world.rows("artifacts", "UPDATE artifacts SET lease_until = now() - interval '1 second'")
-    assert await world.upkeep("tables.read") == 1
+    assert await world.maintain("tables.read") == 1
 
     assert (await world.record(artifact))["processing_status"] == "ready"
     async with world.artifacts.outbox.transaction() as transaction:
-        writer = _tables(world)._writer(transaction)
+        writer = _tables(world).writer(transaction)
         assert not await writer.ready(artifact["artifact_id"], {}, lease=died[0].lease), "it comes too late"
 
 
@@ -247,7 +247,7 @@ async def test_an_outage_costs_no_attempt(world: World, monkeypatch: pytest.Monk
     content.rename(content.with_name("away"))
     await world.pass_on()
     for _ in range(5):
-        await world.upkeep("tables.read")
+        await world.maintain("tables.read")
         await world.indexing()
         await world.rows("artifacts", "UPDATE artifacts SET lease_until = NULL")
         await world.rows("ingestion", "UPDATE artifact_documents SET lease_until = NULL")
@@ -311,4 +311,4 @@ async def test_lost_bytes_end_as_a_failure(world: World) -> None:
 
 def _tables(world: World) -> Any:
     run: Any = next(run for task, run, _ in world.artifacts._background if task == "tables.read")
-    return run.__self__._work.__self__
+    return run.__self__.work

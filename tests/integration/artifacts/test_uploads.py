@@ -173,23 +173,25 @@ async def test_a_caller_who_hangs_up_leaves_nothing_after_the_sweep(each_store: 
     )
     await each_store.store.put(f"artifacts/{crashed}/original", _pieces(LARGE))
 
-    await each_store.upkeep("leftovers.collect")
+    await each_store.maintain("garbage.collect")
     # Given up now, removed later: an upload that ends meanwhile still finds out.
     assert await each_store.stored() == [f"artifacts/{crashed}/original"]
     await each_store.rows("artifacts", "UPDATE artifacts SET state_since = now() - interval '1 day'")
-    await each_store.upkeep("leftovers.collect")
+    await each_store.maintain("garbage.collect")
 
     assert await each_store.stored() == []
     assert await each_store.rows("artifacts", "SELECT id FROM artifacts") == []
 
 
-async def test_an_upload_that_was_given_up_meanwhile_does_not_come_back(world: World) -> None:
+async def test_an_upload_that_was_abandoned_meanwhile_does_not_come_back(world: World) -> None:
     session = world.session()
     await world.artifact(session, "known.txt", b"x")
 
     async def slow() -> AsyncIterator[bytes]:
         yield b"text"
-        await world.rows("artifacts", "UPDATE artifacts SET state = 'abandoned' WHERE state = 'uploading'")
+        abandon = "UPDATE artifacts SET state = 'abandoned' WHERE state = 'uploading' RETURNING id"
+        while not await world.rows("artifacts", abandon):
+            await asyncio.sleep(0.01)
 
     path = f"/sessions/{session}/generated-artifacts"
     response = await world.call("POST", path, params={"name": "a.txt"}, content=slow())

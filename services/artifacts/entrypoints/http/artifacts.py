@@ -8,8 +8,8 @@ from starlette.responses import Response, StreamingResponse
 
 from libs.contracts.api.artifacts import (
     Artifact,
+    ArtifactLinkBody,
     ArtifactPage,
-    ArtifactPreview,
     ArtifactState,
     ArtifactUrl,
 )
@@ -17,49 +17,96 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.service_defaults import caller
 from libs.service_defaults.correlation import current_correlation_id
+from libs.service_defaults.downloads import download_headers, wanted
 from libs.service_defaults.uploads import FilePart, body_of, file_parts
-from services.artifacts.entrypoints.http.downloads import bytes_of
-from services.artifacts.use_cases.pack_artifacts import ArtifactPacking
-from services.artifacts.use_cases.read_artifacts import ArtifactReading
-from services.artifacts.use_cases.upload_artifact import ArtifactUpload, Upload
+from services.artifacts.domain.artifacts import StoredArtifact, is_safe_inline
+from services.artifacts.domain.links import artifact_of
+from services.artifacts.domain.ports import ArtifactReader
+from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
+from services.artifacts.use_cases.links import Links
+from services.artifacts.use_cases.pack_artifacts import PackArtifacts
+from services.artifacts.use_cases.read_contents import OpenContent
+from services.artifacts.use_cases.upload_artifact import Upload, UploadArtifact
 
 Caller = Annotated[Identity, Depends(caller)]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
 Preview = Annotated[str, Query(max_length=20)]
-Rows = Annotated[int, Query(ge=1, le=100)]
 Key = Annotated[str | None, Header()]
+_OF_SESSION = "/sessions/{session_id}/artifacts"
 
 
-def artifacts_router(uploading: ArtifactUpload, reading: ArtifactReading, packing: ArtifactPacking) -> APIRouter:
+def uploads_router(upload: UploadArtifact) -> APIRouter:
     router = APIRouter(prefix="/internal")
-    of_session = "/sessions/{session_id}/artifacts"
 
-    @router.post(of_session, status_code=201)
-    async def upload(request: Request, session_id: str, who: Caller, idempotency_key: Key = None) -> Artifact:
+    @router.post(_OF_SESSION, status_code=201)
+    async def upload_artifact(request: Request, session_id: str, who: Caller, idempotency_key: Key = None) -> Artifact:
         parts = file_parts(body_of(request), request.headers.get("Content-Type", ""))
-        return await uploading.upload(
-            parts,
-            Upload(session_id=session_id, caller=who, origin="uploaded", correlation_id=_label(), key=idempotency_key),
+        what = Upload(
+            session_id=session_id,
+            caller=who,
+            origin="uploaded",
+            correlation_id=_correlation_id(),
+            key=idempotency_key,
         )
+        return await upload(parts, what)
 
     @router.post("/sessions/{session_id}/generated-artifacts", status_code=201)
     async def keep_generated(
         request: Request, session_id: str, who: Caller, name: str, key: str | None = None
     ) -> Artifact:
-        """What an agent made; the body is its bytes."""
-        return await uploading.upload(
-            _only(FilePart(name, body_of(request))),
-            Upload(session_id=session_id, caller=who, origin="generated", correlation_id=_label(), key=key),
+        """Stores what an agent made; the body is its bytes."""
+        what = Upload(session_id=session_id, caller=who, origin="generated", correlation_id=_correlation_id(), key=key)
+        return await upload(_only(FilePart(name, body_of(request))), what)
+
+    return router
+
+
+def artifacts_router(
+    access: ArtifactAccess, sessions: SessionAccess, artifacts: ArtifactReader, links: Links
+) -> APIRouter:
+    router = APIRouter(prefix="/internal")
+
+    @router.get(_OF_SESSION)
+    async def list_artifacts(session_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0) -> ArtifactPage:
+        await sessions.readable(session_id, who)
+        found, total = await artifacts.page(session_id, limit=limit, offset=offset)
+        page = [links.public(each) for each in found]
+        return ArtifactPage(artifacts=page, total=total, has_more=offset + len(found) < total)
+
+    @router.get(f"{_OF_SESSION}/{{artifact_id}}")
+    async def get_of_session(session_id: str, artifact_id: str, who: Caller) -> Artifact:
+        return links.public(await access.readable(who, artifact_id, session_id))
+
+    @router.get(f"{_OF_SESSION}/{{artifact_id}}/status", response_model_exclude_unset=False)
+    async def status(session_id: str, artifact_id: str, who: Caller) -> ArtifactState:
+        found = await access.readable(who, artifact_id, session_id)
+        return ArtifactState(
+            artifact_id=found.id, processing_status=found.status, progress=found.progress, error=found.error
         )
 
-    @router.get(of_session)
-    async def list_artifacts(session_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0) -> ArtifactPage:
-        return await reading.page(who, session_id, limit=limit, offset=offset)
+    @router.get(f"{_OF_SESSION}/{{artifact_id}}/url")
+    async def url(session_id: str, artifact_id: str, who: Caller) -> ArtifactUrl:
+        return links.link(await access.readable(who, artifact_id, session_id))
 
-    @router.get(f"{of_session}/download-all", response_model=None)
+    @router.post(f"{_OF_SESSION}/resolve")
+    async def resolve_link(session_id: str, body: ArtifactLinkBody, who: Caller) -> Artifact:
+        """Returns the artifact of a link, also of an expired one: the caller is checked instead."""
+        return links.public(await access.readable(who, artifact_of(body.url) or "", session_id))
+
+    @router.get("/artifacts/{artifact_id}")
+    async def get_artifact(artifact_id: str, who: Caller) -> Artifact:
+        return links.public(await access.readable(who, artifact_id))
+
+    return router
+
+
+def downloads_router(access: ArtifactAccess, open_content: OpenContent, pack: PackArtifacts) -> APIRouter:
+    router = APIRouter(prefix="/internal")
+
+    @router.get(f"{_OF_SESSION}/download-all", response_model=None)
     async def download_all(session_id: str, who: Caller) -> Response:
-        pieces = await packing.pack(who, session_id)
+        pieces = await pack(who, session_id)
         headers = {
             "Content-Disposition": 'attachment; filename="artifacts.zip"',
             "Cache-Control": "private, no-store",
@@ -67,43 +114,35 @@ def artifacts_router(uploading: ArtifactUpload, reading: ArtifactReading, packin
         }
         return StreamingResponse(pieces, 200, headers, media_type="application/zip")
 
-    @router.get(f"{of_session}/{{artifact_id}}")
-    async def get_of_session(session_id: str, artifact_id: str, who: Caller) -> Artifact:
-        return await reading.one(who, artifact_id, session_id)
-
-    @router.get(f"{of_session}/{{artifact_id}}/status", response_model_exclude_unset=False)
-    async def status(session_id: str, artifact_id: str, who: Caller) -> ArtifactState:
-        return await reading.state(who, artifact_id, session_id)
-
-    @router.get(f"{of_session}/{{artifact_id}}/url")
-    async def url(session_id: str, artifact_id: str, who: Caller) -> ArtifactUrl:
-        return await reading.link(who, artifact_id, session_id)
-
-    @router.get(f"{of_session}/{{artifact_id}}/download", response_model=None)
+    @router.get(f"{_OF_SESSION}/{{artifact_id}}/download", response_model=None)
     async def download(
         request: Request, session_id: str, artifact_id: str, who: Caller, preview: Preview = ""
     ) -> Response:
-        artifact = await reading.stored(who, artifact_id, session_id)
-        return await bytes_of(request, reading, artifact, preview=preview in ("1", "true"))
-
-    @router.get(f"{of_session}/{{artifact_id}}/preview")
-    async def preview_tables(session_id: str, artifact_id: str, who: Caller, rows: Rows = 20) -> ArtifactPreview:
-        return await reading.preview(who, artifact_id, session_id, rows=rows)
-
-    @router.get("/artifacts/{artifact_id}")
-    async def get_artifact(artifact_id: str, who: Caller) -> Artifact:
-        return await reading.one(who, artifact_id)
+        artifact = await access.readable(who, artifact_id, session_id)
+        inline = preview in ("1", "true") and is_safe_inline(artifact.content_type)
+        return await _bytes_of(request, open_content, artifact, inline=inline)
 
     @router.get("/artifact-links/{artifact_id}", response_model=None)
     async def by_link(request: Request, artifact_id: str, _service: Caller) -> Response:
-        """What a link shows to anybody; its query is passed on as it was given."""
-        artifact = await reading.by_link(artifact_id, request.query_params.multi_items())
-        return await bytes_of(request, reading, artifact, preview=False)
+        """Answers whoever has the link; its query is passed on as it was given."""
+        artifact = await access.by_link(artifact_id, request.query_params.multi_items())
+        return await _bytes_of(request, open_content, artifact, inline=False)
 
     return router
 
 
-def _label() -> str:
+async def _bytes_of(request: Request, open_content: OpenContent, artifact: StoredArtifact, *, inline: bool) -> Response:
+    """Answers with all bytes, or with the range that is asked for."""
+    want = wanted(request.headers, size=artifact.size, etag=f'"{artifact.sha256}"')
+    headers = download_headers(want, name=artifact.name, inline=inline)
+    if want.length == 0:
+        return Response(status_code=want.status, headers=headers)
+    pieces = await open_content(artifact, start=want.start, length=want.length)
+    # As a header, since a media type of text would be given a character set that is not known.
+    return StreamingResponse(pieces, want.status, {**headers, "Content-Type": artifact.content_type})
+
+
+def _correlation_id() -> str:
     return current_correlation_id() or new_id()
 
 

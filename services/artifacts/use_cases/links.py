@@ -1,6 +1,7 @@
-"""Links to artifacts that work for anybody, for a while."""
+"""Makes links to artifacts that work without a credential, for a while."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from libs.contracts.api.artifacts import Artifact, ArtifactUrl
@@ -11,32 +12,30 @@ from services.artifacts.domain.artifacts import StoredArtifact, original_key
 from services.artifacts.domain.links import LinkSigner, link_path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Signed by the object store where it is reached over HTTP, else by this service.
+    """The object store signs links where it is reached over HTTP, otherwise this service does.
 
     ``public_url``: where callers reach the gateway. ``seconds``: how long links work.
     """
 
-    def __init__(
-        self, store: ObjectStore, signer: LinkSigner, now: Callable[[], datetime], *, public_url: str, seconds: int
-    ) -> None:
-        self._store = store
-        self._signer = signer
-        self._now = now
-        self._public_url = public_url.rstrip("/")
-        self._seconds = seconds
+    store: ObjectStore
+    signer: LinkSigner
+    now: Callable[[], datetime]
+    public_url: str
+    seconds: int
 
     def link(self, artifact: StoredArtifact) -> ArtifactUrl:
-        expires = self._now() + timedelta(seconds=self._seconds)
-        url = self._store.link(
+        expires = self.now() + timedelta(seconds=self.seconds)
+        url = self.store.link(
             original_key(artifact.id),
-            seconds=self._seconds,
+            seconds=self.seconds,
             content_type=artifact.content_type,
             disposition=disposition(artifact.name, inline=False),
         )
         if url is None:
-            query = self._signer.query(artifact.id, int(expires.timestamp()))
-            url = f"{self._public_url}{link_path(artifact.id)}?{query}"
+            query = self.signer.query(artifact.id, int(expires.timestamp()))
+            url = f"{self.public_url.rstrip('/')}{link_path(artifact.id)}?{query}"
         return ArtifactUrl(url=url, expires_at=format_time(expires))
 
     def public(self, artifact: StoredArtifact) -> Artifact:

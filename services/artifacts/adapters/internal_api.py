@@ -1,18 +1,22 @@
-"""Texts and passages of documents, asked of the service that indexes them."""
+"""Sessions of the runtime and texts of ingestion, over their internal APIs."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
+
 from libs.contracts.api.artifacts import ArtifactPassage, ArtifactPassages, ArtifactSearchBody, ArtifactText
+from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.upstream_answers import checked
+from services.artifacts.domain.artifacts import KnownSession
 
-# Less than whoever asked here waits.
+# Less than the callers of this service wait.
 _DEADLINE_SECONDS = 4.0
 
 
-class IndexedDocuments:
+class HttpDocuments:
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
 
@@ -29,3 +33,17 @@ class IndexedDocuments:
         path = "/internal/artifact-texts/search"
         answer = await self._calls.request("POST", "ingestion", path, caller, body=asked, deadline=_DEADLINE_SECONDS)
         return ArtifactPassages.model_validate_json(checked(answer)).results
+
+
+class HttpSessions:
+    def __init__(self, calls: UpstreamClient) -> None:
+        self._calls = calls
+
+    async def session(self, session_id: str, caller: Identity) -> KnownSession | None:
+        answer = await self._calls.get("runtime", f"/internal/sessions/{session_id}", caller)
+        if answer.status == 404:
+            return None
+        if answer.status != 200:
+            raise ServiceUnavailable(f"the runtime service answered {answer.status}", retry_after=2)
+        found = orjson.loads(answer.body)
+        return KnownSession(session_id, caller.company_id, found["owner_id"], deleted=found["status"] != "active")

@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext
 from libs.persistence import Connection
-from services.artifacts.adapters.artifact_rows import COLUMNS, artifact_of
+from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
 from services.artifacts.domain.platform import CopyState, InFlightState, OutboundCommand
 
 _FROM = "FROM artifacts a JOIN sessions s ON s.id = a.session_id"

@@ -1,26 +1,26 @@
-"""Artifacts that nothing refers to, in PostgreSQL."""
+"""Deleted artifacts and abandoned uploads, in PostgreSQL."""
 
 from collections.abc import Sequence
 
 from libs.persistence import Database
 
 
-class PostgresLeftovers:
-    """An upload is given up first and removed later, so that one which ends meanwhile finds out."""
+class PostgresGarbage:
+    """Abandons an upload before its bytes are removed, so that one which ends meanwhile notices."""
 
     def __init__(self, database: Database, *, upload_hours: float = 2.0, grace_minutes: float = 10.0) -> None:
         self._database = database
         self._upload_hours = upload_hours
         self._grace_minutes = grace_minutes
 
-    async def give_up(self) -> int:
+    async def abandon_uploads(self) -> int:
         async with self._database.connection() as connection:
-            given_up = await connection.execute(
+            abandoned = await connection.execute(
                 """UPDATE artifacts SET state = 'abandoned', state_since = now()
                    WHERE state = 'uploading' AND created_at < now() - %s * interval '1 hour'""",
                 (self._upload_hours,),
             )
-            return given_up.rowcount
+            return abandoned.rowcount
 
     async def deleted(self, limit: int) -> list[str]:
         return await self._ids(
@@ -29,7 +29,7 @@ class PostgresLeftovers:
             limit,
         )
 
-    async def given_up(self, limit: int) -> list[str]:
+    async def unreferenced(self, limit: int) -> list[str]:
         return await self._ids(
             """SELECT id FROM artifacts
                WHERE state IN ('abandoned', 'deleted') AND bytes_gone_at IS NULL

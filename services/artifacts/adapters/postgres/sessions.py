@@ -1,11 +1,6 @@
-"""Sessions: those met before in PostgreSQL, the others asked of the service that owns them."""
+"""Sessions that artifacts belong to, in PostgreSQL."""
 
-import orjson
-
-from libs.contracts.errors import ServiceUnavailable
-from libs.contracts.identity import Identity
 from libs.persistence import Database
-from libs.service_defaults import UpstreamClient
 from services.artifacts.domain.artifacts import KnownSession
 
 _GET = "SELECT id, company_id, owner_id, deleted_at IS NOT NULL FROM sessions WHERE id = %s"
@@ -29,17 +24,3 @@ class PostgresSessions:
             row = await (await connection.execute(_GET, (session.id,))).fetchone()
         assert row is not None
         return KnownSession(*row)
-
-
-class RuntimeSessions:
-    def __init__(self, calls: UpstreamClient) -> None:
-        self._calls = calls
-
-    async def session(self, session_id: str, caller: Identity) -> KnownSession | None:
-        answer = await self._calls.get("runtime", f"/internal/sessions/{session_id}", caller)
-        if answer.status == 404:
-            return None
-        if answer.status != 200:
-            raise ServiceUnavailable(f"the runtime service answered {answer.status}", retry_after=2)
-        found = orjson.loads(answer.body)
-        return KnownSession(session_id, caller.company_id, found["owner_id"], deleted=found["status"] != "active")

@@ -1,4 +1,4 @@
-"""Names of files: kept as they are given, as far as they are safe on every system."""
+"""Cleans names of uploaded files, so that they are safe on every system."""
 
 import re
 import unicodedata
@@ -19,9 +19,9 @@ _DEVICES: Final = frozenset(
 
 
 def safe_name(given: str) -> str:
-    """The last part of a path, without what hides or misleads, and with a stem that is a file on every system.
+    """Returns the last part of a path without invisible and reserved characters, of 240 bytes at most.
 
-    Raises ``ValidationFailed`` when there is no name at all.
+    Raises ``ValidationFailed`` when nothing is left.
     """
     last = re.split(r"[/\\]", given)[-1]
     name = _RESERVED.sub("_", unicodedata.normalize("NFC", _INVISIBLE.sub("", last))).strip().rstrip(". ")
@@ -39,7 +39,7 @@ def safe_name(given: str) -> str:
 
 
 def distinct(names: Iterable[str]) -> Iterator[str]:
-    """Each of the names, numbered where an earlier one is the same on some system: ``a.txt``, ``A (2).txt``."""
+    """Numbers names that equal an earlier one on some system: ``a.txt``, ``A (2).txt``."""
     taken: set[str] = set()
     for name in names:
         stem, dot, extension = name.rpartition(".")
@@ -54,5 +54,5 @@ def distinct(names: Iterable[str]) -> Iterator[str]:
 
 
 def _shortened(text: str, most_bytes: int) -> str:
-    """At most that long in UTF-8, without half a character at the end."""
+    """Cuts the text to so many bytes of UTF-8, between characters."""
     return text.encode()[:most_bytes].decode(errors="ignore").rstrip(". ") or "file"

@@ -6,7 +6,7 @@ from psycopg.rows import dict_row
 
 from libs.contracts.identifiers import new_id
 from libs.persistence import Database
-from services.artifacts.adapters.artifact_rows import COLUMNS, artifact_of
+from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
 from services.artifacts.domain.ports import TableJob
 
 _CLAIM = f"""
@@ -40,7 +40,7 @@ class PostgresTableJobs:
             jobs.append(TableJob(artifact_of(row), correlation_id, lease, attempt))
         return jobs
 
-    async def put_off(self, lease: str, seconds: float, *, counts: bool) -> None:
+    async def postpone(self, lease: str, seconds: float, *, counts: bool) -> None:
         async with self._database.connection() as connection:
             await connection.execute(
                 """UPDATE artifacts SET lease = NULL, attempts = attempts - %s,

@@ -1,17 +1,63 @@
-"""Changes of artifacts in PostgreSQL, inside a transaction of the caller's."""
+"""Artifacts in PostgreSQL: reads, and the changes of their processing."""
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from libs.contracts.errors import ErrorInfo
-from libs.persistence import Connection
+from libs.persistence import Connection, Database
 from services.artifacts.adapters import metrics
+from services.artifacts.domain.artifacts import StoredArtifact
 
+COLUMNS: Final = """
+    a.id, a.session_id, s.company_id, s.owner_id, a.name, a.content_type, a.size, a.sha256, a.origin, a.strategy,
+    a.status, a.progress, a.error, a.metadata, a.created_at, a.updated_at,
+    CASE WHEN a.platform_state IN ('copied', 'removing') THEN a.platform_file_id END AS platform_file_id
+"""
+STORED: Final = f"""
+    SELECT {COLUMNS} FROM artifacts a JOIN sessions s ON s.id = a.session_id
+    WHERE a.state = 'stored' AND s.deleted_at IS NULL
+"""
 _PENDING = "id = %(id)s AND state = 'stored' AND status = 'pending'"
 _ENDED = "lease = NULL, lease_until = NULL, updated_at = clock_timestamp()"
+
+
+class PostgresArtifactReader:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, artifact_id: str) -> StoredArtifact | None:
+        rows = await self._rows(f"{STORED} AND a.id = %(id)s", {"id": artifact_id})
+        return artifact_of(rows[0]) if rows else None
+
+    async def page(self, session_id: str, *, limit: int, offset: int) -> tuple[list[StoredArtifact], int]:
+        parameters = {"session": session_id, "limit": limit, "offset": offset}
+        rows = await self._rows(
+            f"""{STORED} AND a.session_id = %(session)s
+                ORDER BY a.created_at DESC, a.id DESC LIMIT %(limit)s OFFSET %(offset)s""",
+            parameters,
+        )
+        total = await self._rows(
+            "SELECT count(*) AS total FROM artifacts WHERE session_id = %(session)s AND state = 'stored'", parameters
+        )
+        return [artifact_of(row) for row in rows], int(total[0]["total"])
+
+    async def all(self, session_id: str) -> list[StoredArtifact]:
+        rows = await self._rows(
+            f"{STORED} AND a.session_id = %(session)s ORDER BY a.created_at, a.id", {"session": session_id}
+        )
+        return [artifact_of(row) for row in rows]
+
+    async def _rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        async with (
+            self._database.connection() as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
+            await cursor.execute(query, parameters)
+            return await cursor.fetchall()
 
 
 class PostgresArtifactWriter:
@@ -70,5 +116,10 @@ class PostgresArtifactWriter:
 
 
 def _storable(value: Any) -> str:
-    """PostgreSQL has no place for the character, which a message about a damaged file may quote."""
+    """PostgreSQL stores no U+0000, which a message about a damaged file may quote."""
     return json.dumps(value).replace("\\u0000", "")
+
+
+def artifact_of(row: dict[str, Any]) -> StoredArtifact:
+    error = row["error"]
+    return StoredArtifact(**{**row, "error": None if error is None else ErrorInfo.model_validate(error)})

@@ -8,7 +8,7 @@ from psycopg.types.json import Jsonb
 from libs.contracts.errors import Conflict, ValidationFailed
 from libs.persistence import Connection, Database
 from services.artifacts.adapters import metrics
-from services.artifacts.adapters.artifact_rows import STORED, artifact_of
+from services.artifacts.adapters.postgres.artifacts import STORED, artifact_of
 from services.artifacts.domain.artifacts import SessionNotFound, StoredArtifact
 from services.artifacts.domain.ports import Content, NewArtifact
 

@@ -1,0 +1,50 @@
+"""Runs periodic work for as long as the service lives."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from libs.contracts.errors import ServiceUnavailable
+
+_log: Final = structlog.get_logger(__name__)
+# A transaction that wakes the work has yet to commit.
+_COMMIT_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicWork:
+    """Repeats ``work`` until it finds nothing, then every ``seconds`` and when ``wake`` is called."""
+
+    name: str
+    work: Callable[[], Awaitable[int]]
+    seconds: float
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def wake(self) -> None:
+        """Called inside a transaction that leaves something to do."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        while True:
+            self._woken.clear()
+            if not await self.once():
+                await self._pause()
+
+    async def once(self) -> int:
+        """Returns how much there was to do."""
+        try:
+            return await self.work()
+        except ServiceUnavailable as problem:
+            _log.warning("maintenance.postponed", work=self.name, problem=problem.message)
+            return 0
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(self.seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(_COMMIT_SECONDS)

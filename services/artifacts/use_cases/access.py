@@ -1,0 +1,67 @@
+"""Finds sessions and artifacts that the caller may use; any other is not found."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from libs.contracts.identifiers import is_id
+from libs.contracts.identity import Identity
+from services.artifacts.domain.artifacts import ArtifactNotFound, KnownSession, SessionNotFound, StoredArtifact
+from services.artifacts.domain.links import LinkSigner, Parameters
+from services.artifacts.domain.ports import ArtifactReader, KnownSessions, SessionOwner
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAccess:
+    """Asks for a session once: its owner never changes, and an event tells of its end."""
+
+    known: KnownSessions
+    owner: SessionOwner
+
+    async def readable(self, session_id: str, caller: Identity) -> KnownSession:
+        """Raises ``SessionNotFound``."""
+        session = await self._find(session_id, caller)
+        if not session.readable_by(caller):
+            raise SessionNotFound
+        return session
+
+    async def writable(self, session_id: str, caller: Identity) -> KnownSession:
+        """Raises ``SessionNotFound``."""
+        session = await self._find(session_id, caller)
+        if not session.writable_by(caller):
+            raise SessionNotFound
+        return session
+
+    async def _find(self, session_id: str, caller: Identity) -> KnownSession:
+        if not is_id(session_id):
+            raise SessionNotFound
+        session = await self.known.get(session_id)
+        if session is None:
+            session = await self.owner.session(session_id, caller)
+            if session is None or session.deleted:
+                raise SessionNotFound
+            session = await self.known.remember(session)
+        return session
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactAccess:
+    artifacts: ArtifactReader
+    signer: LinkSigner
+    clock: Callable[[], float]
+
+    async def readable(self, caller: Identity, artifact_id: str, session_id: str | None = None) -> StoredArtifact:
+        """Raises ``ArtifactNotFound``, also for an artifact of another session than the one that is given."""
+        artifact = await self.artifacts.get(artifact_id) if is_id(artifact_id) else None
+        if artifact is None or not artifact.session.readable_by(caller):
+            raise ArtifactNotFound
+        if session_id is not None and artifact.session_id != session_id:
+            raise ArtifactNotFound
+        return artifact
+
+    async def by_link(self, artifact_id: str, parameters: Parameters) -> StoredArtifact:
+        """Accepts the link instead of a caller. Raises ``AuthenticationFailed``."""
+        self.signer.check(artifact_id, parameters, self.clock())
+        artifact = await self.artifacts.get(artifact_id)
+        if artifact is None:
+            raise ArtifactNotFound
+        return artifact

@@ -1,0 +1,30 @@
+"""Deletes the artifacts of a deleted session."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.events.artifacts import ArtifactDeleted
+from libs.contracts.events.runtime import SessionDeleted
+from libs.eventing import Transaction
+from services.artifacts.domain.ports import ArtifactWriter
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSessionArtifacts:
+    """``on_deleted`` is called when there are bytes to remove after the transaction."""
+
+    writer: Callable[[Transaction], ArtifactWriter]
+    on_deleted: Callable[[], None]
+
+    async def __call__(self, transaction: Transaction, event: SessionDeleted, envelope: Envelope) -> None:
+        artifact_ids = await self.writer(transaction).delete_session(event.session_id, envelope.company_id)
+        for artifact_id in artifact_ids:
+            transaction.emit(ArtifactDeleted(artifact_id=artifact_id, session_id=event.session_id), subject=artifact_id)
+        if artifact_ids:
+            self.on_deleted()
+        _log.info("session.artifacts_deleted", session_id=event.session_id, artifacts=len(artifact_ids))

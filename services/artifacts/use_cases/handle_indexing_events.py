@@ -1,0 +1,33 @@
+"""Records what ingestion reports of the documents that it indexes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
+from libs.contracts.events.ingestion import ArtifactIndexed, ArtifactIndexing, ArtifactIndexingFailed
+from libs.eventing import Transaction
+from services.artifacts.domain.ports import ArtifactWriter
+
+
+@dataclass(frozen=True, slots=True)
+class IndexingEventHandler:
+    """A repeated event, or one about an artifact that is gone, changes nothing."""
+
+    writer: Callable[[Transaction], ArtifactWriter]
+
+    async def progress(self, transaction: Transaction, event: ArtifactIndexing, _: Envelope) -> None:
+        if await self.writer(transaction).progress(event.artifact_id, event.progress):
+            made = ArtifactProgress(artifact_id=event.artifact_id, session_id=event.session_id, progress=event.progress)
+            transaction.emit(made, subject=event.artifact_id)
+
+    async def indexed(self, transaction: Transaction, event: ArtifactIndexed, _: Envelope) -> None:
+        metadata = {"characters": event.characters, "passages": event.passages}
+        if await self.writer(transaction).ready(event.artifact_id, metadata):
+            ready = ArtifactReady(artifact_id=event.artifact_id, session_id=event.session_id, metadata=metadata)
+            transaction.emit(ready, subject=event.artifact_id)
+
+    async def failed(self, transaction: Transaction, event: ArtifactIndexingFailed, _: Envelope) -> None:
+        if await self.writer(transaction).failed(event.artifact_id, event.error):
+            failed = ArtifactFailed(artifact_id=event.artifact_id, session_id=event.session_id, error=event.error)
+            transaction.emit(failed, subject=event.artifact_id)

@@ -1,0 +1,108 @@
+"""Reads what is in artifacts: bytes, tables, texts and passages."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from libs.contracts.api.artifacts import ArtifactPassages, ArtifactPreview, ArtifactSearchBody, ArtifactText
+from libs.contracts.errors import Conflict, UnsupportedMediaType
+from libs.contracts.identity import Identity
+from libs.objects import ObjectMissing, ObjectStore, Pieces, read_all
+from services.artifacts.domain.artifacts import BytesMissing, StoredArtifact, original_key, tables_key
+from services.artifacts.domain.ports import ArtifactReader, Documents
+from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
+
+# A little less than the gateway waits for an answer.
+_WAIT_SECONDS: Final = 4.0
+_POLL_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class OpenContent:
+    store: ObjectStore
+
+    async def __call__(self, artifact: StoredArtifact, *, start: int = 0, length: int | None = None) -> Pieces:
+        """The caller closes what is returned. Raises ``StoreUnavailable`` and ``BytesMissing``."""
+        try:
+            return await self.store.open(original_key(artifact.id), start=start, length=length)
+        except ObjectMissing:
+            raise BytesMissing from None
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewTables:
+    access: ArtifactAccess
+    store: ObjectStore
+
+    async def __call__(self, caller: Identity, artifact_id: str, session_id: str, *, rows: int) -> ArtifactPreview:
+        """Raises ``UnsupportedMediaType`` for what holds no tables, and ``Conflict`` while they are not read yet."""
+        artifact = await self._processed(caller, artifact_id, session_id)
+        if artifact.strategy != "structural_parsing":
+            raise UnsupportedMediaType(f"There is no preview of {artifact.content_type}.")
+        if artifact.status == "failed":
+            raise Conflict(f"'{artifact.name}' could not be read: {_reason(artifact)}")
+        if "sheets" not in artifact.metadata:
+            raise UnsupportedMediaType(f"'{artifact.name}' is no array of objects, so it has no rows to show.")
+        try:
+            found = ArtifactPreview.model_validate_json(await read_all(self.store, tables_key(artifact.id)))
+        except ObjectMissing:
+            raise BytesMissing from None
+        for sheet in found.sheets:
+            del sheet.rows[rows:]
+        return found
+
+    async def _processed(self, caller: Identity, artifact_id: str, session_id: str) -> StoredArtifact:
+        """Waits for the end of the processing. Raises ``Conflict`` when that takes long."""
+        left = _WAIT_SECONDS
+        while True:
+            artifact = await self.access.readable(caller, artifact_id, session_id)
+            if artifact.status != "pending" or artifact.strategy != "structural_parsing":
+                return artifact
+            if left <= 0:
+                raise Conflict(f"'{artifact.name}' is still being read; try again later.")
+            await asyncio.sleep(_POLL_SECONDS)
+            left -= _POLL_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    access: ArtifactAccess
+    documents: Documents
+
+    async def __call__(
+        self, caller: Identity, artifact_id: str, session_id: str, *, offset: int, limit: int
+    ) -> ArtifactText:
+        """Raises ``UnsupportedMediaType`` for what is no document, ``Conflict`` when it has no text (yet)."""
+        artifact = await self.access.readable(caller, artifact_id, session_id)
+        if artifact.strategy != "rag_indexing":
+            raise UnsupportedMediaType(f"'{artifact.name}' is no document.")
+        if artifact.status != "ready":
+            raise Conflict(f"'{artifact.name}' has no text: {_reason(artifact)}")
+        return await self.documents.text(artifact.id, caller, offset=offset, limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchDocuments:
+    sessions: SessionAccess
+    artifacts: ArtifactReader
+    documents: Documents
+
+    async def __call__(self, caller: Identity, session_id: str, body: ArtifactSearchBody) -> ArtifactPassages:
+        """Searches the session's documents that are ready; others are left out."""
+        await self.sessions.readable(session_id, caller)
+        names = {
+            each.id: each.name
+            for each in await self.artifacts.all(session_id)
+            if each.strategy == "rag_indexing" and each.status == "ready"
+        }
+        wanted = list(names) if body.artifact_ids is None else [each for each in body.artifact_ids if each in names]
+        if not wanted:
+            return ArtifactPassages(results=[])
+        found = await self.documents.search(wanted, caller, body)
+        return ArtifactPassages(results=[each.model_copy(update={"name": names[each.artifact_id]}) for each in found])
+
+
+def _reason(artifact: StoredArtifact) -> str:
+    if artifact.error is not None:
+        return artifact.error.message
+    return "it is still being processed."
