@@ -160,7 +160,7 @@ class World:
 
     async def maintain(self, name: str) -> int:
         """Runs a periodic work of the artifacts service once."""
-        run: Any = next(run for task, run, _ in self.artifacts._background if task == name)
+        run: Any = next(run for task, run, _ in self.artifacts.lifecycle._background if task == name)
         done: int = await run.__self__.once()
         return done
 

@@ -1,18 +1,12 @@
 """Files of a company, and the keys of their bytes and texts in the object store."""
 
-import re
-import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Final
 
 from libs.contracts.api.files import File, FileStatus
-from libs.contracts.errors import ErrorDetail, NotFound, ValidationFailed
+from libs.contracts.errors import NotFound
 from libs.contracts.timestamps import format_time
-
-_LONGEST_NAME: Final = 255
-_UNWANTED: Final = re.compile(r"[\x00-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class FileNotFound(NotFound):
@@ -80,26 +74,3 @@ def original_key(blob_id: str) -> str:
 def text_key(text: TextKey) -> str:
     """Key of the parsed text."""
     return f"{blob_prefix(text.blob_id)}text/{sha256(text.content_type.encode()).hexdigest()[:16]}"
-
-
-def clean_name(given: str) -> str:
-    """The name that a file is kept under: the last part of a path, without control characters, 255 at most.
-
-    Raises ``ValidationFailed`` when nothing is left.
-    """
-    last = re.split(r"[/\\]", given)[-1]
-    name = unicodedata.normalize("NFC", _UNWANTED.sub("", last)).strip()
-    if len(name) > _LONGEST_NAME:
-        stem, dot, extension = name.rpartition(".")
-        kept = _LONGEST_NAME - len(dot + extension)
-        name = stem[:kept] + dot + extension if dot and kept > 0 else name[:_LONGEST_NAME]
-    if name.strip(".") == "":
-        raise ValidationFailed(
-            "The file has no name.",
-            details=[
-                ErrorDetail(
-                    loc=["file"], type="file_name_missing", message="the part has no file name", hint='filename="…"'
-                )
-            ],
-        )
-    return name

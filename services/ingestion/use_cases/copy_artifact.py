@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from libs.contracts.api.file_names import safe_name
 from libs.contracts.api.file_types import type_of
 from libs.contracts.commands.ingestion import CopyArtifact
 from libs.contracts.events.ingestion import FileUploaded
 from libs.eventing import CommandContext, Transaction
 from libs.objects import ObjectStore
 from services.ingestion.domain.artifacts import ArtifactSource
-from services.ingestion.domain.files import clean_name, original_key
+from services.ingestion.domain.files import original_key
 from services.ingestion.domain.ports.files import NewFile, Uploads, UploadWriter
 
 
@@ -26,7 +27,7 @@ class FetchArtifact:
 
         Raises ``NotFound``, ``UnsupportedMediaType`` and ``ServiceUnavailable``.
         """
-        name = clean_name(command.name)
+        name = safe_name(command.name)
         kind = type_of(name)
         blob_id = await self.uploads.begin(context.identity.company_id)
         try:

@@ -6,6 +6,7 @@ from hashlib import sha256
 
 import structlog
 
+from libs.contracts.api.file_names import safe_name
 from libs.contracts.api.file_types import HEAD_BYTES, check_signature, type_of
 from libs.contracts.api.files import File
 from libs.contracts.errors import ValidationFailed
@@ -15,7 +16,7 @@ from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectStore
 from libs.service_defaults.uploads import FilePart, checked_pieces, invalid_file
-from services.ingestion.domain.files import StoredFile, clean_name, original_key
+from services.ingestion.domain.files import StoredFile, original_key
 from services.ingestion.domain.ports.files import NewFile, Uploads, UploadWriter
 
 _log = structlog.get_logger(__name__)
@@ -61,7 +62,7 @@ class UploadFiles:
         return [file.public() for file in stored]
 
     async def _take(self, part: FilePart, company_id: str, begun: list[str]) -> NewFile:
-        name = clean_name(part.name)
+        name = safe_name(part.name)
         kind = type_of(name)
         blob_id = await self.uploads.begin(company_id)
         # Before any bytes, so that a failed upload is discarded as well.

@@ -18,7 +18,7 @@ async def test_bytes_texts_and_passages_are_gone(each_store: World) -> None:
 
     assert await each_store.stored() == [f"artifacts/{kept['artifact_id']}/original"]
     assert [entry.key async for entry in each_store.files.entries()] == [f"artifacts/{kept['artifact_id']}/text"]
-    engine = each_store.indexing._engines["pgvector"]
+    engine = each_store.indexing.engines["pgvector"]
     (index,) = await each_store.rows(
         "ingestion", "SELECT DISTINCT index_id FROM artifact_documents WHERE index_id > ''"
     )

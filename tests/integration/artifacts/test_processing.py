@@ -225,7 +225,7 @@ async def test_a_document_that_cannot_be_read_fails_with_the_reason(world: World
 async def test_indexing_ends_once_however_often_it_is_told_or_begun(world: World) -> None:
     artifact = await world.artifact(world.session(), "a.txt", b"The ferry leaves at seven.")
     await world.pass_on()
-    claimed = await world.indexing._jobs.claim(5, 60)
+    claimed = await world.indexing.jobs.claim(5, 60)
     assert len(claimed) == 1
     assert await world.indexing() == 0, "the worker that died still has it"
     await world.rows("ingestion", "UPDATE artifact_documents SET lease_until = now() - interval '1 second'")
@@ -235,7 +235,7 @@ async def test_indexing_ends_once_however_often_it_is_told_or_begun(world: World
     await world.settle()
 
     assert (await world.told(artifact)).count("artifact.ready") == 1
-    assert not await world.indexing._jobs.indexed(claimed[0], characters=1, chunks=1), "it comes too late"
+    assert not await world.indexing.jobs.indexed(claimed[0], characters=1, chunks=1), "it comes too late"
     rows = await world.rows("ingestion", "SELECT state, attempts FROM artifact_documents")
     assert rows == [{"state": "indexed", "attempts": 2}]
 
@@ -310,5 +310,5 @@ async def test_lost_bytes_end_as_a_failure(world: World) -> None:
 
 
 def _tables(world: World) -> Any:
-    run: Any = next(run for task, run, _ in world.artifacts._background if task == "tables.read")
+    run: Any = next(run for task, run, _ in world.artifacts.lifecycle._background if task == "tables.read")
     return run.__self__.work

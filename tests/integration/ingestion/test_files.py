@@ -55,6 +55,12 @@ async def test_several_files_at_once_are_all_stored(ingestion: Ingestion) -> Non
     assert {file["id"] for file in page["files"]} == {file["id"] for file in body["files"]}
 
 
+async def test_names_are_safe_on_every_system(ingestion: Ingestion) -> None:
+    given = ["CON.txt", "<script>.html", "..txt", "b/c\\a.txt. ."]
+    stored = (await ingestion.upload(*((name, b"<p>text</p>") for name in given))).json()["files"]
+    assert [file["name"] for file in stored] == ["_CON.txt", "_script_.html", "file.txt", "a.txt"]
+
+
 @pytest.mark.parametrize(
     ("files", "status", "words"),
     [
