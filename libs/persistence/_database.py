@@ -77,7 +77,7 @@ class Database:
 
     @property
     def waiting(self) -> int:
-        """How many callers wait for a connection right now."""
+        """The number of callers that wait for a connection."""
         return self._pool.get_stats().get("requests_waiting", 0)
 
     async def ping(self) -> None:

@@ -1,4 +1,4 @@
-"""The correlation id of a request: on the way in, in logs, and on the way out."""
+"""Binds the correlation id of a request to logs and to its answer."""
 
 import structlog
 from starlette.datastructures import MutableHeaders

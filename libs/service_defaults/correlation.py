@@ -1,4 +1,4 @@
-"""The correlation id of the request or message at hand."""
+"""The correlation id of the current request or message."""
 
 import structlog
 
@@ -6,11 +6,11 @@ HEADER = "X-Correlation-ID"
 
 
 def current_correlation_id() -> str | None:
-    """The correlation id bound to the running request or message."""
+    """The correlation id bound to the current request or message."""
     value = structlog.contextvars.get_contextvars().get("correlation_id")
     return value if isinstance(value, str) else None
 
 
 def bind_correlation_id(correlation_id: str) -> None:
-    """Use another correlation id from here on, e.g. one named in the body."""
+    """Binds another correlation id from here on, for example one in the body."""
     structlog.contextvars.bind_contextvars(correlation_id=correlation_id)

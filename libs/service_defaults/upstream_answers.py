@@ -1,4 +1,4 @@
-"""What answers of other services' internal APIs stand for."""
+"""Reads the answers of other services' internal APIs: their bodies, or their errors as exceptions."""
 
 from typing import Protocol
 
@@ -20,17 +20,17 @@ class Answered(Protocol):
 
 
 def checked(answer: Answered) -> bytes:
-    """The body of a good answer; raises what a bad one says."""
+    """The body of a good answer; raises the error of a bad one."""
     if answer.status < 400:
         return answer.body
     raise refusal(answer.status, answer.body)
 
 
 def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> ServiceError:
-    """What a bad answer says.
+    """The error of a bad answer.
 
-    An upstream that does not accept the asking service's own token is set up wrongly: no fault of the caller's, unless
-    it is the upstream that judges what the caller presents.
+    An upstream that refuses the service's own token is misconfigured, which is no fault of the caller. With
+    ``judges_caller`` it refuses the caller's own credentials.
     """
     if status != 401 or judges_caller:
         try:

@@ -39,8 +39,8 @@ async def status(port: int, path: str = "/health/ready") -> int:
 
 async def test_ready_from_the_first_assignment_to_the_stop(installation: Installation) -> None:
     service = installation.owner()
-    leaving = asyncio.Event()
-    service.on_stop(leaving.wait)
+    hook_may_end = asyncio.Event()
+    service.on_stop(hook_may_end.wait)
     assert not await ready(service)
     running = asyncio.create_task(service.run())
     await until_ready(service)
@@ -52,7 +52,7 @@ async def test_ready_from_the_first_assignment_to_the_stop(installation: Install
     service.stop()
     await eventually(lambda: service.lifecycle.stopping.is_set())
     assert await status(installation.port) == 503
-    leaving.set()
+    hook_may_end.set()
     await running
 
 
@@ -86,7 +86,9 @@ async def test_a_consumer_that_has_not_joined_keeps_the_service_unready(installa
     await running
 
 
-async def test_what_needs_a_look_is_among_the_metrics(installation: Installation, sender: CommandSender) -> None:
+async def test_dead_letters_lag_and_outbox_are_among_the_metrics(
+    installation: Installation, sender: CommandSender
+) -> None:
     service = installation.owner()
     running = asyncio.create_task(service.run())
     await until_ready(service)

@@ -18,7 +18,7 @@ from libs.objects import LocalObjects, S3Objects, open_store
         "s3://a:b@h/c?public=h",
     ],
 )
-def test_addresses_that_are_none(url: str) -> None:
+def test_invalid_addresses(url: str) -> None:
     with pytest.raises(ValueError, match="object store") as problem:
         open_store(url)
     assert "a:b" not in str(problem.value)

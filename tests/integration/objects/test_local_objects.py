@@ -24,7 +24,7 @@ asyncio.run(LocalObjects(Path(sys.argv[1])).put("k", pieces()))
 """
 
 
-async def test_what_a_killed_process_was_writing_is_removed_at_the_next_start(tmp_path: Path) -> None:
+async def test_partial_files_of_a_killed_process_are_removed_at_the_next_start(tmp_path: Path) -> None:
     root = tmp_path / "objects"
     store = LocalObjects(root)
     await store.start()
@@ -42,7 +42,7 @@ async def test_what_a_killed_process_was_writing_is_removed_at_the_next_start(tm
     assert not list((root / ".partial").iterdir())
 
 
-async def test_what_is_being_written_outlives_the_start_of_another_process(tmp_path: Path) -> None:
+async def test_partial_files_of_a_running_process_survive_the_start_of_another(tmp_path: Path) -> None:
     store = LocalObjects(tmp_path / "objects")
     await store.start()
 

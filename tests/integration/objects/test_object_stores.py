@@ -29,7 +29,7 @@ async def keys(store: ObjectStore, prefix: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("content", [b"", b"x", LARGE], ids=["empty", "small", "large"])
-async def test_what_is_put_is_there_hashed_and_measured(store: ObjectStore, content: bytes) -> None:
+async def test_an_object_is_hashed_and_measured(store: ObjectStore, content: bytes) -> None:
     written = await store.put("a/b/c.bin", in_pieces(content))
 
     assert (written.size, written.sha256) == (len(content), hashlib.sha256(content).hexdigest())
@@ -72,7 +72,7 @@ async def test_putting_again_replaces(store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("before", [0, 100, len(LARGE)])
-async def test_nothing_is_left_of_what_was_not_put_to_its_end(store: ObjectStore, before: int) -> None:
+async def test_an_interrupted_put_leaves_nothing(store: ObjectStore, before: int) -> None:
     class Refused(Exception):
         pass
 
@@ -106,7 +106,7 @@ async def test_a_put_can_be_cancelled(store: ObjectStore) -> None:
     assert await keys(store) == []
 
 
-async def test_what_is_not_there(store: ObjectStore) -> None:
+async def test_a_missing_object(store: ObjectStore) -> None:
     assert await store.size("a/b") is None
     await store.delete("a/b")
     with pytest.raises(ObjectMissing):

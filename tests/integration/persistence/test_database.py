@@ -92,7 +92,7 @@ async def test_a_cancellation_that_comes_with_the_connection_is_not_forgotten(da
 
 
 @pytest.mark.parametrize("ticks", range(4))
-async def test_a_connection_whose_way_back_is_cancelled_is_not_lost(database: Database, ticks: int) -> None:
+async def test_a_connection_whose_return_is_cancelled_is_not_lost(database: Database, ticks: int) -> None:
     async def hold(until: asyncio.Event) -> None:
         async with database.connection():
             taken.append(until)
@@ -115,7 +115,7 @@ async def test_a_connection_whose_way_back_is_cancelled_is_not_lost(database: Da
         assert not database.waiting
 
 
-async def test_what_fails_while_a_cancelled_block_ends_does_not_hide_the_cancellation(database: Database) -> None:
+async def test_a_failure_at_the_end_of_a_cancelled_block_does_not_hide_the_cancellation(database: Database) -> None:
     begun = asyncio.Event()
 
     async def undo_in_vain() -> None:

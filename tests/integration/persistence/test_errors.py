@@ -37,7 +37,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     ],
 )
 @pytest.mark.parametrize("pipelined", [False, True])
-async def test_no_error_quotes_what_was_written(
+async def test_errors_quote_no_written_values(
     database: Database, statement: str, error: type[psycopg.Error], said: str, pipelined: bool
 ) -> None:
     async def run() -> None:

@@ -39,7 +39,7 @@ async def test_two_processes_wait_for_each_other(database_url: str) -> None:
     assert "notes" in await tables(database_url)
 
 
-async def test_a_database_that_is_there_is_left_alone(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_current_database_is_left_alone(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     await asyncio.to_thread(migrate, database_url, MIGRATIONS)
     monkeypatch.setattr(_migrations, "_upgrade", lambda *_: pytest.fail("alembic was loaded"))
     await asyncio.to_thread(migrate, database_url, MIGRATIONS)

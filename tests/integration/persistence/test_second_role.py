@@ -38,7 +38,7 @@ async def roles(infrastructure: Infrastructure, database_url: str) -> AsyncItera
             await administrator.execute(sql.SQL("DROP ROLE {}").format(role))
 
 
-async def test_what_the_second_makes_is_the_firsts(roles: tuple[str, str]) -> None:
+async def test_objects_that_the_second_role_creates_belong_to_the_first(roles: tuple[str, str]) -> None:
     old, new = (Database(url, name="test") for url in roles)
     await old.open()
     await new.open()

@@ -21,11 +21,11 @@ from libs.persistence import is_contention, is_outage
     ],
     ids=lambda problem: type(problem).__name__,
 )
-def test_an_outage_passes(problem: Exception) -> None:
+def test_outages(problem: Exception) -> None:
     assert is_outage(problem)
 
 
-def test_locks_in_the_way_are_told_from_servers_that_are_away() -> None:
+def test_contention_is_an_outage_but_not_unreachable() -> None:
     away = [psycopg.OperationalError("refused"), psycopg.errors.AdminShutdown("bye"), PoolTimeout("busy")]
     locked = [psycopg.errors.LockNotAvailable("held"), psycopg.errors.DeadlockDetected("each other's")]
     assert [is_contention(problem) for problem in (*away, *locked)] == [False, False, False, True, True]
@@ -44,5 +44,5 @@ def test_locks_in_the_way_are_told_from_servers_that_are_away() -> None:
     ],
     ids=lambda problem: type(problem).__name__,
 )
-def test_a_statement_at_fault_does_not(problem: Exception) -> None:
+def test_failures_of_statements_are_no_outages(problem: Exception) -> None:
     assert not is_outage(problem)

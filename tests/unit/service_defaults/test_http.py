@@ -111,7 +111,7 @@ async def test_every_problem_has_one_shape_and_carries_the_label(
     assert "retry_after" not in error
 
 
-async def test_details_are_told(http: httpx.AsyncClient) -> None:
+async def test_details_are_part_of_the_error(http: httpx.AsyncClient) -> None:
     error = (await http.get("/fails/invalid")).json()["error"]
     assert error["details"] == [{"loc": ["a", 0], "type": "t", "message": "m", "hint": "h"}]
     assert "details" not in (await http.get("/fails/conflict")).json()["error"]
@@ -131,11 +131,11 @@ async def test_every_kind_has_its_status(http: httpx.AsyncClient, kind: ErrorKin
     assert response.json()["error"]["type"] == kind.value
 
 
-def test_no_kind_is_without_a_status() -> None:
+def test_every_kind_of_error_has_a_status() -> None:
     assert set(STATUSES) == set(ErrorKind)
 
 
-async def test_what_the_framework_refuses_has_the_same_shape(http: httpx.AsyncClient) -> None:
+async def test_errors_of_the_framework_have_the_same_shape(http: httpx.AsyncClient) -> None:
     unknown = await http.get("/nowhere")
     assert (unknown.status_code, unknown.json()["error"]["type"]) == (404, "not_found_error")
     wrong = await http.delete("/things")

@@ -86,9 +86,7 @@ async def test_a_head_that_is_not_finished_in_time_ends_the_connection(
     assert answer.count(b"HTTP/1.1 200 OK") == len(pieces) // 2
 
 
-async def test_a_server_that_turns_away_ends_what_is_under_way_and_takes_nothing_new(
-    server: HttpServer, port: int
-) -> None:
+async def test_turning_away_finishes_current_requests_and_accepts_no_connections(server: HttpServer, port: int) -> None:
     GATE.clear()
     idle, idle_writer = await asyncio.open_connection("127.0.0.1", port)
     idle_writer.write(BEGINNING + b"\r\n")
@@ -149,7 +147,7 @@ async def test_the_buffer_shows_what_a_reader_takes(server: HttpServer, port: in
 
 
 async def _settled(connection: BoundedConnection) -> int:
-    """What is left in the buffer when the systems at both ends have taken what they can."""
+    """The size of the buffer once the systems at both ends have taken all they can."""
     size = connection.transport.get_write_buffer_size()
     while True:
         await asyncio.sleep(0.2)

@@ -134,7 +134,7 @@ async def test_calls_go_to_the_processes_of_a_service_in_turn(
     assert sorted(request.host.split(":")[0] for request in neighbour.requests) == ["127.0.0.1"] * 2 + ["localhost"] * 2
 
 
-async def test_a_process_that_is_gone_or_goes_is_passed_over(
+async def test_a_process_that_is_gone_or_ends_is_followed_by_the_next(
     neighbour: Neighbour, calls_to: Callable[[str], UpstreamClient], dropping: str
 ) -> None:
     calls = calls_to(f"http://127.0.0.1:9,{dropping},{neighbour.address}")
@@ -201,7 +201,7 @@ async def test_behind_one_address_may_be_several_processes(neighbour: Neighbour,
         await calls.request("POST", "notes", "/", ALICE, body=b"{}")
 
 
-async def test_a_stream_begins_at_a_process_that_is_there(
+async def test_a_stream_begins_at_a_reachable_process(
     neighbour: Neighbour, calls_to: Callable[[str], UpstreamClient]
 ) -> None:
     calls = calls_to(f"http://127.0.0.1:9,{neighbour.address}")

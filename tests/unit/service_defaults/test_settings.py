@@ -47,7 +47,7 @@ def test_shared_and_own_variables(environment: pytest.MonkeyPatch) -> None:
         ("AES_LOG_FORMAT", "xml"),
     ],
 )
-def test_what_is_wrong_is_named_without_its_value(
+def test_wrong_settings_are_named_without_their_values(
     environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str | None
 ) -> None:
     if value is None:

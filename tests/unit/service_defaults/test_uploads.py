@@ -6,13 +6,13 @@ from libs.contracts.errors import ServiceError, TooLarge, UnsupportedMediaType, 
 from libs.service_defaults.uploads import checked_pieces
 
 
-class Incoming:
+class Upload:
     def __init__(self, *pieces: bytes) -> None:
         self.pieces = pieces
         self.heads: list[bytes] = []
         self.passed: list[bytes] = []
 
-    async def take_in(self) -> None:
+    async def pass_through(self) -> None:
         async for piece in checked_pieces("a.txt", self._come(), self._look, head_bytes=4, max_bytes=10):
             self.passed.append(piece)
 
@@ -36,9 +36,9 @@ class Incoming:
         ((b"abcdefghij",), b"abcdefghij"),
     ],
 )
-async def test_files_pass_whole_after_a_look_at_their_beginning(pieces: tuple[bytes, ...], head: bytes) -> None:
-    incoming = Incoming(*pieces)
-    await incoming.take_in()
+async def test_files_pass_whole_after_a_check_of_their_first_bytes(pieces: tuple[bytes, ...], head: bytes) -> None:
+    incoming = Upload(*pieces)
+    await incoming.pass_through()
     assert (incoming.heads, b"".join(incoming.passed)) == ([head], b"".join(pieces))
 
 
@@ -50,8 +50,8 @@ async def test_files_pass_whole_after_a_look_at_their_beginning(pieces: tuple[by
         ((b"abcdef", b"ghijk"), TooLarge, [b"abcdef"]),
     ],
 )
-async def test_what_cannot_be_taken(pieces: tuple[bytes, ...], raised: type[ServiceError], passed: list[bytes]) -> None:
-    incoming = Incoming(*pieces)
+async def test_refused_files(pieces: tuple[bytes, ...], raised: type[ServiceError], passed: list[bytes]) -> None:
+    incoming = Upload(*pieces)
     with pytest.raises(raised):
-        await incoming.take_in()
+        await incoming.pass_through()
     assert incoming.passed == passed
