@@ -1,7 +1,7 @@
 """The broker port. Two implementations pass the same test suite: Kafka and one in memory."""
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -118,6 +118,3 @@ class Bus(Protocol):
         """A group member. ``linger`` lets messages wait up to half a second for others to be fetched with."""
 
     def tail(self, topics: Sequence[str]) -> Tail: ...
-
-
-Deliver = Callable[[Record], Awaitable[None]]

@@ -28,7 +28,7 @@ from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.commands")
 _CONSUMER: Final = "commands"
-# Below the ten seconds after which the gateway tells its caller that nobody took the command up.
+# Below the ten seconds after which the gateway answers that a command was not taken up.
 _PREPARE_SECONDS: Final = 8.0
 
 C = TypeVar("C", bound=Command)

@@ -75,4 +75,4 @@ class EventRouter:
             _log.debug("event.repeated", event_id=envelope.id)
 
     async def give_up(self, record: Record, reason: str) -> None:
-        """Does nothing: a reaction has no outcome that somebody waits for."""
+        """Does nothing: a reaction has no outcome."""

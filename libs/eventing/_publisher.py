@@ -53,7 +53,7 @@ class Publisher:
     def publish(self, messages: Iterable[OutboxMessage]) -> None:
         """Queue messages whose transaction has been committed.
 
-        An outcome, which somebody waits for, goes at once and takes along what is queued before it. Other messages
+        An outcome, for which a caller waits, goes at once and takes along what is queued before it. Other messages
         linger for 10 ms, so that a short turn's beginning and end travel in one request.
         """
         arrived = list(messages)
@@ -90,7 +90,7 @@ class Publisher:
             self.defer([message.subject])
             return
         except BaseException:
-            # Cancelled between taking it from the queue and handing it over: nobody else remembers it.
+            # Cancelled between the queue and the broker: no other part of this process knows the message.
             self.defer([message.subject])
             raise
         self._in_flight.add(message.id)

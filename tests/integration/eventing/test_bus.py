@@ -73,7 +73,7 @@ async def test_records_of_a_key_arrive_in_the_order_sent(producer: Producer, joi
     assert all(list(record.headers) == [("n", record.value)] for record in member.records)
 
 
-async def test_a_reader_that_gathers_gets_everything_too(producer: Producer, join) -> None:
+async def test_a_reader_that_lingers_gets_everything(producer: Producer, join) -> None:
     member = await join(linger=True)
     values = await send(producer, 1)
     await eventually(lambda: member.values == values)
@@ -112,7 +112,7 @@ async def test_what_was_not_committed_is_read_again(producer: Producer, join) ->
     assert sorted(second.values) == sorted(values)
 
 
-async def test_members_share_the_partitions_and_are_told(producer: Producer, join) -> None:
+async def test_members_share_the_partitions_and_get_callbacks(producer: Producer, join) -> None:
     first = await join()
     assert len(first.held) == 3
     second = await join()

@@ -75,7 +75,7 @@ async def test_an_event_takes_effect_once_and_is_the_cause_of_what_follows(
     ]
 
 
-async def test_unknown_types_are_passed_over(owner: EventOwner, router: EventRouter) -> None:
+async def test_unknown_types_are_ignored(owner: EventOwner, router: EventRouter) -> None:
     await router.deliver(event(b"not even json", type="aes.notes.note.sung.v1"))
     assert await owner.rows("SELECT * FROM inbox") == []
 

@@ -23,7 +23,7 @@ async def calls(owner: Service):
     await calls.stop()
 
 
-async def test_the_state_of_a_command_is_told_to_its_company_only(
+async def test_the_state_of_a_command_is_visible_to_its_company_only(
     owner: Service, sender: CommandSender, database: Database, calls: UpstreamClient
 ) -> None:
     command_id = new_id()
@@ -66,7 +66,7 @@ async def test_a_large_payload_is_fetched_from_its_owner(
 
 
 @pytest.mark.parametrize("path", ["/internal/commands/x", "/internal/events/x/payload", "/internal/notes/x"])
-async def test_nothing_internal_is_told_without_a_token(owner: Service, path: str) -> None:
+async def test_internal_reads_need_a_token(owner: Service, path: str) -> None:
     expired = IdentitySigner(SIGNING_KEY).sign(ALICE, expires_at=time.time() - 1)
     url = f"http://127.0.0.1:{owner.settings.port}{path}"
     async with aiohttp.ClientSession() as session:

@@ -17,13 +17,13 @@ def read(monkeypatch: pytest.MonkeyPatch, **given: str) -> KafkaConnection:
     return KafkaSettings().kafka()
 
 
-def test_an_address_alone_is_told_to_clients_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_alone_is_passed_to_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = read(monkeypatch, BOOTSTRAP_SERVERS="a:1,b:2")
 
     assert connection.options() == KafkaConnection.of("a:1,b:2").options() == {"bootstrap_servers": "a:1,b:2"}
 
 
-def test_clients_are_told_who_they_are_and_whom_to_trust(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_clients_get_their_user_and_the_trusted_authorities(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = make_certificates(tmp_path)
     connection = read(
         monkeypatch,

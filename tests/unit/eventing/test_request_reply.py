@@ -121,7 +121,7 @@ async def test_a_command_carries_who_asked_and_when_it_expires(sender: CommandSe
     assert lifetime.total_seconds() == pytest.approx(30)
 
 
-async def test_a_waiter_hears_its_command_and_its_company_only(sender: CommandSender, bus: MemoryBus) -> None:
+async def test_a_waiter_gets_events_of_its_command_and_company_only(sender: CommandSender, bus: MemoryBus) -> None:
     async with sender.replies("command", TakeNote, ALICE) as replies:
         await publish(bus, event("another command"))
         await publish(bus, event(None))
@@ -137,7 +137,7 @@ async def test_a_waiter_hears_its_command_and_its_company_only(sender: CommandSe
     assert replies.state == "taken"
 
 
-async def test_another_company_waits_in_vain(sender: CommandSender, bus: MemoryBus) -> None:
+async def test_another_company_gets_no_events(sender: CommandSender, bus: MemoryBus) -> None:
     async with sender.replies("command", TakeNote, MALLORY) as replies:
         await publish(bus, event("command"))
         assert await replies.outcome(0.3) is None
@@ -155,7 +155,7 @@ async def test_two_waiters_of_a_command_both_get_its_outcome(sender: CommandSend
     assert [outcome and outcome.payload for outcome in outcomes] == [b"end", b"end"]
 
 
-async def test_a_slow_reader_is_dropped_and_nobody_else(
+async def test_only_a_slow_reader_is_dropped(
     sender: CommandSender, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("libs.eventing._request_reply._UNREAD_EVENTS", 3)
@@ -277,7 +277,7 @@ async def test_freshness_goes_with_the_bus_and_comes_back(sender: CommandSender,
     await eventually(lambda: sender.fresh() and sender.positioned())
 
 
-async def test_callbacks_hear_every_company_and_one_that_fails_disturbs_nobody(
+async def test_callbacks_get_events_of_every_company_and_a_failing_one_disturbs_no_other(
     sender: CommandSender, bus: MemoryBus
 ) -> None:
     heard: list[tuple[str, bytes]] = []

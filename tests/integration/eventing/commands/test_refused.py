@@ -29,7 +29,7 @@ async def test_a_command_that_was_carried_out_does_not_expire(owner: EventOwner,
     assert [envelope.type for envelope in owner.producer.envelopes] == [NoteTaken.TYPE] * 2
 
 
-async def test_a_command_refused_as_expired_is_not_taken_over_later(owner: EventOwner) -> None:
+async def test_a_command_rejected_as_expired_is_not_handled_later(owner: EventOwner) -> None:
     router = router_of(owner)
     taken: list[str] = []
 
@@ -45,7 +45,7 @@ async def test_a_command_refused_as_expired_is_not_taken_over_later(owner: Event
     assert owner.producer.delivered[0] == owner.producer.delivered[1]
 
 
-async def test_what_was_taken_over_before_its_expiry_is_handed_to_its_handler_again(owner: EventOwner) -> None:
+async def test_a_command_accepted_before_its_expiry_is_given_to_its_handler_again(owner: EventOwner) -> None:
     router = router_of(owner)
     taken: list[str] = []
 
@@ -91,7 +91,7 @@ async def test_headers_that_are_no_envelope_are_poison(owner: EventOwner, router
     assert await owner.rows("SELECT * FROM outbox") == []
 
 
-async def test_unknown_types_are_passed_over(owner: EventOwner, router: CommandRouter) -> None:
+async def test_unknown_types_are_ignored(owner: EventOwner, router: CommandRouter) -> None:
     await router.deliver(command_record(COMMAND, type="aes.notes.sing_note.v1"))
     assert await owner.rows("SELECT * FROM inbox") == []
 
@@ -108,14 +108,14 @@ async def test_an_undecodable_command_is_poison_and_ends_in_a_rejection(
     assert len(await owner.rows("SELECT * FROM outbox")) == 1
 
 
-async def test_what_is_done_is_not_given_up(owner: EventOwner, router: CommandRouter) -> None:
+async def test_a_finished_command_is_not_given_up(owner: EventOwner, router: CommandRouter) -> None:
     record = command_record(COMMAND)
     await router.deliver(record)
     await router.give_up(record, "too late")
     assert await owner.rows("SELECT type FROM outbox") == [(NoteTaken.TYPE,)]
 
 
-async def test_what_was_taken_over_is_not_given_up(owner: EventOwner) -> None:
+async def test_an_accepted_command_is_not_given_up(owner: EventOwner) -> None:
     router = router_of(owner)
 
     async def take(command: TakeNote, context: CommandContext) -> None:

@@ -156,7 +156,7 @@ async def test_a_command_is_sent_in_the_name_of_its_caller(owner: EventOwner, sw
     assert owner.producer.envelopes[1].identity is None
 
 
-async def test_no_signature_lies_in_the_database(owner: EventOwner) -> None:
+async def test_the_database_has_no_signature(owner: EventOwner) -> None:
     caller = Identity(company_id="company-1", user_id="alice", key_id="k", scopes=frozenset())
     async with owner.outbox.transaction() as transaction:
         command = TakeNote(note_id="n", text="t")

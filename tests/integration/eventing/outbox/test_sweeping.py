@@ -24,7 +24,7 @@ async def test_the_sweeper_publishes_what_a_crash_left_in_order(owner: EventOwne
     assert await owner.rows(UNPUBLISHED) == [(0,)]
 
 
-async def test_what_another_process_left_of_a_subject_goes_first(owner: EventOwner, other: EventOwner) -> None:
+async def test_unsent_events_of_another_process_go_first(owner: EventOwner, other: EventOwner) -> None:
     await other.commit_without_publishing("s", "first", "second")
     await other.commit_without_publishing("t", "elsewhere")
     owner.run()
@@ -33,7 +33,7 @@ async def test_what_another_process_left_of_a_subject_goes_first(owner: EventOwn
     assert [envelope.sequence for envelope in owner.producer.envelopes] == [1, 2, 3]
 
 
-async def test_what_another_process_left_between_own_events_goes_first(owner: EventOwner, other: EventOwner) -> None:
+async def test_unsent_events_of_another_process_between_own_ones_go_first(owner: EventOwner, other: EventOwner) -> None:
     owner.run()
     await owner.emit("s", "first")
     await owner.emit("s", "second")
@@ -42,7 +42,7 @@ async def test_what_another_process_left_between_own_events_goes_first(owner: Ev
     await eventually(lambda: owner.names() == ["first", "second", "third", "fourth"])
 
 
-async def test_a_subject_whose_event_was_not_sent_waits_for_the_sweeper(owner: EventOwner) -> None:
+async def test_a_subject_with_an_unsent_event_is_deferred_to_the_sweeper(owner: EventOwner) -> None:
     owner.run(sweeping=True)
     owner.producer.down = True
     await owner.emit("s", "first")
@@ -61,7 +61,7 @@ async def test_a_subject_whose_event_was_not_sent_waits_for_the_sweeper(owner: E
     await eventually(lambda: owner.names()[-1] == "third")
 
 
-async def test_a_worker_without_a_sweeper_lets_go_of_its_subjects(owner: EventOwner, other: EventOwner) -> None:
+async def test_a_worker_without_a_sweeper_releases_its_deferred_subjects(owner: EventOwner, other: EventOwner) -> None:
     owner.run()
     owner.producer.down = True
     await owner.emit("s", "first")
@@ -75,7 +75,7 @@ async def test_a_worker_without_a_sweeper_lets_go_of_its_subjects(owner: EventOw
     await eventually(lambda: owner.names() == ["second"])
 
 
-async def test_what_was_lost_on_the_way_is_sent_again_before_what_follows(owner: EventOwner) -> None:
+async def test_an_unacknowledged_event_is_sent_again_before_the_next(owner: EventOwner) -> None:
     owner.run(sweeping=True)
     owner.producer.silent = True
     await owner.emit("s", "first")
@@ -85,7 +85,7 @@ async def test_what_was_lost_on_the_way_is_sent_again_before_what_follows(owner:
     await eventually(lambda: owner.names() == ["first", "second"])
 
 
-async def test_a_commit_of_unknown_outcome_holds_its_subject(
+async def test_a_commit_of_unknown_outcome_defers_its_subject(
     owner: EventOwner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner.run(sweeping=True)
@@ -155,7 +155,7 @@ async def test_only_one_process_sweeps_a_database(owner: EventOwner, other: Even
     assert sorted(owner.names() + other.names()) == sorted(str(number) for number in range(300))
 
 
-async def test_old_rows_are_forgotten_and_waiting_ones_kept(owner: EventOwner) -> None:
+async def test_old_rows_are_purged_and_waiting_ones_kept(owner: EventOwner) -> None:
     owner.run()
     await owner.emit("s", "old")
     await all_published(owner)

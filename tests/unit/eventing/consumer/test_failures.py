@@ -108,7 +108,7 @@ async def test_an_outage_is_never_given_up_and_does_not_count(group: Group, cloc
     assert handler.given_up == []
 
 
-async def test_a_letter_that_its_headers_make_too_large_leaves_its_value_behind() -> None:
+async def test_a_dead_letter_that_its_headers_make_too_large_has_no_value() -> None:
     bus = MemoryBus()
     inner = bus.producer()
 
