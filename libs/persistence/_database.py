@@ -1,7 +1,7 @@
 """A pool of psycopg connections; the services' adapters write SQL themselves, without a mapper."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -90,6 +90,12 @@ class Database:
         """A connection in autocommit mode, for single statements."""
         async with self._checked_out() as connection:
             yield connection
+
+    async def execute(self, statement: str, parameters: Mapping[str, Any] | Sequence[Any] | None = None) -> list[Any]:
+        """Executes a single statement in autocommit mode; returns its rows, none for a statement without a result."""
+        async with self._checked_out() as connection:
+            cursor = await connection.execute(statement, parameters)
+            return await cursor.fetchall() if cursor.description else []
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:

@@ -43,6 +43,13 @@ async def count(database: Database) -> int:
     return int(row[0])
 
 
+async def test_a_single_statement_returns_its_rows(database: Database) -> None:
+    assert await database.execute("CREATE TABLE single (id integer)") == []
+    assert await database.execute("INSERT INTO single VALUES (%s), (%s)", (1, 2)) == []
+    found = await database.execute("SELECT id FROM single WHERE id > %(least)s", {"least": 1})
+    assert found == [(2,)]
+
+
 async def test_a_transaction_is_all_or_nothing(database: Database) -> None:
     async with database.transaction() as connection:
         await connection.execute("INSERT INTO things VALUES (1)")

@@ -83,22 +83,20 @@ class PostgresArtifactJobs:
             return [ArtifactJob(**row) for row in await cursor.fetchall()]
 
     async def renew(self, tokens: Collection[str], seconds: float) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                """UPDATE artifact_documents SET lease_until = now() + %s * interval '1 second'
-                   WHERE artifact_id IN (
-                       SELECT artifact_id FROM artifact_documents WHERE token = ANY (%s) FOR UPDATE SKIP LOCKED)""",
-                (seconds, list(tokens)),
-            )
+        await self._database.execute(
+            """UPDATE artifact_documents SET lease_until = now() + %s * interval '1 second'
+               WHERE artifact_id IN (
+                   SELECT artifact_id FROM artifact_documents WHERE token = ANY (%s) FOR UPDATE SKIP LOCKED)""",
+            (seconds, list(tokens)),
+        )
 
     async def postpone(self, job: ArtifactJob, seconds: float, *, counts: bool) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                f"""UPDATE artifact_documents
-                    SET lease_until = now() + %(seconds)s * interval '1 second', attempts = attempts - %(given_back)s
-                    WHERE {_OURS}""",
-                {**_of(job), "seconds": seconds, "given_back": 0 if counts else 1},
-            )
+        await self._database.execute(
+            f"""UPDATE artifact_documents
+                SET lease_until = now() + %(seconds)s * interval '1 second', attempts = attempts - %(given_back)s
+                WHERE {_OURS}""",
+            {**_of(job), "seconds": seconds, "given_back": 0 if counts else 1},
+        )
 
     async def advanced(self, job: ArtifactJob, progress: int) -> None:
         await self._change(job, "changed_at = now()", ArtifactIndexing(**_ids(job), progress=progress))
@@ -109,9 +107,8 @@ class PostgresArtifactJobs:
         )
 
     async def in_use(self) -> list[IndexPlace]:
-        async with self._database.connection() as connection:
-            found = await connection.execute(_IN_USE)
-            return [IndexPlace(row[0], row[1]) for row in await found.fetchall()]
+        found = await self._database.execute(_IN_USE)
+        return [IndexPlace(row[0], row[1]) for row in found]
 
     async def lost(self, place: IndexPlace) -> int:
         async with self._database.connection() as connection:
@@ -134,25 +131,23 @@ class PostgresArtifactJobs:
         await self._ended(job, "failed", event)
 
     async def leaving(self, limit: int) -> list[tuple[str, IndexPlace]]:
-        async with self._database.connection() as connection:
-            # A worker that still writes the document holds a lease.
-            found = await connection.execute(
-                """SELECT artifact_id, engine, index_id FROM artifact_documents
-                   WHERE state = 'deleted' AND index_id IS NOT NULL
-                     AND (lease_until IS NULL OR token IS NULL OR lease_until < now())
-                   ORDER BY changed_at LIMIT %s""",
-                (limit,),
-            )
-            return [(row[0], IndexPlace(row[1], row[2])) for row in await found.fetchall()]
+        # A worker that still writes the document holds a lease.
+        found = await self._database.execute(
+            """SELECT artifact_id, engine, index_id FROM artifact_documents
+               WHERE state = 'deleted' AND index_id IS NOT NULL
+                 AND (lease_until IS NULL OR token IS NULL OR lease_until < now())
+               ORDER BY changed_at LIMIT %s""",
+            (limit,),
+        )
+        return [(row[0], IndexPlace(row[1], row[2])) for row in found]
 
     async def left(self, artifact_ids: Sequence[str]) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                """UPDATE artifact_documents SET engine = NULL, index_id = NULL WHERE artifact_id IN (
-                       SELECT artifact_id FROM artifact_documents
-                       WHERE artifact_id = ANY (%s) ORDER BY artifact_id FOR UPDATE)""",
-                (list(artifact_ids),),
-            )
+        await self._database.execute(
+            """UPDATE artifact_documents SET engine = NULL, index_id = NULL WHERE artifact_id IN (
+                   SELECT artifact_id FROM artifact_documents
+                   WHERE artifact_id = ANY (%s) ORDER BY artifact_id FOR UPDATE)""",
+            (list(artifact_ids),),
+        )
 
     async def _ended(self, job: ArtifactJob, state: str, event: Event) -> bool:
         changes = f"state = '{state}', token = NULL, lost_at = NULL, changed_at = now()"
@@ -178,14 +173,13 @@ class PostgresArtifactPlaces:
         self._database = database
 
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
-        async with self._database.connection() as connection:
-            found = await connection.execute(
-                """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
-                   WHERE artifact_id = ANY (%s) AND company_id = %s
-                     AND (state = 'indexed' OR state = 'pending' AND lost_at IS NOT NULL)""",
-                ([each for each in artifact_ids if "\x00" not in each], company_id),
-            )
-            return {row[0]: Placed(IndexPlace(row[1], row[2]), row[3]) for row in await found.fetchall()}
+        found = await self._database.execute(
+            """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
+               WHERE artifact_id = ANY (%s) AND company_id = %s
+                 AND (state = 'indexed' OR state = 'pending' AND lost_at IS NOT NULL)""",
+            ([each for each in artifact_ids if "\x00" not in each], company_id),
+        )
+        return {row[0]: Placed(IndexPlace(row[1], row[2]), row[3]) for row in found}
 
 
 def _of(job: ArtifactJob) -> dict[str, Any]:

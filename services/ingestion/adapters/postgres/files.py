@@ -196,11 +196,9 @@ class PostgresSearchableFiles:
             SELECT id, name FROM files
             WHERE id = ANY (%s) AND company_id = %s AND deleted_at IS NULL AND status = 'active'
         """
-        async with self._database.connection() as connection:
-            found = await connection.execute(query, (list(file_ids), company_id))
-            return {row[0]: row[1] for row in await found.fetchall()}
+        found = await self._database.execute(query, (list(file_ids), company_id))
+        return {row[0]: row[1] for row in found}
 
     async def _ids(self, query: str, parameters: Mapping[str, Any]) -> frozenset[str]:
-        async with self._database.connection() as connection:
-            found = await connection.execute(query, parameters)
-            return frozenset(row[0] for row in await found.fetchall())
+        found = await self._database.execute(query, parameters)
+        return frozenset(row[0] for row in found)

@@ -44,22 +44,20 @@ class PostgresUnusedBlobs:
             return uploads.rowcount + unused.rowcount
 
     async def abandoned(self, limit: int) -> list[str]:
-        async with self._database.connection() as connection:
-            found = await connection.execute(
-                """SELECT id FROM blobs
-                   WHERE state = 'abandoned' AND unused_since <= now() - %s * interval '1 minute'
-                   ORDER BY unused_since LIMIT %s""",
-                (self._grace_minutes, limit),
-            )
-            return [blob_id for (blob_id,) in await found.fetchall()]
+        found = await self._database.execute(
+            """SELECT id FROM blobs
+               WHERE state = 'abandoned' AND unused_since <= now() - %s * interval '1 minute'
+               ORDER BY unused_since LIMIT %s""",
+            (self._grace_minutes, limit),
+        )
+        return [blob_id for (blob_id,) in found]
 
     async def delete(self, blob_ids: Sequence[str]) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                """DELETE FROM blobs WHERE id IN (
-                       SELECT id FROM blobs WHERE id = ANY (%s) AND state = 'abandoned' ORDER BY id FOR UPDATE)""",
-                (list(blob_ids),),
-            )
+        await self._database.execute(
+            """DELETE FROM blobs WHERE id IN (
+                   SELECT id FROM blobs WHERE id = ANY (%s) AND state = 'abandoned' ORDER BY id FOR UPDATE)""",
+            (list(blob_ids),),
+        )
 
     async def delete_upload_keys(self, days: int) -> int:
         async with self._database.connection() as connection:

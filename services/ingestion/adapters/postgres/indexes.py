@@ -33,8 +33,7 @@ class PostgresIndexCatalog:
         self._database = database
 
     async def known(self) -> list[KnownIndex]:
-        async with self._database.connection() as connection:
-            return [KnownIndex(*row) for row in await (await connection.execute(_KNOWN)).fetchall()]
+        return [KnownIndex(*row) for row in await self._database.execute(_KNOWN)]
 
     async def content(self, index_id: str) -> Content:
         async with self._database.connection() as connection:
@@ -62,18 +61,16 @@ class PostgresIndexDeletion:
         self._outbox = outbox
 
     async def droppable(self) -> list[tuple[str, str]]:
-        async with self._database.connection() as connection:
-            cursor = await connection.execute(
-                "SELECT id, engine FROM knowledge_base_indexes WHERE drop_after <= now() ORDER BY drop_after LIMIT 20"
-            )
-            return [(row[0], row[1]) for row in await cursor.fetchall()]
+        cursor = await self._database.execute(
+            "SELECT id, engine FROM knowledge_base_indexes WHERE drop_after <= now() ORDER BY drop_after LIMIT 20"
+        )
+        return [(row[0], row[1]) for row in cursor]
 
     async def mark_for_deletion(self, index_id: str) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                "UPDATE knowledge_base_indexes SET state = 'dropping' WHERE id = %s AND drop_after <= now()",
-                (index_id,),
-            )
+        await self._database.execute(
+            "UPDATE knowledge_base_indexes SET state = 'dropping' WHERE id = %s AND drop_after <= now()",
+            (index_id,),
+        )
 
     async def dropped(self, index_id: str) -> None:
         async with self._outbox.transaction() as transaction:

@@ -120,12 +120,11 @@ class PostgresRuns:
             return False
 
     async def release(self, run: ClaimedRun, *, seconds: float) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                """UPDATE ingestion_runs SET token = NULL, lease_until = NULL, sent_at = NULL,
-                       retry_at = now() + %s * interval '1 second' WHERE id = %s AND token = %s""",
-                (seconds, run.run.id, run.token),
-            )
+        await self._database.execute(
+            """UPDATE ingestion_runs SET token = NULL, lease_until = NULL, sent_at = NULL,
+                   retry_at = now() + %s * interval '1 second' WHERE id = %s AND token = %s""",
+            (seconds, run.run.id, run.token),
+        )
 
     async def complete(self, run_id: str) -> bool:
         async with self._database.transaction() as connection:

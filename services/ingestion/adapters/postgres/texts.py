@@ -16,43 +16,40 @@ class PostgresTexts:
         self._database = database
 
     async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
-        async with self._database.connection() as connection:
-            cursor = await connection.execute(
-                f"""SELECT t.blob_id, t.content_type, t.state, t.attempts, t.characters,
-                           t.error_code, t.error_message, t.retryable
-                    FROM texts t JOIN {_KEYS} USING (blob_id, content_type)""",
-                _columns(texts),
-            )
-            rows = await cursor.fetchall()
+        cursor = await self._database.execute(
+            f"""SELECT t.blob_id, t.content_type, t.state, t.attempts, t.characters,
+                       t.error_code, t.error_message, t.retryable
+                FROM texts t JOIN {_KEYS} USING (blob_id, content_type)""",
+            _columns(texts),
+        )
+        rows = cursor
         return {TextKey(row[0], row[1]): _state(row) for row in rows}
 
     async def claim(self, texts: Sequence[TextKey], *, seconds: float, again: bool = False) -> set[TextKey]:
-        async with self._database.connection() as connection:
-            # In the order of the keys, so that two claims never wait for each other.
-            cursor = await connection.execute(
-                f"""WITH free AS (
-                        SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)
-                        WHERE t.state = 'pending' OR (t.state = 'running' AND t.lease_until < now())
-                           OR (t.state = 'failed' AND (t.retryable OR %(again)s))
-                        ORDER BY t.blob_id, t.content_type FOR UPDATE OF t SKIP LOCKED)
-                    UPDATE texts t
-                    SET state = 'running', attempts = attempts + 1, changed_at = clock_timestamp(),
-                        lease_until = now() + %(seconds)s * interval '1 second'
-                    FROM free WHERE (t.blob_id, t.content_type) = (free.blob_id, free.content_type)
-                    RETURNING t.blob_id, t.content_type""",
-                {**_columns(texts), "seconds": seconds, "again": again},
-            )
-            return {TextKey(*row) for row in await cursor.fetchall()}
+        # In the order of the keys, so that two claims never wait for each other.
+        cursor = await self._database.execute(
+            f"""WITH free AS (
+                    SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)
+                    WHERE t.state = 'pending' OR (t.state = 'running' AND t.lease_until < now())
+                       OR (t.state = 'failed' AND (t.retryable OR %(again)s))
+                    ORDER BY t.blob_id, t.content_type FOR UPDATE OF t SKIP LOCKED)
+                UPDATE texts t
+                SET state = 'running', attempts = attempts + 1, changed_at = clock_timestamp(),
+                    lease_until = now() + %(seconds)s * interval '1 second'
+                FROM free WHERE (t.blob_id, t.content_type) = (free.blob_id, free.content_type)
+                RETURNING t.blob_id, t.content_type""",
+            {**_columns(texts), "seconds": seconds, "again": again},
+        )
+        return {TextKey(*row) for row in cursor}
 
     async def renew(self, texts: Sequence[TextKey], *, seconds: float) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                f"""UPDATE texts t SET lease_until = now() + %(seconds)s * interval '1 second' FROM (
-                        SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)
-                        WHERE t.state = 'running' FOR UPDATE OF t SKIP LOCKED) held
-                    WHERE (t.blob_id, t.content_type) = (held.blob_id, held.content_type)""",
-                {**_columns(texts), "seconds": seconds},
-            )
+        await self._database.execute(
+            f"""UPDATE texts t SET lease_until = now() + %(seconds)s * interval '1 second' FROM (
+                    SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)
+                    WHERE t.state = 'running' FOR UPDATE OF t SKIP LOCKED) held
+                WHERE (t.blob_id, t.content_type) = (held.blob_id, held.content_type)""",
+            {**_columns(texts), "seconds": seconds},
+        )
 
     async def parsed(self, characters: Mapping[TextKey, int]) -> None:
         async with self._database.transaction() as connection:

@@ -18,20 +18,18 @@ class PostgresUploads:
 
     async def begin(self, company_id: str) -> str:
         blob_id = new_id()
-        async with self._database.connection() as connection:
-            await connection.execute(
-                "INSERT INTO blobs (id, company_id, state) VALUES (%s, %s, 'uploading')", (blob_id, company_id)
-            )
+        await self._database.execute(
+            "INSERT INTO blobs (id, company_id, state) VALUES (%s, %s, 'uploading')", (blob_id, company_id)
+        )
         return blob_id
 
     async def abandon(self, blob_ids: Sequence[str]) -> set[str]:
-        async with self._database.connection() as connection:
-            given_up = await connection.execute(
-                """UPDATE blobs SET state = 'abandoned', unused_since = now()
-                   WHERE id = ANY (%s) AND state IN ('uploading', 'abandoned') RETURNING id""",
-                (list(blob_ids),),
-            )
-            return {row[0] for row in await given_up.fetchall()}
+        given_up = await self._database.execute(
+            """UPDATE blobs SET state = 'abandoned', unused_since = now()
+               WHERE id = ANY (%s) AND state IN ('uploading', 'abandoned') RETURNING id""",
+            (list(blob_ids),),
+        )
+        return {row[0] for row in given_up}
 
 
 class PostgresUploadWriter:

@@ -77,9 +77,8 @@ class PostgresWorkItems:
 
     async def claim(self, keys: Sequence[ItemKey], token: Token) -> list[ClaimedItem]:
         parameters = {**_columns(keys), "token": token, "seconds": self._lease, "most": MOST_ATTEMPTS}
-        async with self._database.connection() as connection:
-            cursor = await connection.execute(_CLAIM, parameters)
-            return [_claimed(row, token) for row in await cursor.fetchall()]
+        cursor = await self._database.execute(_CLAIM, parameters)
+        return [_claimed(row, token) for row in cursor]
 
     async def renew(self, tokens: Sequence[Token]) -> None:
         async with self._database.connection() as connection:
@@ -92,21 +91,19 @@ class PostgresWorkItems:
                 )
 
     async def advance(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                f"""{_HELD} UPDATE ingestion_items d SET phase = %(phase)s, chunks = held.chunks, changed_at = now()
-                    FROM held
-                    WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s""",
-                {**_columns(list(chunks), list(chunks.values())), "token": token, "phase": phase},
-            )
+        await self._database.execute(
+            f"""{_HELD} UPDATE ingestion_items d SET phase = %(phase)s, chunks = held.chunks, changed_at = now()
+                FROM held
+                WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s""",
+            {**_columns(list(chunks), list(chunks.values())), "token": token, "phase": phase},
+        )
 
     async def writable(self, index_ids: Sequence[str]) -> set[str]:
-        async with self._database.connection() as connection:
-            cursor = await connection.execute(
-                "SELECT id FROM knowledge_base_indexes WHERE id = ANY (%s) AND state IN ('building', 'live')",
-                (list(index_ids),),
-            )
-            return {row[0] for row in await cursor.fetchall()}
+        cursor = await self._database.execute(
+            "SELECT id FROM knowledge_base_indexes WHERE id = ANY (%s) AND state IN ('building', 'live')",
+            (list(index_ids),),
+        )
+        return {row[0] for row in cursor}
 
     async def ingested(self, token: Token, chunks: Mapping[ItemKey, int]) -> set[ItemKey]:
         keys = list(chunks)
@@ -163,17 +160,16 @@ class PostgresWorkItems:
             metrics.FAILURES.labels(code).inc()
 
     async def release(self, token: Token, keys: Sequence[ItemKey], *, seconds: float, counts: bool) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                f"""{_HELD} UPDATE ingestion_items d
-                    SET state = CASE d.state WHEN 'removing' THEN d.state ELSE 'pending' END, phase = '', token = NULL,
-                        lease_until = NULL, sent_at = NULL, retry_at = now() + %(seconds)s * interval '1 second',
-                        attempts = attempts - %(back)s, changed_at = now(),
-                        failing_since = CASE WHEN %(seconds)s > 0 THEN coalesce(failing_since, now()) END
-                    FROM held
-                    WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s""",
-                {**_columns(keys), "token": token, "seconds": seconds, "back": 0 if counts else 1},
-            )
+        await self._database.execute(
+            f"""{_HELD} UPDATE ingestion_items d
+                SET state = CASE d.state WHEN 'removing' THEN d.state ELSE 'pending' END, phase = '', token = NULL,
+                    lease_until = NULL, sent_at = NULL, retry_at = now() + %(seconds)s * interval '1 second',
+                    attempts = attempts - %(back)s, changed_at = now(),
+                    failing_since = CASE WHEN %(seconds)s > 0 THEN coalesce(failing_since, now()) END
+                FROM held
+                WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s""",
+            {**_columns(keys), "token": token, "seconds": seconds, "back": 0 if counts else 1},
+        )
         metrics.ITEMS.labels("put_off").inc(len(keys))
 
 

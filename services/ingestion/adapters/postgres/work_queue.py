@@ -125,8 +125,7 @@ class PostgresWorkQueue:
             return count
 
     async def finished_runs(self) -> list[str]:
-        async with self._database.connection() as connection:
-            return [row[0] for row in await (await connection.execute(_DONE_RUNS)).fetchall()]
+        return [row[0] for row in await self._database.execute(_DONE_RUNS)]
 
     async def stuck(self, seconds: float) -> bool:
         async with self._database.connection() as connection:
