@@ -102,12 +102,6 @@ class ConversationStore(Protocol):
     async def steps(self, turn_id: str) -> list[RecordedStep]: ...
 
 
-class SessionRemoval(Protocol):
-    async def __call__(self, session_id: str) -> bool:
-        """Removes a session in deletion once none of its turns runs; whether it is gone."""
-        ...
-
-
 class SessionReads(Protocol):
     """Reads for callers. What the caller may not see is None, and left out of lists."""
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 
 from libs.contracts.errors import InternalError, TimedOut
-from services.runtime.domain.ports import LeaseReclaimer, SessionRemoval, StoreUnavailable, TurnMetrics
+from services.runtime.domain.ports import LeaseReclaimer, StoreUnavailable, TurnMetrics
 from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, OutcomeKind, TurnOutcome, TurnSnapshot, failed
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
@@ -33,7 +32,7 @@ class TurnReconciler:
         self,
         engine: TurnEngine,
         reclaimer: LeaseReclaimer,
-        remove_session: SessionRemoval,
+        finish_deletion: Callable[[str], Awaitable[bool]],
         metrics: TurnMetrics,
         rules: ReconcilerRules,
         *,
@@ -41,7 +40,7 @@ class TurnReconciler:
     ) -> None:
         self._engine = engine
         self._reclaimer = reclaimer
-        self._remove_session = remove_session
+        self._finish_deletion = finish_deletion
         self._metrics = metrics
         self._rules = rules
         self._jitter = jitter
@@ -91,10 +90,10 @@ class TurnReconciler:
         await self._isolated(self._reclaim([orphan for orphan in orphans if not self._is_hopeless(orphan)]))
         await self._isolated(self._claim(snapshot.claimable))
         for session_id in snapshot.deleting:
-            await self._isolated(self._remove(session_id), session_id=session_id)
+            await self._isolated(self._finish_deletion(session_id), session_id=session_id)
 
     @staticmethod
-    async def _isolated(work: Coroutine[Any, Any, object], **ids: str) -> None:
+    async def _isolated(work: Awaitable[object], **ids: str) -> None:
         """A failure of one item must not keep the others from being handled."""
         try:
             await work
@@ -153,6 +152,3 @@ class TurnReconciler:
         if sessions and free:
             for turn in await self._reclaimer.claim(sessions, free):
                 self._engine.start(turn)
-
-    async def _remove(self, session_id: str) -> None:
-        await self._remove_session(session_id)
