@@ -15,7 +15,7 @@ from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, Ar
 from libs.contracts.messages import Event
 from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece
-from libs.persistence import is_unreachable, retry_until_available
+from libs.persistence import is_unreachable, renewed_leases, retry_until_available
 from libs.tables import TableUnreadable
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
 from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader
@@ -43,31 +43,14 @@ class ReadTables:
         """Returns how many files were read or tried."""
         jobs = await self.jobs.claim(self.at_once, self.lease_seconds)
         if jobs:
-            ended = asyncio.Event()
-            keeping = asyncio.create_task(self._keep([job.lease for job in jobs], ended))
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for job in jobs:
-                        group.create_task(self._read(job))
-            finally:
-                # Not cancelled: a statement that is cut off can end in an error of its own.
-                ended.set()
-                await keeping
+            leases = [job.lease for job in jobs]
+            async with (
+                renewed_leases(lambda: self.jobs.renew(leases, self.lease_seconds), self.lease_seconds),
+                asyncio.TaskGroup() as group,
+            ):
+                for job in jobs:
+                    group.create_task(self._read(job))
         return len(jobs)
-
-    async def _keep(self, leases: list[str], ended: asyncio.Event) -> None:
-        while not ended.is_set():
-            try:
-                async with asyncio.timeout(self.lease_seconds / 4):
-                    await ended.wait()
-            except TimeoutError:
-                await self._renew(leases)
-
-    async def _renew(self, leases: list[str]) -> None:
-        try:
-            await self.jobs.renew(leases, self.lease_seconds)
-        except Exception as problem:
-            _log.warning("tables.lease_not_renewed", problem=repr(problem))
 
     async def _read(self, job: TableJob) -> None:
         """Never raises, so that the files that are read at the same time go on."""
