@@ -29,7 +29,7 @@ class ProcessKilled(Exception):
 
 
 async def run_confined(module: str, job: Job, *, seconds: float, memory_bytes: int, directory: Path) -> Job:
-    """What the module answers through ``answer_job``, within ``seconds`` of wall time.
+    """Runs the module and returns its answer, made with ``answer_job``, within ``seconds`` of wall time.
 
     Raises ``TableUnreadable`` when it refuses, ``ProcessKilled`` and ``TimeoutError``. A cancelled call leaves no
     process. ``directory`` is all that the process knows of the file system.

@@ -1,4 +1,4 @@
-"""What the artifacts service reads from the environment."""
+"""Settings of the artifacts service, from the environment."""
 
 from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
@@ -11,7 +11,7 @@ class ArtifactsSettings(ServiceSettings):
 
     objects_url: SecretStr
     public_url: str = ""
-    """Where callers reach the gateway, for links; its internal address when empty."""
+    """The gateway's address in links; its internal address when empty."""
     link_seconds: int = Field(14_400, ge=1, le=604_800)
     max_upload_bytes: int = Field(52_428_800, ge=1)
     max_image_pixels: int = Field(100_000_000, ge=1)

@@ -1,4 +1,4 @@
-"""What the registry reads from the environment."""
+"""Settings of the registry, from the environment."""
 
 from pydantic_settings import SettingsConfigDict
 

@@ -147,7 +147,7 @@ class World:
         found: dict[str, Any] = response.json()
         return found
 
-    async def carry_out(self, command: Command, who: Identity | None = None, command_id: str | None = None) -> str:
+    async def dispatch(self, command: Command, who: Identity | None = None, command_id: str | None = None) -> str:
         """Deliver a command to the artifacts service; returns its id."""
         command_id = command_id or new_id()
         envelope = command_envelope(command, self.artifacts.signer, command_id=command_id, caller=who or person())
@@ -159,7 +159,7 @@ class World:
         return await self.artifacts.outbox.outcome(command_id)
 
     async def maintain(self, name: str) -> int:
-        """Runs a periodic work of the artifacts service once."""
+        """Runs the maintenance of the artifacts service once."""
         run: Any = next(run for task, run, _ in self.artifacts.lifecycle._background if task == name)
         done: int = await run.__self__.once()
         return done
@@ -169,7 +169,7 @@ class World:
         event = SessionDeleted(session_id=session_id)
         await self._deliver(self.artifacts, event.TYPE, event, company, session_id)
 
-    async def pass_on(self) -> int:
+    async def relay(self) -> int:
         """Deliver everything that the services have told each other so far; returns how much that was."""
         count = await self.send_commands()
         for name, other in (("artifacts", self.ingestion), ("ingestion", self.artifacts)):
@@ -185,13 +185,13 @@ class World:
                 await self.maintain("deleted.remove"),
                 await self.indexing(),
                 await self.remove_deleted(),
-                await self.pass_on(),
+                await self.relay(),
             ]
         ):
             pass
 
     async def rows(self, service: str, query: str, *values: Any) -> list[dict[str, Any]]:
-        """What a statement finds; also for reaching into the past."""
+        """Runs a statement and returns its rows; also for moving rows into the past."""
         async with await psycopg.AsyncConnection.connect(self.urls[service], autocommit=True) as connection:
             cursor = connection.cursor(row_factory=dict_row)
             await cursor.execute(query, values)
@@ -208,7 +208,7 @@ class World:
         return sorted([entry.key async for entry in self.store.entries()])
 
     def forget_passed(self) -> None:
-        """Whatever was delivered is delivered again, as after a crash before the offsets were committed."""
+        """Delivers all messages again, as after a crash before the offsets were committed."""
         self._passed = {"artifacts": 0, "ingestion": 0}
         self._sent = 0
 

@@ -1,4 +1,4 @@
-"""What artifacts tells Prometheus."""
+"""Metrics of the artifacts service."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Artifacts of sessions: their records, how they are processed, and where their bytes lie."""
+"""Artifacts of sessions: records, processing strategies, and keys in the object store."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,21 +34,21 @@ _INLINE: Final = frozenset(
 
 
 class ArtifactNotFound(NotFound):
-    """There is no such artifact, or none that this caller may see."""
+    """The artifact does not exist, or the caller may not see it."""
 
     def __init__(self) -> None:
         super().__init__("There is no artifact with this id.")
 
 
 class SessionNotFound(NotFound):
-    """There is no such session, or none that this caller may use."""
+    """The session does not exist, or the caller may not use it."""
 
     def __init__(self) -> None:
         super().__init__("There is no session with this id.")
 
 
 class BytesMissing(ServiceUnavailable):
-    """A record has bytes, so it is the store that is not all there; or the session is just being deleted."""
+    """The store lost the bytes of a record, or its session is just being deleted."""
 
     def __init__(self) -> None:
         message = "The object store does not have the bytes of this artifact."
@@ -57,7 +57,7 @@ class BytesMissing(ServiceUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class KnownSession:
-    """A session as far as its artifacts need it."""
+    """The part of a session that its artifacts need."""
 
     id: str
     company_id: str
@@ -73,7 +73,7 @@ class KnownSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredArtifact:
-    """An artifact whose bytes are there. ``size`` in bytes; ``progress`` of processing in percent."""
+    """An artifact with all its bytes. ``size`` in bytes; ``progress`` of processing in percent."""
 
     id: str
     session_id: str
@@ -94,7 +94,7 @@ class StoredArtifact:
     updated_at: datetime
 
     def record(self) -> ArtifactRecord:
-        """The artifact as events tell of it."""
+        """The artifact as events show it."""
         return ArtifactRecord(
             artifact_id=self.id,
             session_id=self.session_id,
@@ -118,7 +118,7 @@ class StoredArtifact:
 
 
 def strategy_of(content_type: str) -> ProcessingStrategy:
-    """How artifacts of this type are made usable."""
+    """Says how artifacts of this type are processed."""
     if content_type.startswith("image/"):
         return "vision"
     return "structural_parsing" if content_type in _TABLES else "rag_indexing"
@@ -130,15 +130,14 @@ def is_safe_inline(content_type: str) -> bool:
 
 
 def artifact_prefix(artifact_id: str) -> str:
-    """Everything that is kept of an artifact lies below this; it goes when the artifact goes."""
+    """The prefix of all keys of an artifact; they are deleted with it."""
     return f"artifacts/{artifact_id}/"
 
 
 def original_key(artifact_id: str) -> str:
-    """Where the bytes themselves lie."""
     return f"{artifact_prefix(artifact_id)}original"
 
 
 def tables_key(artifact_id: str) -> str:
-    """Where it is kept which tables an artifact holds."""
+    """The summary of its tables."""
     return f"{artifact_prefix(artifact_id)}tables"

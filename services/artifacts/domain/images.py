@@ -1,4 +1,4 @@
-"""Width and height of images, read from how their files begin: nothing is decoded."""
+"""Reads width and height from the head of an image, without decoding it."""
 
 import struct
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 HEAD_BYTES: Final = 512 * 1024
-"""How much of an image is looked at: a JPEG may have a camera's preview before its dimensions."""
+"""Enough for a JPEG with a camera's preview before its dimensions."""
 _NO_FRAME: Final = frozenset({0xC4, 0xC8, 0xCC})
 _WITHOUT_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xD8)})
 

@@ -1,4 +1,4 @@
-"""Links to artifacts that work without a credential: signed, for one artifact, until a moment."""
+"""Signed links: each opens one artifact without a credential, until it expires."""
 
 import hmac
 import re
@@ -14,20 +14,20 @@ _EXPIRES: Final = "expires"
 _SIGNATURE: Final = "signature"
 _PURPOSE: Final = b"links to artifacts"
 Parameters = Sequence[tuple[str, str]]
-"""Of a query, in order, each as often as it is given."""
+"""A query's parameters in order, each as often as it is given."""
 
 
 class LinkSigner:
     """The signature covers the artifact and every parameter, so that none can be changed, added or left out.
 
-    Links by one of ``accepted`` work, too: secrets that come next, or that were there before.
+    Links signed with one of ``accepted`` work, too: the next and the previous secrets.
     """
 
     def __init__(self, secret: str, *accepted: str) -> None:
         self._keys = [hmac.digest(one.encode(), _PURPOSE, "sha256") for one in (secret, *accepted)]
 
     def query(self, artifact_id: str, expires: int) -> str:
-        """The query of a link that works until then, in seconds since 1970."""
+        """The query of a link. ``expires`` in seconds since 1970."""
         parameters = [(_EXPIRES, str(expires))]
         return urlencode([*parameters, (_SIGNATURE, _signature(self._keys[0], artifact_id, parameters))])
 
@@ -49,12 +49,12 @@ def _signature(key: bytes, artifact_id: str, parameters: Parameters) -> str:
 
 
 def link_path(artifact_id: str) -> str:
-    """Below the public address, of a link that this service answers itself."""
+    """The path, below the public address, of a link that this service answers."""
     return f"/api/v1/artifacts/{artifact_id}/content/"
 
 
 def artifact_of(url: str) -> str | None:
-    """The id of the artifact that a link was made for, by its path; the link may have expired."""
+    """Reads the artifact's id from the path of a link, which may have expired."""
     try:
         path = unquote(urlsplit(url).path)
     except ValueError:

@@ -46,7 +46,7 @@ class Upload:
 
 @dataclass(slots=True)
 class _Inspection:
-    """What the head of the content says."""
+    """Findings about the head of the content."""
 
     metadata: dict[str, Any] = field(default_factory=dict)
 

@@ -16,7 +16,7 @@ def knowledge_base_id(link: str | KnowledgeBaseLink) -> str:
 
 
 def normalised(configuration: AgentConfiguration) -> dict[str, Any]:
-    """The configuration as it is stored and hashed.
+    """Normal form of a configuration, which is stored and hashed.
 
     Defaults are written out, what was left open is left out, a tool stands once, and a knowledge base with
     nothing but defaults is its id: what means the same has the same hash.

@@ -1,4 +1,4 @@
-"""What to tell people about a finding so that they can mend it."""
+"""Hints for people how to mend a finding."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -46,7 +46,7 @@ Loc = tuple[str | int, ...]
 
 
 def near(word: str, known: Iterable[str]) -> str | None:
-    """``did you mean …?`` with the known names closest to the word, None when nothing is close."""
+    """Asks ``did you mean …?`` with the known names closest to the word; None when none is close."""
     by_folded = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=0.5)
     if not close:
@@ -59,7 +59,7 @@ def near(word: str, known: Iterable[str]) -> str | None:
 def hint_for(
     model: type[BaseModel], loc: Loc, error_type: str, context: Mapping[str, Any], value: object
 ) -> str | None:
-    """How to mend what pydantic found at ``loc`` of a document that should have been that model."""
+    """Says how to mend pydantic's error at ``loc`` of a document that should have been that model."""
     field = next((step for step in reversed(loc) if isinstance(step, str)), "")
     if error_type == "extra_forbidden":
         return _unknown_field(model, loc)

@@ -1,4 +1,4 @@
-"""What the registry needs from outside: its store, and what other services know."""
+"""Ports: the store of agents, and other services."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from services.registry.domain.agent import StoredAgent, StoredVersion
 
 
 class AgentReader(Protocol):
-    """Agents as last committed. Deleted agents are not there."""
+    """Reads committed agents, not deleted ones."""
 
     async def get(self, agent_id: str) -> StoredAgent | None: ...
 
     async def get_by_key(self, agent_key: str) -> StoredAgent | None: ...
 
     async def visible_to(self, caller: Identity, *, limit: int | None, offset: int) -> list[StoredAgent]:
-        """What the caller may see, newest first."""
+        """Agents that the caller may see, newest first."""
         ...
 
     async def versions(self, agent_id: str, *, limit: int, offset: int) -> list[StoredVersion]:
@@ -29,31 +29,31 @@ class AgentReader(Protocol):
 
 
 class AgentWriter(Protocol):
-    """Changes of agents inside one transaction, which the caller commits."""
+    """Changes agents inside one transaction, which the caller commits."""
 
     async def add(self, agent: StoredAgent) -> bool:
-        """Store a new agent with its first version; False when its key is taken.
+        """Stores a new agent with its first version. Returns False when its key is taken.
 
         Waits for a transaction that is about to take the same key. Raises ``Conflict`` when the id is taken.
         """
         ...
 
     async def lock(self, agent_id: str) -> StoredAgent | None:
-        """The agent, kept from every other writer until the end of the transaction."""
+        """Locks the agent until the end of the transaction."""
         ...
 
     async def save(self, before: StoredAgent, after: StoredAgent, changed_by: str) -> None:
-        """Store a locked agent's new state, and its new version when the version number is another."""
+        """Stores a locked agent's new state, and a new version when the version number is another."""
         ...
 
     async def delete(self, agent: StoredAgent) -> None:
-        """Remove a locked agent and its versions. Its key stays taken: it may stand in web pages."""
+        """Removes a locked agent and its versions. Its key stays taken: it may stand in web pages."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A model provider: whether this installation has credentials for it, and the models it lists."""
+    """A model provider. ``configured``: this installation has credentials for it."""
 
     name: str
     configured: bool
@@ -63,7 +63,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeCatalogue:
-    """What agents can be made of here: providers by name, and the names of the tools."""
+    """The runtime's model providers by name, and the names of its tools."""
 
     providers: Mapping[str, Provider]
     tools: tuple[str, ...]
@@ -71,13 +71,13 @@ class RuntimeCatalogue:
 
 class RuntimeCatalogues(Protocol):
     async def current(self, caller: Identity) -> RuntimeCatalogue | None:
-        """What the runtime offers, at most half a minute old; None when it does not answer."""
+        """The runtime's catalogue, at most half a minute old; None when it does not answer."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseCheck:
-    """Which knowledge bases the company does not have, and about which nobody could be asked."""
+    """``missing``: knowledge bases the company does not have. ``unchecked``: ingestion did not answer about them."""
 
     missing: frozenset[str] = frozenset()
     unchecked: frozenset[str] = frozenset()
@@ -86,9 +86,9 @@ class KnowledgeBaseCheck:
 class KnowledgeBases(Protocol):
     @property
     def available(self) -> bool:
-        """Whether this installation has knowledge bases at all."""
+        """Whether this installation has ingestion at all."""
         ...
 
     async def check(self, caller: Identity, ids: Sequence[str]) -> KnowledgeBaseCheck:
-        """Ask for each of the ids; never raises."""
+        """Never raises."""
         ...

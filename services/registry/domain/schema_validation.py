@@ -1,4 +1,4 @@
-"""The form of a document: types, ranges, names of fields, each finding with a hint how to mend it."""
+"""Checks a document against its schema: types, ranges, names of fields, each finding with a hint."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ def is_configuration_like(document: object) -> bool:
 
 
 def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]]:
-    """The document as that model, or everything that is wrong with its form. Types are not converted."""
+    """Parses the document, or finds everything that is wrong with it. Types are not converted."""
     errors = list(islice(_unusable_texts(document, ()), _MOST_FINDINGS))
     if issubclass(model, UpdateAgentBody):
         errors += _explicit_nulls(model, document)
@@ -55,7 +55,7 @@ def _findings(model: type[BaseModel], document: object, problem: ValidationError
 
 
 def _printable(loc: Loc) -> list[str | int]:
-    """The place as it can be told: names of fields come from the caller and may be anything."""
+    """Makes the place fit for an answer: names of fields come from the caller and may be anything."""
     return [step if isinstance(step, int) else step[:_LONGEST_NAME].encode(errors="replace").decode() for step in loc]
 
 

@@ -1,4 +1,4 @@
-"""Whether a well-formed configuration means something here: its model, its tools, its knowledge bases."""
+"""Checks that the model, tools and knowledge bases of a well-formed configuration exist here."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ def check_runtime_parts(
     parts: Collection[str],
     findings: Findings,
 ) -> None:
-    """Model and tools against what the runtime offers; a warning instead when it did not answer."""
+    """Checks model and tools against the runtime's catalogue; warns when it did not answer."""
     asks_model, asks_tools = bool(MODEL_PARTS & set(parts)), bool(TOOL_PARTS & set(parts))
     if asks_tools:
         _check_use_of_tools(configuration, findings)
@@ -59,7 +59,7 @@ def check_runtime_parts(
 def check_knowledge_bases(
     configuration: AgentConfiguration, check: KnowledgeBaseCheck, available: bool, findings: Findings
 ) -> None:
-    """Every knowledge base is one of the company's, named once."""
+    """Checks that every knowledge base is one of the company's, named once."""
     seen: set[str] = set()
     for index, link in enumerate(configuration.knowledge_bases):
         identifier = knowledge_base_id(link)

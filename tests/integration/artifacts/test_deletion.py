@@ -41,12 +41,12 @@ async def test_a_session_that_was_never_met_leaves_a_tombstone(world: World) -> 
 async def test_a_deletion_in_the_middle_of_indexing_leaves_nothing(world: World) -> None:
     session = world.session()
     artifact = await world.artifact(session, "a.txt", b"The ferry leaves at seven.")
-    await world.pass_on()
+    await world.relay()
     parse = world.reader.parse
 
     async def deleted_meanwhile(*what):
         await world.delete_session(session)
-        await world.pass_on()
+        await world.relay()
         return await parse(*what)
 
     world.reader.parse = deleted_meanwhile  # type: ignore[method-assign]

@@ -27,7 +27,7 @@ async def ended(world: World, command_id: str) -> str | None:
 
 
 async def refused(world: World, command: Any, who: Identity | None = None) -> ErrorKind:
-    return await refusal(world, await world.carry_out(command, who))
+    return await refusal(world, await world.dispatch(command, who))
 
 
 async def refusal(world: World, command_id: str) -> ErrorKind:
@@ -44,7 +44,7 @@ async def test_there_and_back(each_store: World) -> None:
     session = each_store.session()
     artifact = await each_store.generated(session, "report.md", REPORT)
 
-    copied = await each_store.carry_out(copy_of(artifact))
+    copied = await each_store.dispatch(copy_of(artifact))
     assert await ended(each_store, copied) is None, "it ends when the file is there"
     await each_store.settle()
 
@@ -53,15 +53,15 @@ async def test_there_and_back(each_store: World) -> None:
     assert (await each_store.record(artifact))["platform_file_id"] == file["id"]
     assert (file["name"], file["created_by"], file["company_id"]) == ("report.md", "alice", "company-1")
     assert file["sha256"] == hashlib.sha256(REPORT).hexdigest()
-    again = await each_store.carry_out(copy_of(artifact))
+    again = await each_store.dispatch(copy_of(artifact))
     assert await ended(each_store, again) == "artifact.copied", "at once"
 
-    removed = await each_store.carry_out(removal_of(artifact))
+    removed = await each_store.dispatch(removal_of(artifact))
     await each_store.settle()
     assert await ended(each_store, removed) == "artifact.removed"
     assert await files(each_store) == []
     assert (await each_store.record(artifact))["platform_file_id"] is None
-    assert await ended(each_store, await each_store.carry_out(removal_of(artifact))) == "artifact.removed"
+    assert await ended(each_store, await each_store.dispatch(removal_of(artifact))) == "artifact.removed"
 
 
 async def test_what_cannot_be_copied_or_removed(world: World) -> None:
@@ -79,7 +79,7 @@ async def test_what_cannot_be_copied_or_removed(world: World) -> None:
 
 async def test_two_at_once_are_one_copy(world: World) -> None:
     artifact = await world.generated(world.session(), "report.md", REPORT)
-    commands = [await world.carry_out(copy_of(artifact)) for _ in range(2)]
+    commands = [await world.dispatch(copy_of(artifact)) for _ in range(2)]
     assert await refused(world, removal_of(artifact)) is ErrorKind.CONFLICT, "it is just being copied"
 
     await world.settle()
@@ -94,17 +94,17 @@ async def test_it_is_right_after_a_crash_at_any_step(world: World) -> None:
         command_id = new_id()
         # The command's offset was not committed: it comes again, also much later.
         for _ in range(2):
-            await world.carry_out(command(artifact), command_id=command_id)
+            await world.dispatch(command(artifact), command_id=command_id)
         # Sent, and the process died before it was marked: it is sent again.
         assert await world.send_commands() == 1
         await world.rows("artifacts", "UPDATE outbox SET published_at = NULL WHERE identity IS NOT NULL")
         assert await world.send_commands() >= 1
         # Both services die before their offsets are committed: whatever they were told is told again.
         for _ in range(3):
-            await world.pass_on()
+            await world.relay()
             world.forget_passed()
         # Nobody heard the outcome; whoever waits comes again.
-        await world.carry_out(command(artifact), command_id=command_id)
+        await world.dispatch(command(artifact), command_id=command_id)
         await world.settle()
 
         assert await ended(world, command_id) == outcome
@@ -115,7 +115,7 @@ async def test_it_is_right_after_a_crash_at_any_step(world: World) -> None:
 
 async def test_a_copy_waits_for_the_bus_and_the_other_service(world: World) -> None:
     artifact = await world.generated(world.session(), "report.md", REPORT)
-    command = await world.carry_out(copy_of(artifact))
+    command = await world.dispatch(copy_of(artifact))
     world.producer.down = True
     assert await world.send_commands() == 0
     assert await ended(world, command) is None
@@ -129,7 +129,7 @@ async def test_a_copy_waits_for_the_bus_and_the_other_service(world: World) -> N
 async def test_a_refusal_of_the_other_service_ends_it_for_everybody_who_waits(world: World) -> None:
     session = world.session()
     artifact = await world.generated(session, "report.md", REPORT)
-    command = await world.carry_out(copy_of(artifact))
+    command = await world.dispatch(copy_of(artifact))
     # What the file would be made of is gone before it is fetched.
     await world.store.delete(f"artifacts/{artifact['artifact_id']}/original")
 
@@ -142,17 +142,17 @@ async def test_a_refusal_of_the_other_service_ends_it_for_everybody_who_waits(wo
 
 async def test_a_copy_that_somebody_deleted_is_no_copy(world: World) -> None:
     artifact = await world.generated(world.session(), "report.md", REPORT)
-    await world.carry_out(copy_of(artifact))
+    await world.dispatch(copy_of(artifact))
     await world.settle()
     (file,) = await files(world)
-    removal = await world.carry_out(removal_of(artifact))
+    removal = await world.dispatch(removal_of(artifact))
     # Deleted by somebody else just before: the command finds nothing.
     await world.rows("ingestion", "UPDATE files SET deleted_at = now(), blob_id = NULL WHERE id = %s", file["id"])
 
     await world.settle()
 
     assert await ended(world, removal) == "artifact.removed"
-    again = await world.carry_out(copy_of(artifact))
+    again = await world.dispatch(copy_of(artifact))
     await world.settle()
     assert await ended(world, again) == "artifact.copied"
     (other,) = await files(world)
@@ -163,10 +163,10 @@ async def test_a_session_that_ends_leaves_nobody_waiting_and_keeps_the_files(wor
     session = world.session()
     kept, removed = [await world.generated(session, name, REPORT) for name in ("kept.md", "removed.md")]
     for artifact in (kept, removed):
-        await world.carry_out(copy_of(artifact))
+        await world.dispatch(copy_of(artifact))
     await world.settle()
     lost = await world.generated(session, "lost.md", b"# Other")
-    copying, removing = await world.carry_out(copy_of(lost)), await world.carry_out(removal_of(removed))
+    copying, removing = await world.dispatch(copy_of(lost)), await world.dispatch(removal_of(removed))
 
     await world.delete_session(session)
     await world.settle()
@@ -180,9 +180,9 @@ async def test_a_session_that_ends_during_a_copy_leaves_no_file_that_nobody_was_
     session = world.session()
     artifact = await world.generated(session, "report.md", REPORT)
     kept = await world.generated(session, "kept.md", REPORT)
-    await world.carry_out(copy_of(kept))
+    await world.dispatch(copy_of(kept))
     await world.settle()
-    copying, removing = await world.carry_out(copy_of(artifact)), await world.carry_out(removal_of(kept))
+    copying, removing = await world.dispatch(copy_of(artifact)), await world.dispatch(removal_of(kept))
     # Carried out there, and not yet heard of here.
     assert await world.send_commands() == 2
 
@@ -200,7 +200,7 @@ LOST = "UPDATE artifacts SET platform_sent_at = now() - interval '11 minutes'"
 async def test_a_command_that_is_not_answered_is_sent_again_and_carried_out_once(world: World) -> None:
     artifact = await world.generated(world.session(), "report.md", REPORT)
     for command, outcome, count in ((copy_of, "artifact.copied", 1), (removal_of, "artifact.removed", 0)):
-        command_id = await world.carry_out(command(artifact))
+        command_id = await world.dispatch(command(artifact))
         assert await world.send_commands() == 1
         # The answer is lost, with everything else that the bus had.
         world._passed["ingestion"] = (await world.rows("ingestion", "SELECT max(id) AS last FROM outbox"))[0]["last"]
@@ -225,7 +225,7 @@ async def test_a_command_that_is_not_answered_is_sent_again_and_carried_out_once
 
 async def test_a_command_that_ingestion_took_up_too_late_is_a_refusal(world: World) -> None:
     artifact = await world.generated(world.session(), "report.md", REPORT)
-    command = await world.carry_out(copy_of(artifact))
+    command = await world.dispatch(copy_of(artifact))
     # Ingestion was away for longer than commands are kept.
     await world.rows("artifacts", "UPDATE outbox SET created_at = now() - interval '4 days'")
 
@@ -233,6 +233,6 @@ async def test_a_command_that_ingestion_took_up_too_late_is_a_refusal(world: Wor
 
     assert await refusal(world, command) is ErrorKind.TIMEOUT
     assert await files(world) == []
-    again = await world.carry_out(copy_of(artifact))
+    again = await world.dispatch(copy_of(artifact))
     await world.settle()
     assert await ended(world, again) == "artifact.copied"

@@ -224,7 +224,7 @@ async def test_a_document_that_cannot_be_read_fails_with_the_reason(world: World
 
 async def test_indexing_ends_once_however_often_it_is_told_or_begun(world: World) -> None:
     artifact = await world.artifact(world.session(), "a.txt", b"The ferry leaves at seven.")
-    await world.pass_on()
+    await world.relay()
     claimed = await world.indexing.jobs.claim(5, 60)
     assert len(claimed) == 1
     assert await world.indexing() == 0, "the worker that died still has it"
@@ -245,7 +245,7 @@ async def test_an_outage_costs_no_attempt(world: World, monkeypatch: pytest.Monk
     table = await world.artifact(world.session(), "a.csv", b"a,b\n1,2\n")
     content = world.store._root  # type: ignore[attr-defined]
     content.rename(content.with_name("away"))
-    await world.pass_on()
+    await world.relay()
     for _ in range(5):
         await world.maintain("tables.read")
         await world.indexing()
@@ -279,7 +279,7 @@ async def test_an_outage_at_the_very_end_costs_no_attempt_and_no_work(
 
 async def test_deadlocks_count(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     document = await world.artifact(world.session(), "a.txt", b"The ferry leaves at seven.")
-    await world.pass_on()
+    await world.relay()
 
     async def write(*_: Any) -> None:
         raise EngineUnavailable("no answer") from psycopg.errors.DeadlockDetected()
@@ -288,7 +288,7 @@ async def test_deadlocks_count(world: World, monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(4):
         await world.indexing()
         await world.rows("ingestion", "UPDATE artifact_documents SET lease_until = NULL")
-    await world.pass_on()
+    await world.relay()
     assert (await world.record(document))["processing_status"] == "failed"
 
 

@@ -27,7 +27,7 @@ class Registry:
     service: Service
     http: httpx.AsyncClient
 
-    async def carry_out(
+    async def dispatch(
         self, command: Command, caller: Identity | None = None, command_id: str | None = None
     ) -> OutboxMessage:
         """Deliver a command as the consumer does; returns the event that ended it."""

@@ -25,7 +25,7 @@ def refusal(outcome: OutboxMessage) -> tuple[str, list[list[str | int]]]:
 
 async def create(registry: Registry, agent_id: str | None = None, **changes: object) -> str:
     agent_id = agent_id or new_id()
-    outcome = await registry.carry_out(CreateAgent(agent_id=agent_id, agent=configuration(**changes)))
+    outcome = await registry.dispatch(CreateAgent(agent_id=agent_id, agent=configuration(**changes)))
     assert outcome.type == AgentCreated.TYPE
     return agent_id
 
@@ -33,7 +33,7 @@ async def create(registry: Registry, agent_id: str | None = None, **changes: obj
 async def test_created_is_told_and_can_be_read(registry: Registry) -> None:
     agent_id = new_id()
 
-    outcome = await registry.carry_out(
+    outcome = await registry.dispatch(
         CreateAgent(
             agent_id=agent_id,
             agent=configuration(name="Größe 🤖", entry_point="hello", allowed_origins=["https://example.com"]),
@@ -54,13 +54,13 @@ async def test_created_is_told_and_can_be_read(registry: Registry) -> None:
 async def test_an_id_that_is_taken_is_a_conflict(registry: Registry) -> None:
     agent_id = await create(registry)
 
-    outcome = await registry.carry_out(CreateAgent(agent_id=agent_id, agent=configuration(name="Other")))
+    outcome = await registry.dispatch(CreateAgent(agent_id=agent_id, agent=configuration(name="Other")))
 
     assert refusal(outcome) == ("conflict_error", [])
 
 
 async def test_what_is_not_valid_is_refused_with_details(registry: Registry) -> None:
-    outcome = await registry.carry_out(
+    outcome = await registry.dispatch(
         CreateAgent(agent_id=new_id(), agent=configuration(llm_config={"temperature": 9}, knowledge_base=["x"]))
     )
 
@@ -69,7 +69,7 @@ async def test_what_is_not_valid_is_refused_with_details(registry: Registry) -> 
 
 
 async def test_knowledge_bases_are_refused_where_there_are_none(registry: Registry) -> None:
-    outcome = await registry.carry_out(CreateAgent(agent_id=new_id(), agent=configuration(knowledge_bases=[new_id()])))
+    outcome = await registry.dispatch(CreateAgent(agent_id=new_id(), agent=configuration(knowledge_bases=[new_id()])))
 
     assert refusal(outcome) == ("validation_error", [["knowledge_bases", 0]])
 
@@ -78,7 +78,7 @@ async def test_equal_names_at_once_get_different_keys(registry: Registry) -> Non
     commands = [CreateAgent(agent_id=new_id(), agent=configuration(name="Twin")) for _ in range(12)]
     callers = [identity(f"user-{number}", f"company-{number % 3}") for number in range(12)]
 
-    outcomes = await asyncio.gather(*map(registry.carry_out, commands, callers))
+    outcomes = await asyncio.gather(*map(registry.dispatch, commands, callers))
 
     assert {outcome.type for outcome in outcomes} == {AgentCreated.TYPE}
     keys = [json.loads(outcome.payload)["agent"]["agent_key"] for outcome in outcomes]
@@ -100,7 +100,7 @@ async def test_changes_at_once_are_all_kept(registry: Registry) -> None:
     ]
 
     outcomes = await asyncio.gather(
-        *(registry.carry_out(UpdateAgent(agent_id=agent_id, changes=change)) for change in changes)
+        *(registry.dispatch(UpdateAgent(agent_id=agent_id, changes=change)) for change in changes)
     )
 
     assert {outcome.type for outcome in outcomes} == {AgentUpdated.TYPE}
@@ -127,8 +127,8 @@ async def test_changes_at_once_are_all_kept(registry: Registry) -> None:
 async def test_versions_are_paged_and_kept_as_they_were(registry: Registry) -> None:
     agent_id = await create(registry)
     for number in range(11):
-        await registry.carry_out(UpdateAgent(agent_id=agent_id, changes={"system_prompt": f"Prompt {number}"}))
-    await registry.carry_out(UpdateAgent(agent_id=agent_id, changes={"is_public": True}))
+        await registry.dispatch(UpdateAgent(agent_id=agent_id, changes={"system_prompt": f"Prompt {number}"}))
+    await registry.dispatch(UpdateAgent(agent_id=agent_id, changes={"is_public": True}))
 
     page = (await registry.get(f"/internal/agents/{agent_id}/versions", limit=2, offset=1)).json()
     first = (await registry.get(f"/internal/agents/{agent_id}/versions/1.0.0")).json()
@@ -160,19 +160,19 @@ async def test_only_who_may_write_changes_and_deletes(registry: Registry) -> Non
         (identity(), new_id(), "not_found_error"),
         (identity(), "no\x00id", "not_found_error"),
     ]:
-        update = await registry.carry_out(UpdateAgent(agent_id=agent_id, changes={"name": "x"}), caller)
-        delete = await registry.carry_out(DeleteAgent(agent_id=agent_id), caller)
+        update = await registry.dispatch(UpdateAgent(agent_id=agent_id, changes={"name": "x"}), caller)
+        delete = await registry.dispatch(DeleteAgent(agent_id=agent_id), caller)
         assert (refusal(update)[0], refusal(delete)[0]) == (expected, expected)
-    update = await registry.carry_out(UpdateAgent(agent_id=private, changes={"name": "x"}), writer)
+    update = await registry.dispatch(UpdateAgent(agent_id=private, changes={"name": "x"}), writer)
     assert update.type == AgentUpdated.TYPE
 
 
 async def test_a_deleted_agent_is_gone_and_its_key_stays_taken(registry: Registry) -> None:
     agent_id = await create(registry, name="Desk")
 
-    outcome = await registry.carry_out(DeleteAgent(agent_id=agent_id))
-    again = await registry.carry_out(DeleteAgent(agent_id=agent_id))
-    late = await registry.carry_out(UpdateAgent(agent_id=agent_id, changes={"name": "x"}))
+    outcome = await registry.dispatch(DeleteAgent(agent_id=agent_id))
+    again = await registry.dispatch(DeleteAgent(agent_id=agent_id))
+    late = await registry.dispatch(UpdateAgent(agent_id=agent_id, changes={"name": "x"}))
     successor = await create(registry, name="Desk")
 
     assert AgentDeleted.decode(outcome.payload) == AgentDeleted(agent_id=agent_id, agent_key="desk")
@@ -188,8 +188,8 @@ async def test_an_update_races_a_deletion_and_one_of_them_wins(registry: Registr
     agent_id = await create(registry)
 
     update, delete = await asyncio.gather(
-        registry.carry_out(UpdateAgent(agent_id=agent_id, changes={"name": "x"})),
-        registry.carry_out(DeleteAgent(agent_id=agent_id)),
+        registry.dispatch(UpdateAgent(agent_id=agent_id, changes={"name": "x"})),
+        registry.dispatch(DeleteAgent(agent_id=agent_id)),
     )
 
     assert delete.type == AgentDeleted.TYPE

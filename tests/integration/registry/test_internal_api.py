@@ -15,7 +15,7 @@ STRANGER = identity("user-1", company="company-2", scopes=[Scope.COMPANY_READ, S
 
 async def create(registry: Registry, **changes: Any) -> dict[str, Any]:
     agent_id = new_id()
-    await registry.carry_out(CreateAgent(agent_id=agent_id, agent=configuration(**changes)))
+    await registry.dispatch(CreateAgent(agent_id=agent_id, agent=configuration(**changes)))
     agent: dict[str, Any] = (await registry.get(f"/internal/agents/{agent_id}")).json()
     return agent
 

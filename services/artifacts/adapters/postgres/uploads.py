@@ -1,4 +1,4 @@
-"""Artifacts on their way in, in PostgreSQL: announced before their bytes come."""
+"""Uploads in PostgreSQL: a row precedes the bytes."""
 
 from hashlib import sha256
 
@@ -76,7 +76,7 @@ class PostgresUploadWriter:
         return await self._stored(artifact.id), True
 
     async def _check_session(self, session_id: str) -> None:
-        """Whoever deletes the session waits until this transaction has ended, and so finds what it stores."""
+        """A deletion of the session waits until this transaction has ended, and so finds what it stores."""
         found = await self._connection.execute(
             "SELECT FROM sessions WHERE id = %s AND deleted_at IS NULL FOR SHARE", (session_id,)
         )

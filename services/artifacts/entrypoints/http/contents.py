@@ -1,4 +1,4 @@
-"""What is in artifacts: tables, texts and passages."""
+"""Contents of artifacts over the internal API: tables, texts and passages."""
 
 from typing import Annotated
 

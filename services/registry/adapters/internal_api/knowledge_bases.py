@@ -1,4 +1,4 @@
-"""Whether knowledge bases exist, asked of the ingestion service, which owns them."""
+"""Asks ingestion whether knowledge bases exist."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from libs.service_defaults import UpstreamClient
 from services.registry.domain.ports import KnowledgeBaseCheck
 
 _AT_ONCE: Final = 8
-# Well below the patience of whoever asked the registry: what could not be checked must still be told them.
+# Well below the deadline of the registry's callers: the warning must still reach them.
 _DEADLINE_SECONDS: Final = 2.0
 
 _log = structlog.get_logger(__name__)
 
 
 class HttpKnowledgeBases:
-    """Nothing is remembered: a knowledge base is validated right after it was made, or deleted."""
+    """Caches nothing: a knowledge base is validated right after it was made, or deleted."""
 
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
@@ -34,7 +34,7 @@ class HttpKnowledgeBases:
 
         async def exists(identifier: str) -> bool | None:
             async with slots:
-                if silent.is_set():  # one deadline is enough to know that nobody answers
+                if silent.is_set():  # one deadline is enough to know that ingestion is away
                     return None
                 try:
                     return await self._exists(caller, identifier)

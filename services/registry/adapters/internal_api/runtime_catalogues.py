@@ -1,4 +1,4 @@
-"""What the runtime offers, asked over its internal API and remembered for half a minute per replica."""
+"""Caches the runtime's models and tools for half a minute per replica."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from libs.service_defaults import UpstreamClient
 from services.registry.domain.ports import Provider, RuntimeCatalogue
 
 _FRESH_SECONDS: Final = 30.0
-# Well below the patience of whoever asked the registry: the answer without the runtime must still reach them.
+# Well below the deadline of the registry's callers: the answer without the runtime must still reach them.
 _DEADLINE_SECONDS: Final = 2.0
 # A runtime that is down must not cost every validation its own deadline.
 _SILENCE_SECONDS: Final = 2.0
@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 class HttpRuntimeCatalogues:
-    """One remembered catalogue for all callers: what a runtime offers is the same for every company."""
+    """One cached catalogue for all callers: a runtime offers every company the same."""
 
     def __init__(self, calls: UpstreamClient, monotonic: Callable[[], float]) -> None:
         self._calls = calls
