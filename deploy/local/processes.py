@@ -68,10 +68,16 @@ def listens(pid: int, port: int) -> bool:
     """Tells whether the process, or a child of it, is the one that listens on a TCP port."""
     with suppress(psutil.Error):
         process = psutil.Process(pid)
+        # Looking at children takes longer: PostgreSQL has one per connection.
+        return _listens(process, port) or any(_listens(child, port) for child in process.children(recursive=True))
+    return False
+
+
+def _listens(process: psutil.Process, port: int) -> bool:
+    with suppress(psutil.Error):
         return any(
             connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
-            for each in (process, *process.children(recursive=True))
-            for connection in each.net_connections("tcp")
+            for connection in process.net_connections("tcp")
         )
     return False
 

@@ -68,7 +68,8 @@ async def _examine(name: str, part: ProcessState) -> ProcessStatus:
 async def _works(part: ProcessState) -> bool:
     if part.port is None:
         return True
-    if part.pid is None or not listens(part.pid, part.port):
+    # In a thread: the probes of other parts have their time limits meanwhile.
+    if part.pid is None or not await asyncio.to_thread(listens, part.pid, part.port):
         return False
     if part.service == "postgres":
         return await postgres_listens(part.port)

@@ -1,5 +1,6 @@
 """The embedded stack, started and asked the way a user does: by the `aes` command."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ import psutil
 from deploy.local.home import Home
 from deploy.local.ports import choose_free
 from deploy.local.processes import Identity
+from deploy.local.status import read_status
 from tests.e2e.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +42,7 @@ class RunningStack:
     def up(self) -> None:
         document = self.aes("up", limit=_START_SECONDS)
         self.base_url, self.api_key = document["base_url"], document["api_key"]
+        assert self.aes("status")["base_url"] == self.base_url
 
     def down(self) -> None:
         self.aes("down", "--purge", "--yes")
@@ -52,7 +56,10 @@ class RunningStack:
         return document
 
     def services(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = self.aes("status")["services"]
+        """As `aes status` shows them, without a process for every look."""
+        with ThreadPoolExecutor(1) as outside_of_any_loop:
+            status = outside_of_any_loop.submit(lambda: asyncio.run(read_status(Home(self.home)))).result()
+        found: dict[str, dict[str, Any]] = status.as_json()["services"]
         return found
 
     def pid(self, part: str) -> int:
