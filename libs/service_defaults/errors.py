@@ -41,11 +41,17 @@ def error_response(info: ErrorInfo) -> Response:
     headers = {}
     if info.type in (ErrorKind.UNAVAILABLE, ErrorKind.RATE_LIMIT):
         headers["Retry-After"] = str(info.retry_after or _DEFAULT_RETRY_SECONDS)
-    body = info.model_copy(
-        update={"retry_after": None, "correlation_id": info.correlation_id or current_correlation_id()}
-    )
-    content = b'{"error":' + body.model_dump_json(exclude_none=True).encode() + b"}"
-    return Response(content, STATUSES[info.type], headers, media_type="application/json")
+    if info.type is ErrorKind.TOO_LARGE:
+        # The rest of the body may still be on its way: this connection cannot carry another request.
+        headers["Connection"] = "close"
+    return Response(error_body(info), STATUSES[info.type], headers, media_type="application/json")
+
+
+def error_body(info: ErrorInfo) -> bytes:
+    """``{"error": {...}}`` with the correlation id of the running request, unless the error has one of its own."""
+    body = info.model_copy(update={"correlation_id": info.correlation_id or current_correlation_id()})
+    unused = {name for name in ("details", "correlation_id") if getattr(body, name) is None}
+    return b'{"error":' + body.model_dump_json(exclude={"retry_after", *unused}).encode() + b"}"
 
 
 def validation_details(errors: Sequence[Any], *, drop: int = 0) -> list[ErrorDetail]:

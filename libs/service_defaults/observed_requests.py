@@ -1,10 +1,11 @@
 """Every HTTP request is counted, timed and traced, by the template of its route."""
 
 from functools import cache
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import Final
 
 from prometheus_client import Counter, Histogram
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from libs import tracing
@@ -22,6 +23,10 @@ _SECONDS: Final = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )
 NO_ROUTE: Final = "none"
+CLIENT_CLOSED: Final = 499
+"""The status of requests whose caller closed the connection first, as nginx counts them."""
+_SPAN: Final = "aes.span"
+_BEGAN: Final = "aes.began"
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _UNOBSERVED: Final = ("/health/", "/metrics")
 
@@ -48,23 +53,27 @@ def _series(service: str, method: str, route: str, status_class: int) -> tuple[C
 
 
 class ObservedRequests:
-    """Middleware of an internal API. What probes and Prometheus itself ask for is left out."""
+    """Middleware that measures and traces requests. Probes and Prometheus itself are left out.
 
-    def __init__(self, app: ASGIApp, service: str) -> None:
+    ``public``: the caller's trace is linked, not continued, and the span begins with ``begin_span``.
+    """
+
+    def __init__(self, app: ASGIApp, service: str, *, public: bool = False) -> None:
         self._app = app
         self._service = service
+        self._public = public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith(_UNOBSERVED):
             await self._app(scope, receive, send)
             return
         measurement = RequestMeasurement(self._service, scope["method"])
-        span = tracing.span(
-            scope["method"],
-            tracing.Kind.SERVER,
-            correlation_id=current_correlation_id(),
-            parent=_traceparent(scope),
-        )
+        scope[_BEGAN] = time_ns()
+        if not self._public:
+            correlation_id = current_correlation_id()
+            scope[_SPAN] = tracing.span(
+                scope["method"], tracing.Kind.SERVER, correlation_id=correlation_id, parent=_traceparent(scope)
+            )
         status = 0
 
         async def watched(message: Message) -> None:
@@ -75,10 +84,27 @@ class ObservedRequests:
 
         try:
             await self._app(scope, receive, watched)
+        except ClientDisconnect:
+            status = CLIENT_CLOSED
         finally:
             route = _route(scope)
             measurement.end(route, status)
-            end_span(span, scope["method"], route, status)
+            if _SPAN not in scope:
+                begin_span(scope)
+            end_span(scope[_SPAN], scope["method"], route, status)
+
+
+def begin_span(scope: Scope) -> None:
+    """Begin the span of a public request, once its correlation id is final: the trace id follows from that."""
+    correlation_id = current_correlation_id()
+    scope[_SPAN] = tracing.span(
+        scope["method"],
+        tracing.Kind.SERVER,
+        {"aes.correlation_id": correlation_id, "aes.operation": getattr(scope.get("route"), "name", "none")},
+        correlation_id=correlation_id,
+        link=_traceparent(scope),
+        began=scope.get(_BEGAN),
+    )
 
 
 def end_span(span: tracing.Span, method: str, route: str, status: int) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,29 +27,18 @@ from services.gateway.domain.ports import (
     Upstreams,
 )
 from services.gateway.domain.rate_limit import RateLimiter
-from services.gateway.entrypoints.http.application import PREFIX, Application
+from services.gateway.entrypoints.http.application import PublicApiMiddleware, PublicApplication
 from services.gateway.entrypoints.http.authentication import Authentication
-from services.gateway.entrypoints.http.cross_origin import CrossOrigin
+from services.gateway.entrypoints.http.dependencies import UseCases
 from services.gateway.entrypoints.http.event_streams import EventStreams
-from services.gateway.entrypoints.http.forwarding import Forwarding
-from services.gateway.entrypoints.http.operations import Operation
-from services.gateway.entrypoints.http.reference.pages import Pages
-from services.gateway.entrypoints.http.resources.agents import Agents
-from services.gateway.entrypoints.http.resources.artifacts import Artifacts
-from services.gateway.entrypoints.http.resources.catalogues import Catalogues
-from services.gateway.entrypoints.http.resources.collections import Collections
-from services.gateway.entrypoints.http.resources.connections import Connections
-from services.gateway.entrypoints.http.resources.files import Files
-from services.gateway.entrypoints.http.resources.keys import Keys
-from services.gateway.entrypoints.http.resources.knowledge_bases import KnowledgeBases
-from services.gateway.entrypoints.http.resources.runtime import Runtime
-from services.gateway.entrypoints.http.resources.sessions import Sessions
-from services.gateway.entrypoints.http.resources.tokens import Tokens
-from services.gateway.entrypoints.http.transfers import Transfers
-from services.gateway.entrypoints.http.uploads import TransferProxy
+from services.gateway.entrypoints.http.forwarding import Forwarder
+from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
+from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.authentication.key_authenticator import KeyAuthenticator
 from services.gateway.use_cases.authentication.public_principals import PublicPrincipals
+from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
+from services.gateway.use_cases.change_keys import CreateKey, IssueKey, RevokeKey, RotateKey
 from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
@@ -60,12 +49,10 @@ _IDEMPOTENCY_DAYS: Final = 3
 _CLEANING_SECONDS: Final = 3600.0
 _log = structlog.get_logger("gateway")
 
-Asgi = Callable[[MutableMapping[str, Any], Callable[..., Any], Callable[..., Any]], Awaitable[None]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
-    """Everything that the public API works with."""
+class Dependencies:
+    """What the public API needs from outside, real or fake."""
 
     keys: KeyStore
     connections: ConnectionStore
@@ -80,23 +67,22 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class PublicApi:
-    """The application, and what it is told of credentials, by their ids: an agent is one for its visitors.
+    """The application, and what it is told of credentials, by their ids; an agent is one for its public key.
 
     ``revoked``: it ended, and what is under way with it as well. ``changed``: it has to be looked up anew.
     """
 
-    application: Application
+    application: PublicApplication
     revoked: Callable[[str], None]
     changed: Callable[[str], None]
 
 
-def assemble(outside: Outside) -> PublicApi:
-    """The public API on top of real or fake surroundings."""
+def assemble(outside: Dependencies) -> PublicApi:
+    """The public API on top of real or fake dependencies."""
     heard: dict[str, Any] = {"fresh": outside.bus.fresh, "now": outside.now, "monotonic": outside.monotonic}
     authenticator = KeyAuthenticator(outside.keys, outside.tokens, **heard)
     public_keys = PublicPrincipals(outside.connections, outside.upstreams, **heard)
     streams = EventStreams()
-    authentication = Authentication(authenticator, public_keys, RateLimiter(outside.monotonic))
 
     def changed(identifier: str) -> None:
         authenticator.forget(identifier)
@@ -106,39 +92,34 @@ def assemble(outside: Outside) -> PublicApi:
         changed(identifier)
         streams.end(identifier)
 
-    operations = (*_resources(outside), *_access(outside, changed))
-    application = Application(
-        operations,
-        authentication,
-        CrossOrigin(outside.shared_origins, authentication),
-        streams,
-        Pages(operations),
+    application = PublicApplication(
+        Authentication(authenticator, public_keys, RateLimiter(outside.monotonic)),
+        _use_cases(outside, streams, changed),
+        Forwarder(outside.upstreams),
+        TransferProxy(outside.upstreams, TransferLimiter()),
+        shared_origins=outside.shared_origins,
     )
     return PublicApi(application, revoked, changed)
 
 
-def _access(outside: Outside, forget: Callable[[str], None]) -> tuple[Operation, ...]:
-    now = outside.now
-    return (
-        *Keys(outside.keys, now=now, forget=forget).operations(),
-        *Tokens(IssueToken(outside.tokens, now)).operations(),
-        *Connections(outside.connections, outside.upstreams, now=now, forget=forget).operations(),
-    )
-
-
-def _resources(outside: Outside) -> tuple[Operation, ...]:
+def _use_cases(outside: Dependencies, streams: EventStreams, forget: Callable[[str], None]) -> UseCases:
+    keys, connections, now = outside.keys, outside.connections, outside.now
     commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed)
-    forward = Forwarding(outside.upstreams)
-    transfers = TransferProxy(outside.upstreams, Transfers())
-    return (
-        *Agents(commands, forward).operations(),
-        *Sessions(OpenSession(commands, outside.upstreams), commands, forward).operations(),
-        *Runtime(SubmitTurn(commands), commands, forward).operations(),
-        *Artifacts(commands, forward, transfers).operations(),
-        *Files(commands, forward, transfers).operations(),
-        *Collections(commands, forward).operations(),
-        *KnowledgeBases(commands, forward).operations(),
-        *Catalogues(forward).operations(),
+    return UseCases(
+        commands=commands,
+        submit_turn=SubmitTurn(commands),
+        open_session=OpenSession(commands, outside.upstreams),
+        keys=keys,
+        create_key=CreateKey(IssueKey(keys, now)),
+        rotate_key=RotateKey(keys, now),
+        revoke_key=RevokeKey(keys, now, forget),
+        connections=connections,
+        create_connection=CreateConnection(connections, outside.upstreams, now),
+        get_connection=GetConnection(connections),
+        delete_connection=DeleteConnection(connections, forget),
+        issue_token=IssueToken(outside.tokens, now),
+        streams=streams,
+        now=now,
     )
 
 
@@ -156,7 +137,7 @@ def build(settings: GatewaySettings) -> Service:
         service.background(f"events.read.{number}", reader.run, role=API)
     idempotency = PostgresIdempotency(service.database)
     api = assemble(
-        Outside(
+        Dependencies(
             keys=PostgresKeys(service.database, service.outbox),
             connections=PostgresConnections(service.database, service.outbox),
             tokens=JwtTokens(*settings.signing_keys()),
@@ -170,7 +151,7 @@ def build(settings: GatewaySettings) -> Service:
     )
     listen(sender, api)
     service.ready_check("events", _positioned(sender))
-    service.http.add_middleware(_Outermost, application=api.application)
+    service.http.add_middleware(PublicApiMiddleware, application=api.application)
 
     async def drain() -> None:
         # What still came in would end with the process.
@@ -196,22 +177,6 @@ def listen(sender: CommandSender, api: PublicApi) -> None:
     # A page may have asked for an agent's key before there was the agent.
     for news in (AgentCreated, AgentUpdated):
         sender.on_event(news.TYPE, changed)
-
-
-class _Outermost:
-    """Hands everything below ``/api/v1`` to the public API before any other part of the service sees it."""
-
-    def __init__(self, app: Asgi, application: Application) -> None:
-        self._app = app
-        self._application = application
-
-    async def __call__(
-        self, scope: MutableMapping[str, Any], receive: Callable[..., Any], send: Callable[..., Any]
-    ) -> None:
-        if scope["type"] == "http" and scope["path"].startswith(PREFIX):
-            await self._application(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
 
 
 def _positioned(sender: CommandSender) -> Callable[[], Awaitable[bool]]:

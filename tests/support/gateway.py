@@ -19,7 +19,7 @@ from libs.contracts.timestamps import now_text
 from libs.eventing import CommandState, Received, Replies
 from libs.service_defaults import UpstreamResponse, UpstreamStream
 from services.gateway.adapters.tokens import JwtTokens
-from services.gateway.bootstrap import Outside, PublicApi, assemble
+from services.gateway.bootstrap import Dependencies, PublicApi, assemble
 from services.gateway.domain.accounts import ApiKey
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 
@@ -204,7 +204,7 @@ async def gateway() -> AsyncIterator[Gateway]:
     clock, idempotency, bus, upstreams = Clock(), FakeIdempotency(), FakeBus(), FakeUpstreams()
     keys, connections = FakeKeys(idempotency), FakeConnections(idempotency)
     api = assemble(
-        Outside(
+        Dependencies(
             keys=keys,
             connections=connections,
             tokens=JwtTokens("k" * 40),

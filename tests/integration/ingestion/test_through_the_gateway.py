@@ -15,7 +15,7 @@ from libs.eventing import IdentitySigner
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults._http_server import HttpServer
 from services.gateway.adapters.tokens import JwtTokens
-from services.gateway.bootstrap import Outside, assemble
+from services.gateway.bootstrap import Dependencies, assemble
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
 from tests.support.gateway import Clock, FakeBus
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
@@ -68,7 +68,7 @@ async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
         calls = UpstreamClient({"ingestion": f"http://127.0.0.1:{owner_port}"}, IdentitySigner(SIGNING_KEY))
         clock, idempotency = Clock(), FakeIdempotency()
         keys = FakeKeys(idempotency)
-        outside = Outside(
+        outside = Dependencies(
             keys=keys,
             connections=FakeConnections(idempotency),
             tokens=JwtTokens("k" * 40),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from typing import Any
 
 import pytest
@@ -12,10 +12,9 @@ import pytest
 from libs.contracts.errors import InvalidRequest, RateLimited, ServiceUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from services.gateway.entrypoints.http.exchange import AnswerBroken, Exchange
-from services.gateway.entrypoints.http.incoming import Incoming
-from services.gateway.entrypoints.http.messages import Passage, Request
-from services.gateway.entrypoints.http.transfers import Shares, Transfers
+from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter, TransferLimits
+from services.gateway.entrypoints.http.transfer_proxy import ProxyResponse
+from services.gateway.entrypoints.http.upload_stream import UploadStream
 from tests.support.gateway import FakeUpstreams, Gateway, error_of
 
 FORM = {"content": b"--x--\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}}
@@ -42,7 +41,7 @@ class Caller:
         return {"type": "http.request", "body": b"x" * self._rate, "more_body": self._left > 0}
 
     async def upload(self) -> int:
-        incoming = Incoming(self.receive, {}, window=60.0, clock=self.clock)
+        incoming = UploadStream(self.receive, {}, window=60.0, clock=self.clock)
         return sum([len(piece) async for piece in incoming.pieces()])
 
 
@@ -61,7 +60,7 @@ async def test_a_caller_who_falls_silent_is_not_waited_for() -> None:
         raise AssertionError
 
     with pytest.raises(InvalidRequest, match="more slowly"):
-        async for _ in Incoming(receive, {}, window=0.01).pieces():
+        async for _ in UploadStream(receive, {}, window=0.01).pieces():
             pass
 
 
@@ -71,18 +70,22 @@ async def test_a_download_that_nobody_takes_ends() -> None:
             await asyncio.Event().wait()
 
     upstreams = FakeUpstreams({("GET", "artifacts", "/x"): (200, "bytes")})
-    request = Request(method="GET", path="/", raw_path=b"/", headers={}, query=b"", correlation_id="c")
-    passage = Passage(upstreams.exchange("GET", "artifacts", "/x", person("a")))
-    with pytest.raises(AnswerBroken):
-        await Exchange(send, request, patience=0.01).pass_on(passage)
+    held = AsyncExitStack()
+    answer = await held.enter_async_context(upstreams.exchange("GET", "artifacts", "/x", person("a")))
+    with pytest.raises(TimeoutError):
+        await ProxyResponse(answer, held, piece_seconds=0.01)({}, no_more, send)
 
 
-def test_shares() -> None:
-    transfers = Transfers(Shares(all=6, company=3, key=2, strangers=2))
+async def no_more() -> Any:
+    raise AssertionError("nothing is left to read")
+
+
+def test_limits() -> None:
+    transfers = TransferLimiter(TransferLimits(all=6, company=3, key=2, anonymous=2))
     with ExitStack() as under_way:
 
         def begin(who: Identity) -> None:
-            under_way.enter_context(transfers.one_of(who))
+            under_way.enter_context(transfers.acquire(who))
 
         begin(person("a", "1"))
         begin(person("a", "1"))
@@ -103,7 +106,7 @@ def test_shares() -> None:
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])
-async def test_above_the_share_of_a_key_is_429(public: Gateway, direction: str) -> None:
+async def test_above_the_limit_of_a_key_is_429(public: Gateway, direction: str) -> None:
     ended = asyncio.Event()
     held = asyncio.Semaphore(0)
     exchange = public.upstreams.exchange
@@ -124,7 +127,7 @@ async def test_above_the_share_of_a_key_is_429(public: Gateway, direction: str) 
     async def transfer() -> Any:
         return await public.client.request(call[0], call[1], **call[2])  # type: ignore[arg-type]
 
-    tasks = [asyncio.create_task(transfer()) for _ in range(Shares().key)]
+    tasks = [asyncio.create_task(transfer()) for _ in range(TransferLimits().key)]
     async with asyncio.timeout(60):
         for _ in tasks:
             await held.acquire()

@@ -1,13 +1,16 @@
-"""Who a request comes from. The one place that knows where credentials are presented."""
+"""Who calls: the dependencies that authenticate a request. The one place that knows where credentials are presented."""
 
+from enum import StrEnum
 from typing import Final
+
+from fastapi import Request
+from fastapi.security import SecurityScopes
 
 from libs.contracts.errors import AuthenticationFailed, PermissionDenied, RateLimited
 from libs.contracts.identity import Identity
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.rate_limit import RateLimiter
-from services.gateway.entrypoints.http.messages import Request
-from services.gateway.entrypoints.http.operations import Credential, Operation
+from services.gateway.entrypoints.http.reference.described import Described
 from services.gateway.entrypoints.http.validation import query_values
 from services.gateway.use_cases.authentication.key_authenticator import KeyAuthenticator
 from services.gateway.use_cases.authentication.public_principals import PublicPrincipals
@@ -15,32 +18,37 @@ from services.gateway.use_cases.authentication.public_principals import PublicPr
 _BEARER: Final = "bearer "
 _MISSING: Final = "The request has no API key: send it in the x-api-key header."
 _NO_TOKENS: Final = "Only artifact endpoints take a bearer token: send an API key in the x-api-key header."
-_ANYBODY: Final = Principal(
-    identity=Identity(company_id="", user_id="anybody", key_id="anybody", scopes=frozenset()),
-    expires_at=None,
-    rate_limit=None,
-)
+
+
+class Credential(StrEnum):
+    """A kind of credential that some operations take beside an API key, which all of them take."""
+
+    BEARER = "bearer"
+    PUBLIC_KEY = "public_key"
+
+
+_SCHEMES: Final = {Credential.BEARER: ("bearer",), Credential.PUBLIC_KEY: ("connectionKey", "agentKey")}
 
 
 class Authentication:
+    """Finds the principal behind a credential and counts the request against its rate limit."""
+
     def __init__(self, keys: KeyAuthenticator, public_keys: PublicPrincipals, limiter: RateLimiter) -> None:
         self._keys = keys
         self._public_keys = public_keys
         self._limiter = limiter
 
-    async def authenticate(self, request: Request, operation: Operation) -> Principal:
-        """The caller, who has taken one request of what the credential allows. An API key goes before any other.
+    async def authenticate(self, request: Request, credentials: frozenset[Credential]) -> Principal:
+        """``credentials``: kinds that are enough beside an API key, which goes before any other.
 
         Raises ``AuthenticationFailed``, ``PermissionDenied`` where such a credential is never enough, and
         ``RateLimited`` when nothing is left of it.
         """
-        if operation.anonymous:
-            return _ANYBODY
-        secret = request.headers.get(b"x-api-key")
+        secret = request.headers.get("x-api-key")
         if secret:
-            principal = await self._keys.by_secret(secret.decode("latin-1"))
+            principal = await self._keys.by_secret(secret)
         else:
-            principal = await self._without_key(request, operation)
+            principal = await self._without_key(request, credentials)
         if principal.rate_limit is not None:
             wait = self._limiter.take(principal.identity.key_id, principal.rate_limit)
             if wait:
@@ -55,26 +63,26 @@ class Authentication:
             return False
         return principal is not None and _allows(principal, origin)
 
-    async def _without_key(self, request: Request, operation: Operation) -> Principal:
-        presented = request.headers.get(b"authorization", b"").decode("latin-1")
+    async def _without_key(self, request: Request, credentials: frozenset[Credential]) -> Principal:
+        presented = request.headers.get("authorization", "")
         if presented[: len(_BEARER)].lower() == _BEARER:
-            if Credential.BEARER not in operation.credentials:
+            if Credential.BEARER not in credentials:
                 raise AuthenticationFailed(_NO_TOKENS)
             return await self._keys.by_token(presented[len(_BEARER) :].strip())
-        principal = await self._public(request.query)
+        principal = await self._public(request.scope["query_string"])
         if principal is None:
             raise AuthenticationFailed(_MISSING)
-        origin = request.headers.get(b"origin")
+        origin = request.headers.get("origin")
         if origin is None:
             raise AuthenticationFailed("A public key is taken together with an Origin header only.")
-        if not _allows(principal, origin.decode("latin-1")):
+        if not _allows(principal, origin):
             raise PermissionDenied("The public key may not be used from this origin.")
-        if Credential.PUBLIC_KEY not in operation.credentials:
+        if Credential.PUBLIC_KEY not in credentials:
             raise PermissionDenied("A public key is not enough for this: it is for talking to its own agent.")
         return principal
 
     async def _public(self, query: bytes) -> Principal | None:
-        """Whoever a key in the query stands for, if there is one. Raises ``AuthenticationFailed``."""
+        """The principal of a public key in the query; none without one. Raises ``AuthenticationFailed``."""
         given = query_values(query) if b"_key=" in query else {}
         connection_key, agent_key = given.get("connection_key"), given.get("agent_key")
         if connection_key is not None and agent_key is not None:
@@ -82,6 +90,47 @@ class Authentication:
         if connection_key is not None:
             return await self._public_keys.by_connection_key(connection_key)
         return None if agent_key is None else await self._public_keys.by_agent_key(agent_key)
+
+
+class Authenticated(Described):
+    """Dependency for ``Security``: the principal, who has the scopes that the operation asks for."""
+
+    errors = (401, 429)
+
+    def __init__(self, *credentials: Credential) -> None:
+        self.credentials = frozenset(credentials)
+        others = [name for kind in Credential if kind in self.credentials for name in _SCHEMES[kind]]
+        self.security = ("apiKey", *others)
+
+    async def __call__(self, request: Request, needed: SecurityScopes) -> Principal:
+        authentication: Authentication = request.app.state.authentication
+        principal = await authentication.authenticate(request, self.credentials)
+        for scope in needed.scopes:
+            if scope not in principal.identity.scopes:
+                raise PermissionDenied(f"The credential lacks the scope {scope}.")
+        request.state.principal = principal
+        return principal
+
+
+class Anonymous(Described):
+    """Dependency of operations that take no credential: their upstream finds out by other means what may be shown."""
+
+    security = ()
+    principal: Final = Principal(
+        identity=Identity(company_id="", user_id="anybody", key_id="anybody", scopes=frozenset()),
+        expires_at=None,
+        rate_limit=None,
+    )
+
+    async def __call__(self) -> Principal:
+        return self.principal
+
+
+by_api_key: Final = Authenticated()
+by_api_key_or_token: Final = Authenticated(Credential.BEARER)
+by_api_key_or_public_key: Final = Authenticated(Credential.PUBLIC_KEY)
+by_any_credential: Final = Authenticated(Credential.BEARER, Credential.PUBLIC_KEY)
+anonymous: Final = Anonymous()
 
 
 def _allows(principal: Principal, origin: str) -> bool:

@@ -1,35 +1,95 @@
-"""Request bodies: read with a limit while they stream in, then decoded by their media type."""
+"""JSON and YAML bodies: read with a limit while they stream in, decoded by their media type, checked by a model."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Generic, TypeVar
+
+import yaml
+from fastapi import Request
+from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
 
 from libs.contracts.errors import InvalidRequest, TooLarge, UnsupportedMediaType
+from libs.service_defaults.correlation import bind_correlation_id
+from libs.service_defaults.observed_requests import begin_span
 from services.gateway.entrypoints.http.json_bodies import parse_json
+from services.gateway.entrypoints.http.reference.described import WITH_BODY, Described, Schema
+from services.gateway.entrypoints.http.validation import required_object, validated
 from services.gateway.entrypoints.http.yaml_bodies import parse_yaml
-
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 MAX_BODY: Final = 512 * 1024
 MAX_DRAIN: Final = 64 * 1024 * 1024
 DRAIN_SECONDS: Final = 10.0
 _READ_SECONDS: Final = 60.0
-_YAML_TYPES: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
+_JSON: Final = "application/json"
+_YAML_TYPES: Final = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 _SMALL_YAML: Final = 16 * 1024
+M = TypeVar("M", bound=BaseModel)
 
 
-class ClientGone(Exception):
-    """The caller closed the connection before its request was complete."""
+class _Body(Described):
+    """What the dependencies below share. The decoded values stay at hand as ``request.state.values``."""
+
+    errors = WITH_BODY
+
+    def __init__(self, schema: Schema, examples: Mapping[str, Any], *, required: bool = True) -> None:
+        self.body_schema = schema
+        self.request_body = {"required": required, "content": _content(examples)}
+        self._required = required
+
+    async def _values(self, request: Request) -> Any:
+        raw, media_type = await read_body(request.receive, request.headers), request.headers.get("content-type", "")
+        if not raw:
+            if self._required:
+                raise InvalidRequest("The request needs a body.")
+            raw, media_type = b"{}", _JSON
+        request.state.values = values = await decode_body(raw, media_type)
+        return values
 
 
-async def read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
+class ParsedBody(_Body, Generic[M]):
+    """Dependency: the body as that model."""
+
+    def __init__(self, model: type[M], examples: Mapping[str, Any], *, required: bool = True) -> None:
+        super().__init__(model, examples, required=required)
+        self._model = model
+
+    async def __call__(self, request: Request) -> M:
+        body = validated(self._model, await self._values(request))
+        # Only the body may say which correlation it belongs to, and with that which trace.
+        if isinstance(correlation_id := getattr(body, "correlation_id", None), str):
+            bind_correlation_id(correlation_id)
+        begin_span(request.scope)
+        return body
+
+
+class ParsedObject(_Body):
+    """Dependency: the body as an object of any kind. ``schema`` documents it; its upstream checks it."""
+
+    async def __call__(self, request: Request) -> dict[str, Any]:
+        values = required_object(await self._values(request))
+        begin_span(request.scope)
+        return values
+
+
+def _content(examples: Mapping[str, Any]) -> dict[str, Any]:
+    """The examples in JSON, and in YAML for each of its media types."""
+    as_json = {name: {"value": value} for name, value in examples.items()}
+    as_yaml = {
+        name: {"value": yaml.safe_dump(value, sort_keys=False, allow_unicode=True)} for name, value in examples.items()
+    }
+    return {_JSON: {"examples": as_json}, **{media_type: {"examples": as_yaml} for media_type in _YAML_TYPES}}
+
+
+async def read_body(receive: Receive, headers: Mapping[str, str]) -> bytes:
     """The whole body. Raises ``TooLarge`` above 512 KiB, having taken in a bounded rest of it first.
 
     A client that sends without waiting would otherwise meet a reset connection instead of the answer.
     """
-    declared = headers.get(b"content-length", b"")
-    if declared.isdigit() and int(declared) > MAX_BODY:
-        if headers.get(b"expect", b"").lower() != b"100-continue":
+    declared = headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and int(declared) > MAX_BODY:
+        if headers.get("expect", "").lower() != "100-continue":
             await drain(receive)
         raise _too_large()
     try:
@@ -46,7 +106,7 @@ async def _collect(receive: Receive) -> bytes:
     body = bytearray()
     while True:
         if message["type"] != "http.request":
-            raise ClientGone
+            raise ClientDisconnect
         body += message.get("body", b"")
         if len(body) > MAX_BODY:
             body.clear()
@@ -65,14 +125,14 @@ def _checked(body: bytes) -> bytes:
 
 
 async def drain(receive: Receive) -> None:
-    """Take in a bounded rest of a body. Raises ``ClientGone``."""
+    """Take in a bounded rest of a body. Raises ``ClientDisconnect``."""
     taken = 0
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
             while taken <= MAX_DRAIN:
                 message = await receive()
                 if message["type"] != "http.request":
-                    raise ClientGone
+                    raise ClientDisconnect
                 taken += len(message.get("body", b""))
                 if not message.get("more_body"):
                     return
@@ -84,12 +144,12 @@ def _too_large() -> TooLarge:
     return TooLarge(f"The body is larger than {MAX_BODY} bytes.")
 
 
-async def decode_body(body: bytes, content_type: bytes) -> Any:
+async def decode_body(body: bytes, content_type: str) -> Any:
     """The values of a JSON or YAML body; the same for both."""
-    media_type, _, parameters = content_type.decode("latin-1").lower().partition(";")
+    media_type, _, parameters = content_type.lower().partition(";")
     media_type = media_type.strip()
     is_yaml = media_type in _YAML_TYPES or media_type.endswith("+yaml")
-    if not is_yaml and media_type != "application/json":
+    if not is_yaml and media_type != _JSON:
         given = f"'{media_type[:100]}'" if media_type else "none"
         raise UnsupportedMediaType(f"The Content-Type must be application/json or application/yaml, but it is {given}.")
     _check_charset(parameters)

@@ -1,52 +1,85 @@
 """Which web pages of other origins may read answers (CORS)."""
 
+from collections.abc import Collection
 from typing import Final
 
+from fastapi.routing import APIRoute
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from libs.contracts.errors import PermissionDenied
-from services.gateway.entrypoints.http.authentication import Authentication
-from services.gateway.entrypoints.http.messages import Headers, Reply, Request
-from services.gateway.entrypoints.http.operations import Credential, Operation
+from services.gateway.entrypoints.http.authentication import Authenticated, Authentication, Credential
+from services.gateway.entrypoints.http.errors import as_service_error, refusal
+from services.gateway.entrypoints.http.paths import PathIndex, described_dependencies, methods_of
 
 _EXPOSED: Final = (
-    b"access-control-expose-headers",
-    b"Content-Disposition, Content-Range, ETag, Location, Preference-Applied, Retry-After, X-Correlation-ID",
-)
+    "Content-Disposition", "Content-Range", "ETag", "Location", "Preference-Applied", "Retry-After",
+    "X-Correlation-ID",
+)  # fmt: skip
 _TAKEN: Final = (
-    b"access-control-allow-headers",
-    b"Accept, Authorization, Content-Type, Idempotency-Key, If-None-Match, If-Range, Last-Event-ID, Prefer, Range,"
-    b" X-API-Key, X-Correlation-ID",
-)
-_REMEMBERED: Final = (b"access-control-max-age", b"600")
+    "Accept", "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "If-Range", "Last-Event-ID",
+    "Prefer", "Range", "X-API-Key", "X-Correlation-ID",
+)  # fmt: skip
+# Also where there was no origin: a cache must not give that answer to a page, which could not read it.
+_VARY: Final = (b"vary", b"Origin")
 
 
-class CrossOrigin:
-    """Configured origins may read everything, those of a public key what that key is good for."""
+class CrossOriginMiddleware(CORSMiddleware):
+    """Pages of configured origins may read everything, those of a public key's origins what that key is good for."""
 
-    def __init__(self, configured: frozenset[str], authentication: Authentication) -> None:
-        self._configured = configured
+    def __init__(
+        self, app: ASGIApp, *, configured: Collection[str], authentication: Authentication, paths: PathIndex
+    ) -> None:
+        super().__init__(app, allow_origins=configured, expose_headers=_EXPOSED, max_age=600)
         self._authentication = authentication
+        self._paths = paths
 
-    async def headers(self, request: Request, origin: bytes) -> Headers:
-        """What any answer to a page of that origin carries; nothing for an origin that is not allowed."""
-        text = origin.decode("latin-1")
-        if text in self._configured or await self._authentication.is_shared_with(text, request.query):
-            return [(b"access-control-allow-origin", origin), _EXPOSED]
-        return []
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
 
-    def preflight(self, request: Request, operations: dict[str, Operation]) -> Reply:
-        """The answer to a question of the browser's; for an allowed origin. Raises ``PermissionDenied``."""
-        configured = request.headers[b"origin"].decode("latin-1") in self._configured
-        methods = [
-            method
-            for method, operation in operations.items()
-            if configured or Credential.PUBLIC_KEY in operation.credentials
-        ]
-        if not methods:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], _VARY]
+                if shared and origin is not None:
+                    added = MutableHeaders(raw=message["headers"])
+                    added.update(self.simple_headers)
+                    added["Access-Control-Allow-Origin"] = origin
+            await send(message)
+
+        shared = False
+        app = self.app
+        try:
+            if origin is not None:
+                shared = await self._is_shared(origin, scope["query_string"])
+            if shared and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+                operations = [route for route in self._paths.at(scope["path"]) if route.include_in_schema]
+                app = self._preflight(operations, headers) if operations else app
+        except Exception as problem:
+            app = refusal(as_service_error(problem))
+        await app(scope, receive, send_with_headers)
+
+    async def _is_shared(self, origin: str, query: bytes) -> bool:
+        return self.is_allowed_origin(origin) or await self._authentication.is_shared_with(origin, query)
+
+    def _preflight(self, operations: list[APIRoute], headers: Headers) -> Response:
+        """The answer to a browser's question for an allowed origin. Raises ``PermissionDenied``."""
+        configured = self.is_allowed_origin(headers["origin"])
+        takers = [route for route in operations if configured or _takes_public_keys(route)]
+        if not takers:
             raise PermissionDenied("A public key is not enough for anything at this path.")
-        allowed = (b"access-control-allow-methods", ", ".join(sorted(methods)).encode())
-        return Reply(204, headers=[allowed, _TAKEN, _REMEMBERED])
+        return Response(
+            status_code=204,
+            headers={
+                "Access-Control-Allow-Methods": ", ".join(methods_of(takers)),
+                "Access-Control-Allow-Headers": ", ".join(_TAKEN),
+                "Access-Control-Max-Age": self.preflight_headers["Access-Control-Max-Age"],
+            },
+        )
 
 
-def is_preflight(request: Request) -> bool:
-    asks = b"access-control-request-method" in request.headers and b"origin" in request.headers
-    return asks and request.method == "OPTIONS"
+def _takes_public_keys(route: APIRoute) -> bool:
+    dependencies = (dependency for dependency, _ in described_dependencies(route.dependant))
+    return any(isinstance(each, Authenticated) and Credential.PUBLIC_KEY in each.credentials for each in dependencies)

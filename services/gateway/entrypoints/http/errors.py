@@ -1,35 +1,72 @@
-"""Errors as replies of the public API."""
+"""Exceptions as replies of the public API: one shape for all of them."""
 
-from collections.abc import Iterable
+import structlog
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
-from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceError
-from libs.service_defaults.errors import STATUSES
-from services.gateway.entrypoints.http.messages import Reply
+from libs.contracts.errors import (
+    ErrorInfo,
+    ErrorKind,
+    InternalError,
+    NotFound,
+    ServiceError,
+    ServiceUnavailable,
+)
+from libs.persistence import is_outage
+from libs.service_defaults.errors import error_response
+from services.gateway.entrypoints.http.metrics import REFUSALS
+from services.gateway.entrypoints.http.paths import PathIndex
 
-_DEFAULT_RETRY_SECONDS = 2
-_RETRIABLE = (ErrorKind.UNAVAILABLE, ErrorKind.RATE_LIMIT)
-
-
-def error_reply(problem: ServiceError, correlation_id: str) -> Reply:
-    """The reply that tells of a problem."""
-    return _reply(problem.info(correlation_id))
-
-
-def method_not_allowed(allowed: Iterable[str], correlation_id: str) -> Reply:
-    methods = ", ".join(sorted(allowed))
-    message = f"This path takes {methods}."
-    reply = _reply(ErrorInfo(type=ErrorKind.METHOD_NOT_ALLOWED, message=message, correlation_id=correlation_id))
-    reply.headers.append((b"allow", methods.encode()))
-    return reply
+_log = structlog.get_logger("http")
 
 
-def _reply(info: ErrorInfo) -> Reply:
-    unused = {name for name in ("details", "correlation_id") if getattr(info, name) is None}
-    body = info.model_dump_json(exclude={"retry_after", *unused})
-    reply = Reply(STATUSES[info.type], b'{"error":' + body.encode() + b"}")
-    if info.type in _RETRIABLE:
-        reply.headers.append((b"retry-after", str(info.retry_after or _DEFAULT_RETRY_SECONDS).encode()))
-    if info.type is ErrorKind.TOO_LARGE:
-        # The rest of the body may still be on its way: this connection cannot carry another request.
-        reply.headers.append((b"connection", b"close"))
-    return reply
+def install_error_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(ServiceError, _service_error)
+    app.add_exception_handler(HTTPException, _no_such_operation)
+
+
+async def _service_error(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, ServiceError)
+    return refusal(problem)
+
+
+def refusal(problem: ServiceError) -> Response:
+    """The answer to a request that is not carried out; it is counted as such."""
+    REFUSALS.labels(problem.kind.value).inc()
+    return error_response(problem.info())
+
+
+async def _no_such_operation(request: Request, problem: Exception) -> Response:
+    """404, or a redirect where only the trailing slash is missing; 405 with the methods that the path takes."""
+    assert isinstance(problem, HTTPException)
+    paths: PathIndex = request.app.state.paths
+    path = request.scope["path"]
+    if problem.status_code == 405:
+        methods = ", ".join(paths.methods(path))
+        info = ErrorInfo(type=ErrorKind.METHOD_NOT_ALLOWED, message=f"This path takes {methods}.")
+        response = error_response(info)
+        response.headers["Allow"] = methods
+        return response
+    if not path.endswith("/") and paths.at(f"{path}/"):
+        query = request.scope["query_string"]
+        # The raw path, not the decoded one: it becomes a header.
+        location = request.scope["raw_path"] + b"/" + (b"?" + query if query else b"")
+        return Response(
+            status_code=308, headers={"Location": location.decode("latin-1")}, media_type="application/json"
+        )
+    return refusal(NotFound("There is nothing at this path."))
+
+
+def as_service_error(problem: Exception) -> ServiceError:
+    """What the caller is told of an exception that nobody expected. Logs it."""
+    if isinstance(problem, RuntimeError) and isinstance(problem.__cause__, Exception):
+        # Starlette's way to say that a handled exception came after the response had begun.
+        problem = problem.__cause__
+    if isinstance(problem, ServiceError):
+        return problem
+    if is_outage(problem):
+        _log.warning("database.unreachable", problem=str(problem).strip())
+        return ServiceUnavailable("The gateway's database cannot be reached.", retry_after=2)
+    _log.error("request.failed", exc_info=problem)
+    return InternalError("Something went wrong on our side.")

@@ -2,15 +2,20 @@
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from libs.contracts.errors import AuthenticationFailed
-from services.gateway.entrypoints.http.measurements import OPEN_STREAMS
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
+from libs.contracts.errors import AuthenticationFailed
+from services.gateway.entrypoints.http.metrics import OPEN_STREAMS
+
+MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": keep-alive\n\n"
-_REMEMBERED: Final = 10_000
+_HEADERS: Final = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
+_MAX_REVOKED: Final = 10_000
 
 
 def render_event(name: str, data: bytes) -> bytes:
@@ -20,17 +25,31 @@ def render_event(name: str, data: bytes) -> bytes:
 
 
 class EventStreams:
+    """The event streams that are open, by the key that they were asked for with."""
+
     def __init__(self) -> None:
         self._open: defaultdict[str, set[asyncio.Task[object]]] = defaultdict(set)
         self._ended: set[asyncio.Task[object]] = set()
         self._revoked: OrderedDict[str, None] = OrderedDict()
 
+    async def respond(self, events: AsyncGenerator[bytes, None], key_id: str) -> "EventStreamResponse":
+        """A response of these events, the first of which is there: what fails before it is answered with its status.
+
+        Raises ``AuthenticationFailed`` when the key was revoked meanwhile.
+        """
+        try:
+            first = await anext(events)
+            # Between the check of a key and the first event of a turn lie seconds.
+            if key_id in self._revoked:
+                raise AuthenticationFailed("The API key has been revoked.")
+        except BaseException:
+            await events.aclose()
+            raise
+        return EventStreamResponse(first, events, self, key_id)
+
     @contextmanager
     def opened(self, key_id: str) -> Iterator[None]:
-        """While the running task sends a stream to that key's holder. Raises AuthenticationFailed when it ended."""
-        # Between the check of a key and the first event of a turn lie seconds.
-        if key_id in self._revoked:
-            raise AuthenticationFailed("The API key has been revoked.")
+        """While the running task sends a stream to that key's holder."""
         task = asyncio.current_task()
         assert task is not None
         self._open[key_id].add(task)
@@ -46,7 +65,7 @@ class EventStreams:
     def end(self, key_id: str) -> None:
         """Cancel the tasks that send streams to that key's holder; those that are about to are refused."""
         self._revoked[key_id] = None
-        if len(self._revoked) > _REMEMBERED:
+        if len(self._revoked) > _MAX_REVOKED:
             self._revoked.popitem(last=False)
         for task in list(self._open.get(key_id, ())):
             self._ended.add(task)
@@ -56,3 +75,31 @@ class EventStreams:
     def was_ended(self) -> bool:
         """Whether ``end`` is why the running task was cancelled."""
         return asyncio.current_task() in self._ended
+
+
+class EventStreamResponse(StreamingResponse):
+    """Events as they come. Closing the generator ends what it stands for."""
+
+    def __init__(self, first: bytes, events: AsyncGenerator[bytes, None], streams: EventStreams, key_id: str) -> None:
+        super().__init__(_chain(first, events), headers=_HEADERS)
+        self._events = events
+        self._streams = streams
+        self._key_id = key_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        # Not as Starlette does it: DisconnectWatcher notices who leaves, without a task for each stream.
+        try:
+            with self._streams.opened(self._key_id):
+                await self.stream_response(send)
+        except asyncio.CancelledError:
+            if not self._streams.was_ended():
+                raise
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            await self._events.aclose()
+
+
+async def _chain(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    yield first
+    async for event in rest:
+        yield event

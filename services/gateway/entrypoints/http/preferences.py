@@ -17,13 +17,13 @@ class Preference:
     applied: str = ""
 
 
-def preference_of(prefer: bytes | None) -> Preference:
+def preference_of(prefer: str | None) -> Preference:
     """Preferences that are not understood are ignored, as RFC 7240 says."""
     if not prefer:
         return Preference()
     wait: float | None = None
     respond_async = False
-    for part in prefer.decode("latin-1").lower().split(","):
+    for part in prefer.lower().split(","):
         preference = part.partition(";")[0].strip()
         respond_async = respond_async or preference == "respond-async"
         matched = _WAIT.fullmatch(preference)
@@ -34,5 +34,5 @@ def preference_of(prefer: bytes | None) -> Preference:
     return Preference() if wait is None else Preference(wait, f"wait={wait:g}")
 
 
-def wants_events(accept: bytes | None) -> bool:
-    return accept is not None and b"text/event-stream" in accept.lower()
+def wants_events(accept: str | None) -> bool:
+    return accept is not None and "text/event-stream" in accept.lower()

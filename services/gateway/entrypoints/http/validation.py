@@ -151,6 +151,12 @@ def query_values(query: bytes) -> dict[str, str]:
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
 
 
+def chosen_from(query: bytes, names: Collection[str]) -> dict[str, str]:
+    """Those of the query's parameters that have these names."""
+    given = query_values(query) if names else {}
+    return {name: given[name] for name in names if name in given}
+
+
 def number_of(given: dict[str, str], name: str, default: int, low: int, high: int) -> int:
     """A whole number among the query's parameters. Raises ``ValidationFailed``."""
     text = given.get(name)

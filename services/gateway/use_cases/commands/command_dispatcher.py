@@ -11,6 +11,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
 from libs.eventing import CommandSender, CommandState, Received, Replies
+from libs.service_defaults.correlation import bind_correlation_id
 from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write
 from services.gateway.domain.outcomes import is_refused_for_now, raise_failure
 from services.gateway.domain.ports import IdempotencyStore
@@ -127,6 +128,7 @@ class CommandDispatcher:
         except KeyReused:
             raise OtherBody() from None
         write.correlation_id = record.correlation_id
+        bind_correlation_id(record.correlation_id)
         return record
 
     async def _state(self, command: type[Command], record: IdempotencyRecord, identity: Identity) -> CommandState:

@@ -1,25 +1,29 @@
 """The public pages: the interactive reference, its assets, and the machine-readable documents."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
+from functools import cache
 from importlib import resources
 from typing import Any, Final
 
 import orjson
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import Response
 
 from libs.contracts import asyncapi
-from services.gateway.entrypoints.http.messages import Reply
-from services.gateway.entrypoints.http.operations import Operation
-from services.gateway.entrypoints.http.reference import openapi, texts
+from libs.contracts.errors import NotFound
+from services.gateway.entrypoints.http.paths import PREFIX
+from services.gateway.entrypoints.http.reference import texts
 
-_ASSETS: Final = {
-    "swagger-ui-bundle.js": b"text/javascript; charset=utf-8",
-    "swagger-ui.css": b"text/css; charset=utf-8",
-    "favicon-32x32.png": b"image/png",
+_START_NAME: Final = "start.js"
+_MEDIA_TYPES: Final = {
+    _START_NAME: "text/javascript; charset=utf-8",
+    "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
+    "swagger-ui.css": "text/css; charset=utf-8",
+    "favicon-32x32.png": "image/png",
 }
 _POLICY: Final = (
-    b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
-    b" connect-src 'self'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
+    " connect-src 'self'; frame-ancestors 'none'"
 )
 _PAGE: Final = f"""<!doctype html>
 <html lang="en">
@@ -52,37 +56,41 @@ _START: Final = b"""SwaggerUIBundle({
 """
 
 
-class Pages:
-    """Everything is packaged: the page loads nothing from anywhere else. Made when first asked for, then kept."""
-
-    def __init__(self, operations: Sequence[Operation]) -> None:
-        self._made: dict[str, Reply] = {}
-        self._makers: dict[str, Callable[[], Reply]] = {
-            "/openapi.json": lambda: _json(openapi.document(operations)),
-            "/asyncapi.json": lambda: _json(asyncapi.document()),
-            "/docs/": _page,
-            "/docs/assets/start.js": lambda: _asset(_START, b"text/javascript; charset=utf-8"),
-            **{f"/docs/assets/{name}": partial(_packaged, name) for name in _ASSETS},
-        }
-
-    def __call__(self, path: str) -> Reply | None:
-        """The page at a path below ``/api/v1``, if there is one."""
-        if path not in self._made and path in self._makers:
-            self._made[path] = self._makers[path]()
-        return self._made.get(path)
+router = APIRouter(prefix=PREFIX, include_in_schema=False)
 
 
-def _page() -> Reply:
-    return Reply(200, _PAGE.encode(), [(b"content-security-policy", _POLICY)], b"text/html; charset=utf-8")
+@router.get("/openapi.json")
+async def openapi_document(request: Request) -> Response:
+    return _static_page(request.app, "openapi", request.app.openapi)
 
 
-def _packaged(name: str) -> Reply:
-    return _asset((resources.files("fastapi_swagger.resources") / name).read_bytes(), _ASSETS[name])
+@router.get("/asyncapi.json")
+async def asyncapi_document(request: Request) -> Response:
+    return _static_page(request.app, "asyncapi", asyncapi.document)
 
 
-def _json(document: dict[str, Any]) -> Reply:
-    return Reply(200, orjson.dumps(document), [(b"cache-control", b"no-cache")])
+@router.get("/docs/")
+async def docs() -> Response:
+    return Response(_PAGE, headers={"Content-Security-Policy": _POLICY}, media_type="text/html; charset=utf-8")
 
 
-def _asset(content: bytes, media_type: bytes) -> Reply:
-    return Reply(200, content, [(b"cache-control", b"public, max-age=86400")], media_type)
+@router.get("/docs/assets/{name}")
+async def asset(name: str) -> Response:
+    if name not in _MEDIA_TYPES:
+        raise NotFound("There is nothing at this path.")
+    return _asset(name)
+
+
+def _static_page(app: FastAPI, name: str, make: Callable[[], dict[str, Any]]) -> Response:
+    """A JSON document, made when first asked for."""
+    made: dict[str, bytes] = app.state.static_pages
+    if name not in made:
+        made[name] = orjson.dumps(make())
+    return Response(made[name], headers={"Cache-Control": "no-cache"}, media_type="application/json")
+
+
+@cache
+def _asset(name: str) -> Response:
+    packaged = resources.files("fastapi_swagger.resources") / name
+    content = _START if name == _START_NAME else packaged.read_bytes()
+    return Response(content, headers={"Cache-Control": "public, max-age=86400"}, media_type=_MEDIA_TYPES[name])

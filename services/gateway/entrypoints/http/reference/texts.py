@@ -47,6 +47,17 @@ IDEMPOTENCY: Final = (
     " outcome. With another body it is refused."
 )
 PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`: do not wait for it."
+EXECUTE: Final = """
+Runs the agent on a message and answers with its reply. One turn runs at a time per session, in the order in which
+they were taken in; a closed connection never stops one.
+
+* By default the call waits up to 120 s for the reply, with `Prefer: wait=N` up to N seconds (600 at most). A turn
+  that takes longer goes on: the answer is 202 with the `Location` of the turn.
+* `Prefer: respond-async` answers 202 as soon as the turn is durably taken in.
+* `Accept: text/event-stream` streams the turn's events: `turn.started`, `turn.output_text.delta`,
+  `turn.tool_call.completed`, …; `turn.completed`, `turn.failed` or `turn.cancelled` is the last one. Its text is
+  authoritative.
+""".strip()
 EVENTS: Final = (
     'event: turn.started\ndata: {"turn_id": "…", "session_id": "…", "attempt": 1}\n\n'
     'event: turn.output_text.delta\ndata: {"turn_id": "…", "attempt": 1, "step": 1, "offset": 0, "text": "Hel"}\n\n'

@@ -13,35 +13,35 @@ _RETRY_SECONDS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """``all`` is below the number of connections for streams that the client of upstreams opens: nobody waits for one.
+class TransferLimits:
+    """``all`` must stay below the size of the pool for streams of the client of upstreams.
 
-    ``strangers`` are those who follow links.
+    ``anonymous``: for all callers together who follow links.
     """
 
     all: int = 192
     company: int = 64
     key: int = 48
-    strangers: int = 96
+    anonymous: int = 96
 
 
-class Transfers:
-    """Lets nobody have so many that callers who stall keep the others out."""
+class TransferLimiter:
+    """Limits transfers per key and per company, so that callers who stall do not keep the others out."""
 
-    def __init__(self, shares: Shares | None = None) -> None:
-        self._shares = shares or Shares()
+    def __init__(self, limits: TransferLimits | None = None) -> None:
+        self._limits = limits or TransferLimits()
         self._count = 0
         self._by_holder: Counter[tuple[str, str]] = Counter()
 
     @contextmanager
-    def one_of(self, caller: Identity) -> Iterator[None]:
-        """Raises ``RateLimited`` above the caller's share, ``ServiceUnavailable`` when there are too many in all."""
+    def acquire(self, caller: Identity) -> Iterator[None]:
+        """Raises ``RateLimited`` above the caller's limit, ``ServiceUnavailable`` when there are too many in all."""
         held = self._held_by(caller)
-        for holder, share in held.items():
-            if self._by_holder[holder] >= share:
-                message = f"{share} uploads and downloads are under way already; wait for one of them to end."
+        for holder, limit in held.items():
+            if self._by_holder[holder] >= limit:
+                message = f"{limit} uploads and downloads are under way already; wait for one of them to end."
                 raise RateLimited(message, retry_after=_RETRY_SECONDS)
-        if self._count >= self._shares.all:
+        if self._count >= self._limits.all:
             raise ServiceUnavailable("Too many uploads and downloads are under way.", retry_after=_RETRY_SECONDS)
         self._count += 1
         self._by_holder.update(held.keys())
@@ -56,8 +56,8 @@ class Transfers:
 
     def _held_by(self, caller: Identity) -> dict[tuple[str, str], int]:
         if not caller.company_id:
-            return {("strangers", ""): self._shares.strangers}
+            return {("anonymous", ""): self._limits.anonymous}
         return {
-            ("company", caller.company_id): self._shares.company,
-            ("key", caller.key_id): self._shares.key,
+            ("company", caller.company_id): self._limits.company,
+            ("key", caller.key_id): self._limits.key,
         }

@@ -1,12 +1,18 @@
 """The body of an upload, passed on while it comes in."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from time import monotonic
-from typing import Any, Final
+from typing import Final
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive
 
 from libs.contracts.errors import InvalidRequest, ServiceError, TooLarge
-from services.gateway.entrypoints.http.bodies import ClientGone, Receive, drain
+from services.gateway.entrypoints.http.bodies import drain
+from services.gateway.entrypoints.http.reference.described import WITH_BODY, Described
+from services.gateway.entrypoints.http.reference.parameters import IDEMPOTENCY_KEY
 
 MAX_UPLOAD: Final = 256 * 1024 * 1024
 """Bytes of one request, which may carry several files; the limit of each of them is the upstream's."""
@@ -14,7 +20,7 @@ _WINDOW_SECONDS: Final = 60.0
 _WINDOW_BYTES: Final = 64 * 1024
 
 
-class Incoming:
+class UploadStream:
     """Read once, by one task at a time. ``problem`` is why it ended before its end.
 
     Each ``window`` seconds of waiting for the caller must bring 64 KiB, or the end: whoever is slower than that keeps
@@ -24,21 +30,21 @@ class Incoming:
     def __init__(
         self,
         receive: Receive,
-        headers: dict[bytes, bytes],
+        headers: Mapping[str, str],
         *,
         most: int = MAX_UPLOAD,
         window: float = _WINDOW_SECONDS,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self.problem: ServiceError | ClientGone | None = None
+        self.problem: ServiceError | ClientDisconnect | None = None
         self._receive = receive
         self._most = most
-        self._declared = headers.get(b"content-length", b"")
-        self._waits_for_go_ahead = headers.get(b"expect", b"").lower() == b"100-continue"
+        self._declared = headers.get("content-length", "")
+        self._waits_for_go_ahead = headers.get("expect", "").lower() == "100-continue"
         self._begun = False
         self._ended = False
         self._stopped = False
-        self._waiting: asyncio.Future[MutableMapping[str, Any]] | None = None
+        self._waiting: asyncio.Future[Message] | None = None
         self._window = window
         self._clock = clock
         self._waited = 0.0
@@ -46,7 +52,7 @@ class Incoming:
 
     def check_length(self) -> None:
         """Raises ``TooLarge`` when the caller says that the body is."""
-        if self._declared.isdigit() and int(self._declared) > self._most:
+        if self._declared.isascii() and self._declared.isdigit() and int(self._declared) > self._most:
             raise self._too_large()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
@@ -58,7 +64,7 @@ class Incoming:
                 taken += len(message.get("body", b""))
                 if taken > self._most:
                     raise self._too_large()
-            except (ServiceError, ClientGone) as problem:
+            except (ServiceError, ClientDisconnect) as problem:
                 self.problem = problem
                 raise
             except asyncio.CancelledError:
@@ -77,12 +83,12 @@ class Incoming:
             self._waiting.cancel()
             # The reader gets to see it before somebody else reads.
             await asyncio.sleep(0)
-        if self._ended or isinstance(self.problem, ClientGone):
+        if self._ended or isinstance(self.problem, ClientDisconnect):
             return
         if self._begun or not self._waits_for_go_ahead:
             await drain(self._receive)
 
-    async def _next(self) -> MutableMapping[str, Any]:
+    async def _next(self) -> Message:
         self._begun = True
         self._waiting = asyncio.ensure_future(self._receive())
         while not self._waiting.done():
@@ -93,7 +99,7 @@ class Incoming:
             self._waited += self._clock() - began
         message = self._waiting.result()
         if message["type"] != "http.request":
-            raise ClientGone
+            raise ClientDisconnect
         self._ended = not message.get("more_body")
         self._brought += len(message.get("body", b""))
         return message
@@ -110,3 +116,25 @@ class Incoming:
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The body is larger than {self._most} bytes.")
+
+
+class UploadBody(Described):
+    """Dependency: a multipart form with files, not read yet. Its upstream keeps the ``Idempotency-Key``."""
+
+    errors = (*WITH_BODY, 409, 504)
+    parameters = (IDEMPOTENCY_KEY,)
+    request_body = {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"file": {"type": "array", "items": {"type": "string", "format": "binary"}}},
+                    "required": ["file"],
+                }
+            }
+        },
+    }
+
+    async def __call__(self, request: Request) -> UploadStream:
+        return UploadStream(request.receive, request.headers)

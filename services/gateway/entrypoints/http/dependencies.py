@@ -1,0 +1,156 @@
+"""What endpoints are given: the use cases, the caller's write, the page that is asked for, how the caller waits."""
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import Depends, Request
+
+from libs.contracts.errors import InvalidRequest
+from libs.service_defaults.correlation import current_correlation_id
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.idempotency import IdempotentRequest, Write
+from services.gateway.domain.ports import ConnectionStore, KeyStore
+from services.gateway.entrypoints.http.event_streams import EventStreams
+from services.gateway.entrypoints.http.preferences import Preference, preference_of
+from services.gateway.entrypoints.http.reference.described import Described
+from services.gateway.entrypoints.http.reference.parameters import IDEMPOTENCY_KEY, LIMIT, OFFSET, PREFER
+from services.gateway.entrypoints.http.validation import chosen_from, page_of
+from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
+from services.gateway.use_cases.change_keys import CreateKey, RevokeKey, RotateKey
+from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.issue_token import IssueToken
+from services.gateway.use_cases.open_session import OpenSession
+from services.gateway.use_cases.submit_turn import SubmitTurn
+
+_MAX_KEY: Final = 200
+_MIN_PUBLIC_KEY: Final = 32
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseCases:
+    """What endpoints call: the use cases, and ports where a use case would add nothing."""
+
+    commands: CommandDispatcher
+    submit_turn: SubmitTurn
+    open_session: OpenSession
+    keys: KeyStore
+    create_key: CreateKey
+    rotate_key: RotateKey
+    revoke_key: RevokeKey
+    connections: ConnectionStore
+    create_connection: CreateConnection
+    get_connection: GetConnection
+    delete_connection: DeleteConnection
+    issue_token: IssueToken
+    streams: EventStreams
+    now: Callable[[], datetime]
+
+
+async def use_cases(request: Request) -> UseCases:
+    found: UseCases = request.app.state.use_cases
+    return found
+
+
+class WriteDependency(Described):
+    """Dependency: the request as a write to carry out. Stands behind the caller and the body of an operation."""
+
+    async def __call__(self, request: Request) -> Write:
+        principal: Principal = request.state.principal
+        given = request.headers.get("traceparent")
+        return Write(
+            identity=principal.identity,
+            correlation_id=correlation_id(),
+            request=self._repeatable(request, principal),
+            # The caller's W3C trace context; one that is malformed is ignored, as the recommendation says.
+            traceparent=given if given is not None and _TRACEPARENT.fullmatch(given) else None,
+        )
+
+    def _repeatable(self, request: Request, principal: Principal) -> IdempotentRequest | None:  # noqa: ARG002
+        return None
+
+
+class IdempotentWriteDependency(WriteDependency):
+    """A write that an ``Idempotency-Key`` makes repeatable. Raises ``InvalidRequest`` for a bad one."""
+
+    errors = (409, 422, 504)
+    parameters = (IDEMPOTENCY_KEY,)
+
+    def _repeatable(self, request: Request, principal: Principal) -> IdempotentRequest | None:
+        key = idempotency_key(request, principal)
+        if key is None:
+            return None
+        values = getattr(request.state, "values", None)
+        return IdempotentRequest(
+            company_id=principal.identity.company_id,
+            principal_id=principal.identity.user_id,
+            method=request.method,
+            path=request.scope["path"],
+            key=key,
+            body_hash=hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).digest(),
+        )
+
+
+def correlation_id() -> str:
+    """The correlation id of the running request, which ``CorrelationMiddleware`` has bound."""
+    return current_correlation_id() or ""
+
+
+def idempotency_key(request: Request, principal: Principal) -> str | None:
+    """The ``Idempotency-Key``, if there is one. Raises ``InvalidRequest`` for a bad one."""
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    # Public principals share an identity: with a guessable key one visitor would get what another one made.
+    shortest = 1 if principal.public is None else _MIN_PUBLIC_KEY
+    if not shortest <= len(key) <= _MAX_KEY or not (key.isascii() and key.isprintable()):
+        raise InvalidRequest(f"The Idempotency-Key must be {shortest} to {_MAX_KEY} printable ASCII characters.")
+    return key
+
+
+class Paging(Described):
+    """Dependency: ``limit`` and ``offset`` of the query, with those of ``filters`` that it has.
+
+    Raises ``ValidationFailed`` for anything else in the query.
+    """
+
+    errors = (422,)
+
+    def __init__(self, filters: Sequence[dict[str, Any]] = ()) -> None:
+        self.parameters = (*filters, LIMIT, OFFSET)
+        self._filters = tuple(each["name"] for each in filters)
+
+    async def __call__(self, request: Request) -> dict[str, Any]:
+        query = request.scope["query_string"]
+        limit, offset = page_of(query, self._filters)
+        return {"limit": limit, "offset": offset, **chosen_from(query, self._filters)}
+
+
+class QueryParameters(Described):
+    """Dependency that documents parameters which the endpoint itself or its upstream reads."""
+
+    def __init__(self, *parameters: dict[str, Any]) -> None:
+        self.parameters = parameters
+
+    async def __call__(self) -> None: ...
+
+
+class _Preferences(Described):
+    """Dependency: how long the caller wants to wait."""
+
+    parameters = (PREFER,)
+
+    async def __call__(self, request: Request) -> Preference:
+        return preference_of(request.headers.get("prefer"))
+
+
+UseCasesDep = Annotated[UseCases, Depends(use_cases)]
+PlainWrite = Annotated[Write, Depends(WriteDependency())]
+IdempotentWrite = Annotated[Write, Depends(IdempotentWriteDependency())]
+Page = Annotated[dict[str, Any], Depends(Paging())]
+Preferred = Annotated[Preference, Depends(_Preferences())]

@@ -1,0 +1,63 @@
+"""Paths of the public API: the prefix, path parameters, and which operations stand at a path."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from fastapi import APIRouter, FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from starlette.convertors import StringConvertor, register_url_convertor
+from starlette.responses import Response
+
+from services.gateway.entrypoints.http.reference.described import Described
+
+PREFIX: Final = "/api/v1"
+
+
+class _NameConvertor(StringConvertor):
+    """A path parameter ``{…:name}`` beside fixed names, which it leaves to their own operations whatever the method."""
+
+    regex = "(?!(?:available-collections|bulk|validate)/)[^/]+"
+
+
+register_url_convertor("name", _NameConvertor())
+
+
+def public_router(path: str, tag: str) -> APIRouter:
+    """A router for operations below ``/api/v1``. Operation ids are the names of the functions."""
+    return APIRouter(
+        prefix=f"{PREFIX}{path}",
+        tags=[tag],
+        default_response_class=Response,
+        generate_unique_id_function=operation_id,
+    )
+
+
+def operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+class PathIndex:
+    """The routes at a path, for what is asked of it apart from a request that one of them takes."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+
+    def at(self, path: str) -> list[APIRoute]:
+        """The routes whose path this is, with any method."""
+        return [route for route in self._app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
+
+    def methods(self, path: str) -> list[str]:
+        return methods_of(self.at(path))
+
+
+def methods_of(routes: Iterable[APIRoute]) -> list[str]:
+    return sorted({method for route in routes for method in route.methods or ()})
+
+
+def described_dependencies(dependant: Dependant) -> Iterator[tuple[Described, list[str]]]:
+    """The dependencies of a route that describe themselves, each with the scopes that it is to check."""
+    for each in dependant.dependencies:
+        if isinstance(each.call, Described):
+            yield each.call, each.own_oauth_scopes or []
+        yield from described_dependencies(each)

@@ -1,0 +1,42 @@
+"""How routes and their dependencies declare what the OpenAPI document says of them."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel, TypeAdapter
+
+ALWAYS: Final = (400, 401, 429, 500, 503)
+"""Statuses of errors that any operation may answer with."""
+WITH_BODY: Final = (413, 415, 422)
+Schema = type[BaseModel] | TypeAdapter[Any]
+
+
+class Described:
+    """A dependency's part of the OpenAPI document: what it takes from a request, and the errors that come of it."""
+
+    errors: tuple[int, ...] = ()
+    parameters: Sequence[dict[str, Any]] = ()
+    request_body: dict[str, Any] | None = None
+    body_schema: Schema | None = None
+    security: tuple[str, ...] | None = None
+    """Names of the security schemes of which one is needed; ``None`` when the dependency is about something else."""
+
+
+def answer(description: str, model: Any = None, *, location: bool = False) -> dict[str, Any]:
+    """A documented success. ``location``: it says where to find what was made."""
+    described: dict[str, Any] = {"description": description}
+    if model is not None:
+        described["model"] = model
+    if location:
+        described["headers"] = {"Location": {"$ref": "#/components/headers/Location"}}
+    return described
+
+
+def file_answer(description: str) -> dict[str, Any]:
+    """A documented success whose body is the bytes of a file."""
+    return {"description": description, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors of an operation beside those that follow from its dependencies."""
+    return {status: {"$ref": f"#/components/responses/{status}"} for status in statuses}

@@ -1,0 +1,33 @@
+"""Parameters that several operations take."""
+
+from typing import Any, Final
+
+from libs.contracts.identifiers import CORRELATION_ID_PATTERN
+from services.gateway.entrypoints.http.reference import texts
+from services.gateway.entrypoints.http.validation import DEFAULT_LIMIT, MAX_LIMIT, MAX_OFFSET
+
+
+def query_parameter(name: str, description: str, **schema: Any) -> dict[str, Any]:
+    """A parameter of the query, text unless ``schema`` says otherwise."""
+    return {"name": name, "in": "query", "description": description, "schema": schema or {"type": "string"}}
+
+
+def _header(name: str, description: str, **schema: Any) -> dict[str, Any]:
+    return {"name": name, "in": "header", "description": description, "schema": {"type": "string", **schema}}
+
+
+CORRELATION_ID: Final = _header("X-Correlation-ID", texts.CORRELATION_IN, pattern=CORRELATION_ID_PATTERN)
+IDEMPOTENCY_KEY: Final = _header("Idempotency-Key", texts.IDEMPOTENCY, pattern="^[ -~]{1,200}$")
+PREFER: Final = _header("Prefer", texts.PREFER, examples=["wait=30", "respond-async"])
+LIMIT: Final = query_parameter(
+    "limit", "Items in the page.", type="integer", minimum=1, maximum=MAX_LIMIT, default=DEFAULT_LIMIT
+)
+OFFSET: Final = query_parameter("offset", "Items to skip.", type="integer", minimum=0, maximum=MAX_OFFSET, default=0)
+SHARED: Final = {
+    "CorrelationId": CORRELATION_ID,
+    "Limit": LIMIT,
+    "Offset": OFFSET,
+    "IdempotencyKey": IDEMPOTENCY_KEY,
+    "Prefer": PREFER,
+}
+"""Written down once in the document, by the name that operations refer to them by."""

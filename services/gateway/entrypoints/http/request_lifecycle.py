@@ -1,0 +1,110 @@
+"""Requests under way: how each of them ends when it fails, when its caller leaves and when the service stops."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import structlog
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from libs.contracts.errors import ServiceError, ServiceUnavailable
+from libs.service_defaults.errors import error_body, error_response
+from services.gateway.entrypoints.http.disconnects import DisconnectWatcher
+from services.gateway.entrypoints.http.errors import as_service_error
+from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, render_event
+from services.gateway.entrypoints.http.metrics import REFUSALS, WAITING
+
+_log = structlog.get_logger("http")
+_STOPPING: Final = ServiceUnavailable(
+    "The service is being restarted. The request may still be carried out; repeating it with the same"
+    " Idempotency-Key is safe.",
+    retry_after=2,
+)
+
+
+class InFlightRequests:
+    """The tasks that answer requests."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    @contextmanager
+    def track(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        WAITING.inc()
+        try:
+            yield
+        finally:
+            WAITING.dec()
+            self._tasks.discard(task)
+
+    async def drain(self, seconds: float) -> None:
+        """Give requests under way that long to end by themselves, then tell their callers how to go on."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self._tasks and (left := deadline - asyncio.get_running_loop().time()) > 0:
+            await asyncio.wait(self._tasks, timeout=left)
+        for task in self._tasks:
+            task.cancel()
+
+
+class RequestLifecycleMiddleware:
+    """Ends requests that fail: with an error before the response has begun, as an event within an event stream.
+
+    Any other response that has begun is left unfinished, so that the server closes the connection: what came of a
+    download must not look whole. Raises ``ClientDisconnect`` when the caller has left.
+    """
+
+    def __init__(self, app: ASGIApp, in_flight: InFlightRequests) -> None:
+        self._app = app
+        self._in_flight = in_flight
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        response = _Response(send)
+        watcher = DisconnectWatcher(scope, receive)
+        try:
+            with self._in_flight.track(), watcher:
+                await self._app(scope, watcher.receive, response.send)
+        except ClientDisconnect:
+            raise
+        except asyncio.CancelledError:
+            if watcher.disconnected:
+                raise ClientDisconnect from None
+            await response.fail(_STOPPING, scope, receive)
+        except Exception as problem:
+            told = as_service_error(problem)
+            REFUSALS.labels(told.kind.value).inc()
+            await response.fail(told, scope, receive)
+
+
+class _Response:
+    """What has been sent of a response."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._started = False
+        self._ended = False
+        self._is_event_stream = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._started = True
+            self._is_event_stream = (b"content-type", MEDIA_TYPE.encode()) in message["headers"]
+        else:
+            self._ended = not message.get("more_body", False)
+        await self._send(message)
+
+    async def fail(self, problem: ServiceError, scope: Scope, receive: Receive) -> None:
+        if not self._started:
+            await error_response(problem.info())(scope, receive, self.send)
+        elif self._is_event_stream and not self._ended:
+            event = render_event("error", error_body(problem.info()))
+            await self.send({"type": "http.response.body", "body": event})
+        else:
+            _log.warning("response.aborted", problem=problem.message)

@@ -1,0 +1,32 @@
+"""``/models/`` and ``/tools/``: what agents can be built from."""
+
+from typing import Annotated
+
+from fastapi import Security
+from starlette.responses import Response
+
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.http.authentication import by_api_key
+from services.gateway.entrypoints.http.dependencies import Page
+from services.gateway.entrypoints.http.forwarding import Upstream
+from services.gateway.entrypoints.http.paths import public_router
+from services.gateway.entrypoints.http.reference.described import answer
+from services.gateway.entrypoints.http.schemas import ModelPage, ToolPage
+
+router = public_router("", "Catalogues")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_READ])]
+
+
+@router.get(
+    "/models/",
+    summary="List the models that agents can use",
+    responses={200: answer("Models of the providers that are configured.", ModelPage)},
+)
+async def list_models(caller: Reader, page: Page, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "runtime", "/internal/models", page)
+
+
+@router.get("/tools/", summary="List the tools that agents can use", responses={200: answer("Tools.", ToolPage)})
+async def list_tools(caller: Reader, page: Page, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "runtime", "/internal/tools", page)

@@ -1,0 +1,141 @@
+"""``/api-keys/…`` and ``/me/``: credentials and whose they are."""
+
+from datetime import datetime
+from typing import Annotated, Final
+
+from fastapi import Depends, Security
+from starlette.responses import Response
+
+from libs.contracts.identity import Scope
+from libs.contracts.timestamps import format_time
+from services.gateway.domain.accounts import ApiKey, Principal
+from services.gateway.entrypoints.http import examples
+from services.gateway.entrypoints.http.authentication import by_api_key
+from services.gateway.entrypoints.http.bodies import ParsedBody
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, PlainWrite, UseCasesDep
+from services.gateway.entrypoints.http.forwarding import json_answer
+from services.gateway.entrypoints.http.paths import public_router
+from services.gateway.entrypoints.http.reference.described import answer, errors
+from services.gateway.entrypoints.http.schemas import (
+    CreateKeyBody,
+    IssuedKeyReply,
+    Key,
+    KeyPage,
+    Me,
+    RotateKeyBody,
+)
+from services.gateway.entrypoints.http.validation import expiry
+from services.gateway.use_cases.change_keys import IssuedKey, KeyRequest
+
+router = public_router("", "Access")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
+_ONCE: Final = "The secret is shown this once; only a hash of it is kept."
+
+
+@router.get("/me/", summary="Who am I", responses={200: answer("The caller.", Me)})
+async def get_me(caller: Annotated[Principal, Security(by_api_key)]) -> Response:
+    identity = caller.identity
+    me = Me(
+        user_id=identity.user_id,
+        user_name=identity.user_name,
+        company_id=identity.company_id,
+        company_name=identity.company_name,
+        key_id=identity.key_id,
+        scopes=sorted(identity.scopes),
+        rate_limit=caller.rate_limit,
+        expires_at=_text(caller.expires_at),
+    )
+    return json_answer(me.model_dump_json().encode())
+
+
+@router.get(
+    "/api-keys/",
+    summary="List API keys",
+    description="Your own; with a `company:…` scope all of the company. Never with their secrets.",
+    responses={200: answer("Keys, newest first.", KeyPage)},
+)
+async def list_api_keys(caller: Reader, page: Page, use: UseCasesDep) -> Response:
+    keys, total = await use.keys.keys(caller.identity, **page)
+    shown = KeyPage(
+        api_keys=[Key.model_validate(_fields(key)) for key in keys],
+        total=total,
+        has_more=page["offset"] + len(keys) < total,
+    )
+    return json_answer(shown.model_dump_json().encode())
+
+
+@router.post(
+    "/api-keys/",
+    summary="Make an API key",
+    description=f"{_ONCE} A key cannot be given scopes that its maker lacks.",
+    status_code=201,
+    responses={201: answer("The new key.", IssuedKeyReply), **errors(409)},
+)
+async def create_api_key(
+    caller: Writer,
+    body: Annotated[CreateKeyBody, Depends(ParsedBody(CreateKeyBody, examples.KEYS))],
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    wanted = KeyRequest(
+        name=body.name,
+        scopes=caller.identity.scopes if body.scopes is None else frozenset(body.scopes),
+        expires_at=expiry(body.expires_at, use.now()),
+        rate_limit=body.rate_limit,
+    )
+    return _issued(await use.create_key(write, caller, wanted))
+
+
+@router.delete(
+    "/api-keys/{id}/",
+    summary="Revoke an API key",
+    description="It stops working at once, and its open streams end.",
+    status_code=204,
+    responses={204: answer("The key does not work any more."), **errors(404)},
+)
+async def revoke_api_key(id: str, _: Writer, write: PlainWrite, use: UseCasesDep) -> Response:
+    await use.revoke_key(write, id)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/api-keys/{id}/rotate/",
+    summary="Replace an API key",
+    description=f"The old key and the new one are both valid for a grace period. {_ONCE}",
+    status_code=201,
+    responses={201: answer("The new key.", IssuedKeyReply), **errors(404, 409)},
+)
+async def rotate_api_key(
+    id: str,
+    _: Writer,
+    body: Annotated[RotateKeyBody, Depends(ParsedBody(RotateKeyBody, examples.ROTATION, required=False))],
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    expires_at = expiry(body.expires_at, use.now())
+    return _issued(await use.rotate_key(write, id, expires_at=expires_at, grace_seconds=body.grace_seconds))
+
+
+def _issued(issued: IssuedKey) -> Response:
+    reply = IssuedKeyReply.model_validate({**_fields(issued.key), "secret": issued.secret})
+    return json_answer(reply.model_dump_json().encode(), 201, {"Cache-Control": "no-store"})
+
+
+def _fields(key: ApiKey) -> dict[str, object]:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "prefix": key.prefix,
+        "scopes": sorted(key.scopes),
+        "user_id": key.user_id,
+        "rate_limit": key.rate_limit,
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "successor_id": key.successor_id,
+    }
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else format_time(moment)

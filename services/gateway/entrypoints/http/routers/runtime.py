@@ -1,0 +1,122 @@
+"""``/runtime/{session_id}/…``: executing messages and what came of it."""
+
+from collections.abc import AsyncGenerator
+from typing import Annotated, Final
+
+from fastapi import Depends, Request, Security
+from starlette.responses import Response
+
+from libs.contracts.api.sessions import ExecuteBody, ExecuteReply, MessagePage, Turn, TurnAccepted
+from libs.contracts.commands.runtime import CancelTurn
+from libs.contracts.errors import NotFound
+from libs.contracts.events.runtime import CancelTurnAccepted
+from libs.contracts.identifiers import is_id
+from libs.contracts.identity import Scope
+from libs.contracts.messages import public_name
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.idempotency import Write
+from services.gateway.entrypoints.http import examples
+from services.gateway.entrypoints.http.authentication import by_api_key_or_public_key
+from services.gateway.entrypoints.http.bodies import ParsedBody
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, Preferred, UseCasesDep
+from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, MEDIA_TYPE, render_event
+from services.gateway.entrypoints.http.forwarding import Upstream, id_of, json_answer
+from services.gateway.entrypoints.http.paths import PREFIX, public_router
+from services.gateway.entrypoints.http.preferences import Preference, wants_events
+from services.gateway.entrypoints.http.reference.described import answer, errors
+from services.gateway.entrypoints.http.reference.texts import EVENTS, EXECUTE
+from services.gateway.entrypoints.http.schemas import TurnCancelledReply
+from services.gateway.use_cases.commands.submitted_turn import Unfinished
+from services.gateway.use_cases.submit_turn import SubmitTurn
+
+router = public_router("/runtime", "Runtime")
+Executor = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.RUNTIME_EXECUTE])]
+Reader = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.SESSIONS_READ])]
+_STREAM: Final = {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"turn": {"value": EVENTS}}}}
+
+
+@router.post(
+    "/{session_id}/execute/",
+    summary="Execute a message",
+    description=EXECUTE,
+    responses={
+        200: {**answer("The reply, or the turn's events.", ExecuteReply), "content": _STREAM},
+        202: answer("The turn goes on.", TurnAccepted, location=True),
+        **errors(404, 409, 502),
+    },
+)
+async def execute(
+    request: Request,
+    session_id: str,
+    caller: Executor,
+    body: Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody, examples.MESSAGES))],
+    write: IdempotentWrite,
+    preference: Preferred,
+    use: UseCasesDep,
+) -> Response:
+    if wants_events(request.headers.get("accept")):
+        events = _events(use.submit_turn, write, session_id, body)
+        return await use.streams.respond(events, caller.identity.key_id)
+    session_id = id_of(session_id, "session")
+    async with use.submit_turn(write, session_id, body, stream=False) as turn:
+        end = await turn.finish(preference.wait) if preference.wait > 0 else await turn.accepted()
+        if isinstance(end, Unfinished):
+            return _accepted(write, session_id, turn.command_id, end, preference)
+        return json_answer(end.payload)
+
+
+async def _events(
+    submit_turn: SubmitTurn, write: Write, session_id: str, body: ExecuteBody
+) -> AsyncGenerator[bytes, None]:
+    async with submit_turn(write, id_of(session_id, "session"), body, stream=True) as turn:
+        async for received in turn.follow():
+            if received is None:
+                yield KEEP_ALIVE
+            else:
+                yield render_event(public_name(received.envelope.type), received.payload)
+
+
+def _accepted(write: Write, session_id: str, turn_id: str, end: Unfinished, preference: Preference) -> Response:
+    accepted = TurnAccepted(
+        turn_id=turn_id, session_id=session_id, status=end.status, correlation_id=write.correlation_id
+    )
+    response = json_answer(accepted.model_dump_json().encode(), 202)
+    response.headers["Location"] = f"{PREFIX}/runtime/{session_id}/turns/{turn_id}/"
+    if preference.applied:
+        response.headers["Preference-Applied"] = preference.applied
+    return response
+
+
+@router.get(
+    "/{session_id}/messages/",
+    summary="List the messages of a session",
+    responses={200: answer("Messages, oldest first.", MessagePage), **errors(404)},
+)
+async def list_messages(session_id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
+    path = f"/internal/sessions/{id_of(session_id, 'session')}/messages"
+    return await upstream.get(caller, "runtime", path, page)
+
+
+@router.get(
+    "/{session_id}/turns/{turn_id}/",
+    summary="Get the state of a turn",
+    description="With the reply once it is completed, and the error once it has failed.",
+    responses={200: answer("The turn.", Turn), **errors(404)},
+)
+async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upstream) -> Response:
+    path = f"/internal/sessions/{id_of(session_id, 'session')}/turns/{id_of(turn_id, 'turn')}"
+    return await upstream.get(caller, "runtime", path)
+
+
+@router.post(
+    "/{session_id}/turns/{turn_id}/cancel/",
+    summary="Cancel a turn that waits or runs",
+    responses={200: answer("The turn is cancelled.", TurnCancelledReply), **errors(404, 409)},
+)
+async def cancel_turn(session_id: str, turn_id: str, _: Executor, write: IdempotentWrite, use: UseCasesDep) -> Response:
+    if not (is_id(session_id) and is_id(turn_id)):
+        raise NotFound("There is no turn with this id.")
+    command = CancelTurn(session_id=session_id, turn_id=turn_id)
+    accepted = CancelTurnAccepted.decode((await use.commands.run(write, command, subject=turn_id)).payload)
+    reply = TurnCancelledReply(turn_id=turn_id, session_id=session_id, status=accepted.status)
+    return json_answer(reply.model_dump_json().encode())

@@ -1,0 +1,100 @@
+"""``/sessions/…``: conversations."""
+
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import Depends, Security
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from libs.contracts.api.sessions import CreateSessionBody, Session, SessionCreatedReply, SessionPage
+from libs.contracts.commands.runtime import DeleteSession
+from libs.contracts.errors import PermissionDenied
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.http import examples
+from services.gateway.entrypoints.http.authentication import by_api_key, by_api_key_or_public_key
+from services.gateway.entrypoints.http.bodies import ParsedObject
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
+from services.gateway.entrypoints.http.forwarding import Upstream, created, id_of, json_answer
+from services.gateway.entrypoints.http.paths import public_router
+from services.gateway.entrypoints.http.reference.described import answer, errors
+
+router = public_router("/sessions", "Sessions")
+_SHOWN_TO_PUBLIC: Final = ("name", "agent_type")
+Wanted = Annotated[dict[str, Any], Depends(ParsedObject(TypeAdapter(CreateSessionBody), examples.SESSIONS))]
+
+
+@router.post(
+    "/",
+    summary="Open a session",
+    description=(
+        "Takes a whole agent configuration, or names a stored agent by `agent_id` or `agent_key`."
+        " With a public key it is that key's agent, which an empty object stands for as well."
+    ),
+    status_code=201,
+    responses={201: answer("The session is open.", SessionCreatedReply, location=True), **errors(404)},
+)
+async def create_session(
+    caller: Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.SESSIONS_WRITE])],
+    wanted: Wanted,
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    seen_by = caller.identity
+    if caller.public is not None:
+        if not caller.public.names_own_agent(wanted):
+            raise PermissionDenied("A public key opens sessions with its own agent only.")
+        wanted, seen_by = {"agent_id": caller.public.agent_id}, caller.public.sees_as
+    opened = await use.open_session(write, wanted, seen_by)
+    reply = SessionCreatedReply(session_id=opened.session_id, config_hash=opened.config_hash)
+    return created(reply.model_dump_json().encode(), f"/sessions/{opened.session_id}/")
+
+
+@router.get(
+    "/",
+    summary="List sessions",
+    description="Your own; with a `company:…` scope all of the company.",
+    responses={200: answer("Sessions, newest first.", SessionPage)},
+)
+async def list_sessions(
+    caller: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])], page: Page, upstream: Upstream
+) -> Response:
+    return await upstream.get(caller, "runtime", "/internal/sessions", page)
+
+
+@router.get("/{session_id}/", summary="Get a session", responses={200: answer("The session.", Session), **errors(404)})
+async def get_session(
+    session_id: str,
+    caller: Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.SESSIONS_READ])],
+    upstream: Upstream,
+) -> Response:
+    path = f"/internal/sessions/{id_of(session_id, 'session')}"
+    response = await upstream.get(caller, "runtime", path)
+    return response if caller.public is None else _for_public(response)
+
+
+@router.delete(
+    "/{session_id}/",
+    summary="End a session",
+    description="Cancels a running turn first, then removes the session and its history.",
+    status_code=204,
+    responses={204: answer("The session is gone."), **errors(404, 409)},
+)
+async def delete_session(
+    session_id: str,
+    _: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_WRITE])],
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    session_id = id_of(session_id, "session")
+    await use.commands.run(write, DeleteSession(session_id=session_id), subject=session_id)
+    return Response(status_code=204)
+
+
+def _for_public(response: Response) -> Response:
+    """The session without its agent's instructions, which are not for visitors."""
+    session = orjson.loads(response.body)
+    configuration = session["agent_config"]
+    session["agent_config"] = {name: configuration[name] for name in _SHOWN_TO_PUBLIC if name in configuration}
+    return json_answer(orjson.dumps(session))

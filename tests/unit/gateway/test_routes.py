@@ -1,0 +1,103 @@
+"""Every route of the public API: who may call it, which errors it documents, and that the reference has it."""
+
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from services.gateway.entrypoints.http.authentication import Anonymous, Authenticated
+from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
+from services.gateway.entrypoints.http.dependencies import WriteDependency
+from services.gateway.entrypoints.http.paths import described_dependencies
+from services.gateway.entrypoints.http.reference.described import ALWAYS
+from services.gateway.entrypoints.http.routers import runtime
+from tests.support.gateway import Gateway
+
+WITHOUT_CREDENTIAL = {"follow_artifact_link"}
+ANY_SCOPE = {"get_me", "create_token"}
+"""A valid credential is enough."""
+PAGES = {"/api/v1/openapi.json", "/api/v1/asyncapi.json", "/api/v1/docs/", "/api/v1/docs/assets/{name}"}
+
+
+def routes_of(public: Gateway) -> list[APIRoute]:
+    return [route for route in public.api.application.routes if isinstance(route, APIRoute)]
+
+
+def operations_of(public: Gateway) -> list[APIRoute]:
+    return [route for route in routes_of(public) if route.include_in_schema]
+
+
+def dependencies_of(route: APIRoute) -> dict[Any, list[str]]:
+    return dict(described_dependencies(route.dependant))
+
+
+async def test_every_route_is_an_operation_or_a_page(public: Gateway) -> None:
+    assert all(isinstance(route, APIRoute) for route in public.api.application.routes)
+    assert {route.path_format for route in routes_of(public) if not route.include_in_schema} == PAGES
+    assert len(operations_of(public)) == 63
+
+
+async def test_every_operation_has_a_scope_or_is_listed_as_one_without(public: Gateway) -> None:
+    for route in operations_of(public):
+        found = [(each, scopes) for each, scopes in dependencies_of(route).items() if isinstance(each, Authenticated)]
+        if route.name in WITHOUT_CREDENTIAL:
+            assert found == [], route.name
+            assert any(isinstance(each, Anonymous) for each in dependencies_of(route)), route.name
+            continue
+        [(_, scopes)] = found
+        assert bool(scopes) is (route.name not in ANY_SCOPE), route.name
+
+
+async def test_nothing_is_read_of_a_request_before_its_caller_is_known(public: Gateway) -> None:
+    for route in operations_of(public):
+        order = [type(each.call) for each in route.dependant.dependencies]
+        bodies = [index for index, kind in enumerate(order) if kind in (ParsedBody, ParsedObject)]
+        for index in bodies:
+            assert Authenticated in order[:index], route.name
+        writes = [index for index, kind in enumerate(order) if issubclass(kind, WriteDependency)]
+        for index in writes:
+            assert Authenticated in order[:index], route.name
+            assert all(body < index for body in bodies), f"{route.name}: the write's hash is of the body"
+
+
+async def test_every_operation_documents_its_errors_and_is_in_the_reference(public: Gateway) -> None:
+    document = (await public.client.get("/openapi.json")).json()
+    for route in operations_of(public):
+        [method] = route.methods or ()
+        described = document["paths"][route.path_format][method.lower()]
+        assert described["operationId"] == route.name
+        documented = {int(status) for status in described["responses"]}
+        expected = {status for each in dependencies_of(route) for status in each.errors}
+        expected.update(403 for scopes in dependencies_of(route).values() if scopes)
+        assert {*ALWAYS, *expected} <= documented, route.name
+        assert any(status < 300 for status in documented), route.name
+
+
+async def test_executing_is_the_first_of_all_routes(public: Gateway) -> None:
+    first = routes_of(public)[0]
+    assert first.endpoint is runtime.execute
+    assert first.response_model is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/agent/validate/", "POST"),
+        ("DELETE", "/files/bulk/", "POST"),
+        ("PATCH", "/knowledge-bases/available-collections/", "GET"),
+        ("PUT", "/files/bulk-of-it/", "DELETE, GET"),
+        ("PUT", "/agent/", "GET, POST"),
+        ("POST", "/docs/", "GET"),
+    ],
+)
+async def test_a_fixed_name_goes_before_an_id_whatever_the_method(
+    public: Gateway, method: str, path: str, allowed: str
+) -> None:
+    response = await public.client.request(method, path)
+    assert (response.status_code, response.headers["allow"]) == (405, allowed)
+
+
+async def test_nothing_stands_below_a_fixed_name(public: Gateway) -> None:
+    assert (await public.client.get("/files/bulk/download/")).json()["error"]["message"] == (
+        "There is nothing at this path."
+    )
