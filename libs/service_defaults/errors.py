@@ -41,9 +41,6 @@ def error_response(info: ErrorInfo) -> Response:
     headers = {}
     if info.type in (ErrorKind.UNAVAILABLE, ErrorKind.RATE_LIMIT):
         headers["Retry-After"] = str(info.retry_after or _DEFAULT_RETRY_SECONDS)
-    if info.type is ErrorKind.TOO_LARGE:
-        # The rest of the body may still be on its way: this connection cannot carry another request.
-        headers["Connection"] = "close"
     return Response(error_body(info), STATUSES[info.type], headers, media_type="application/json")
 
 

@@ -34,7 +34,11 @@ async def _service_error(_: Request, problem: Exception) -> Response:
 def refusal(problem: ServiceError) -> Response:
     """The answer to a request that is not carried out; it is counted as such."""
     REFUSALS.labels(problem.kind.value).inc()
-    return error_response(problem.info())
+    response = error_response(problem.info())
+    if problem.kind is ErrorKind.TOO_LARGE:
+        # The rest of the body may still be on its way: this connection cannot carry another request.
+        response.headers["Connection"] = "close"
+    return response
 
 
 async def _no_such_operation(request: Request, problem: Exception) -> Response:
