@@ -130,8 +130,8 @@ async def test_work_that_takes_too_long_is_given_up_and_the_next_is_done(note: P
 
 async def test_a_file_that_takes_too_much_memory_is_given_up(tmp_path: Path, note: Path) -> None:
     greedy = tmp_path / "greedy"
-    greedy.write_bytes(xlsx({"S": ((f"text {n}", n, n) for n in range(150_000))}))
-    pool = ParsingPool(1, Limits(memory_bytes=120 * 1024**2))
+    greedy.write_bytes(xlsx({"S": ((f"text {n} " * 10, n, n) for n in range(150_000))}))
+    pool = ParsingPool(1, Limits(memory_bytes=120 * 1024**2, text_characters=10**9))
     with pytest.raises(Unparsable) as caught:
         await pool.parse(greedy, "greedy.xlsx", "")
     assert caught.value.code == "memory"
