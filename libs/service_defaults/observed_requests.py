@@ -108,7 +108,7 @@ def begin_span(scope: Scope) -> None:
 
 
 def end_span(span: tracing.Span, method: str, route: str, status: int) -> None:
-    """What is known of a request at its end; its path and its query may name what is nobody's business."""
+    """Ends the span of a request. Its path and query are left out, since they may hold private names."""
     if span is tracing.NOTHING:
         return
     span.update_name(f"{method} {route}")
