@@ -16,7 +16,6 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.ports import ConnectionStore, KeyStore
 from services.gateway.entrypoints.http.event_streams import EventStreams
-from services.gateway.entrypoints.http.preferences import Preference, preference_of
 from services.gateway.entrypoints.http.reference.described import Described
 from services.gateway.entrypoints.http.reference.parameters import IDEMPOTENCY_KEY, LIMIT, OFFSET, PREFER
 from services.gateway.entrypoints.http.validation import chosen_from, page_of
@@ -27,6 +26,9 @@ from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.submit_turn import SubmitTurn
 
+DEFAULT_WAIT: Final = 120.0
+MAX_WAIT: Final = 600.0
+_WAIT: Final = re.compile(r"wait\s*=\s*\"?(\d{1,9})\"?", re.ASCII)
 _MAX_KEY: Final = 200
 _MIN_PUBLIC_KEY: Final = 32
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -138,6 +140,35 @@ class QueryParameters(Described):
         self.parameters = parameters
 
     async def __call__(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """``wait`` in seconds; 0 when the caller does not want to wait for the turn's end."""
+
+    wait: float = DEFAULT_WAIT
+    applied: str = ""
+
+
+def preference_of(prefer: str | None) -> Preference:
+    """Preferences that are not understood are ignored, as RFC 7240 says."""
+    if not prefer:
+        return Preference()
+    wait: float | None = None
+    respond_async = False
+    for part in prefer.lower().split(","):
+        preference = part.partition(";")[0].strip()
+        respond_async = respond_async or preference == "respond-async"
+        matched = _WAIT.fullmatch(preference)
+        if matched and wait is None:
+            wait = min(float(matched[1]), MAX_WAIT)
+    if respond_async:
+        return Preference(wait or 0.0, "respond-async")
+    return Preference() if wait is None else Preference(wait, f"wait={wait:g}")
+
+
+def wants_events(accept: str | None) -> bool:
+    return accept is not None and "text/event-stream" in accept.lower()
 
 
 class _Preferences(Described):

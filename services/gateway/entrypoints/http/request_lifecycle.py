@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 import structlog
 from starlette.requests import ClientDisconnect
@@ -11,12 +12,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from libs.contracts.errors import ServiceError, ServiceUnavailable
 from libs.service_defaults.errors import error_body, error_response
-from services.gateway.entrypoints.http.disconnects import DisconnectWatcher
 from services.gateway.entrypoints.http.errors import as_service_error
 from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, render_event
 from services.gateway.entrypoints.http.metrics import REFUSALS, WAITING
 
 _log = structlog.get_logger("http")
+_WATCH_AFTER_SECONDS: Final = 1.0
 _STOPPING: Final = ServiceUnavailable(
     "The service is being restarted. The request may still be carried out; repeating it with the same"
     " Idempotency-Key is safe.",
@@ -49,6 +50,59 @@ class InFlightRequests:
             await asyncio.wait(self._tasks, timeout=left)
         for task in self._tasks:
             task.cancel()
+
+
+class DisconnectWatcher:
+    """Cancels the request's task when the client closes the connection.
+
+    Watching starts a second after the request has been read: most answers are there by then and need no watcher.
+    Multipart uploads are not watched: their body is passed on while it is read, and that notices by itself.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.disconnected = False
+        self._receive = receive
+        self._has_no_body = scope["method"] in ("GET", "DELETE", "HEAD", "OPTIONS")
+        self._is_upload = any(
+            name == b"content-type" and value.startswith(b"multipart/") for name, value in scope["headers"]
+        )
+        self._task: asyncio.Task[object] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    async def receive(self) -> Message:
+        """Stands in for the server's ``receive``, so that the end of the body is known."""
+        message = await self._receive()
+        if not message.get("more_body") and self._timer is None and not self._is_upload:
+            self._begin()
+        return message
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        if self._has_no_body:
+            self._begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+
+    def _begin(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_SECONDS, self._start_watching)
+
+    def _start_watching(self) -> None:
+        self._watcher = asyncio.create_task(self._watch(), name="http.disconnect")
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.disconnected = True
+        if self._task is not None:
+            self._task.cancel()
 
 
 class RequestLifecycleMiddleware:

@@ -18,11 +18,17 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key_or_public_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, Preferred, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import (
+    IdempotentWrite,
+    Page,
+    Preference,
+    Preferred,
+    UseCasesDep,
+    wants_events,
+)
 from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, MEDIA_TYPE, render_event
 from services.gateway.entrypoints.http.forwarding import Upstream, id_of, json_answer
 from services.gateway.entrypoints.http.paths import PREFIX, public_router
-from services.gateway.entrypoints.http.preferences import Preference, wants_events
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.reference.texts import EVENTS, EXECUTE
 from services.gateway.entrypoints.http.schemas import TurnCancelledReply
