@@ -72,9 +72,11 @@ def run(tmp_path: Path):
         (tmp_path / "conftest.py").write_text(PLUGIN)
         (tmp_path / "test_it.py").write_text(tests)
         (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\ntimeout = 1\n")
+        # A pytest that starts closes the usual directory to other users; servers of other tests may run in there.
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DEBUG_TEMPROOT": str(tmp_path)}
         return subprocess.run(
             [sys.executable, "-m", "pytest", "-s", *arguments],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=600,
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600,
         )  # fmt: skip
 
     return run

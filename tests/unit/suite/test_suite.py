@@ -37,6 +37,8 @@ def run(tmp_path: Path) -> Run:
         (tmp_path / "test_it.py").write_text(TESTS)
         (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -ra --strict-markers\n")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "AES_"))}
+        # A pytest that starts closes the usual directory to other users; servers of other tests may run in there.
+        environment["PYTEST_DEBUG_TEMPROOT"] = str(tmp_path)
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *arguments],
             cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=600,
