@@ -1,4 +1,4 @@
-"""`aes check`: the linters, the type check and the import rules."""
+"""`aes check`: the linters, the type check, the import rules and the vocabulary."""
 
 import os
 import subprocess
@@ -13,12 +13,13 @@ _CHECKS = (
     ("ruff", "format", "--check", "."),
     ("mypy",),
     ("lint-imports", "--no-logo"),
+    ("python", "-m", "cli.vocabulary"),
 )
 
 
 @app.command()
 def check() -> None:
-    """Run the linters, the type check and the import rules; exits with 1 when one of them finds something."""
+    """Run the linters, the type check, the import rules and the vocabulary; exits with 1 when one finds something."""
     from deploy.local.home import PROJECT_ROOT
 
     programs = Path(sys.executable).parent

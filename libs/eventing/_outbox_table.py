@@ -224,7 +224,7 @@ async def waiting_subjects(connection: Connection, subjects: list[str]) -> set[s
 
 
 async def count_failure(connection: Connection, row_id: int, reason: str) -> int:
-    """How often this row has failed, this time included."""
+    """Counts a failure of the row; returns the number of its failures."""
     row = await (await connection.execute(_FAILED, (reason[:2000], row_id))).fetchone()
     return 0 if row is None else int(row[0])
 
@@ -235,7 +235,7 @@ async def park(connection: Connection, row_id: int) -> None:
 
 
 async def waiting(connection: Connection) -> tuple[int, float]:
-    """How many messages wait to be published, and the age of the oldest in seconds."""
+    """Counts the unpublished messages, with the age of the oldest in seconds."""
     row = await (await connection.execute(_AGE)).fetchone()
     return (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 

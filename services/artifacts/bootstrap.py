@@ -40,7 +40,7 @@ from services.artifacts.use_cases.copy_to_platform import (
     ResendCommands,
 )
 from services.artifacts.use_cases.delete_session_artifacts import DeleteSessionArtifacts
-from services.artifacts.use_cases.handle_indexing_events import IndexingEventHandler
+from services.artifacts.use_cases.indexing_event_handler import IndexingEventHandler
 from services.artifacts.use_cases.links import Links
 from services.artifacts.use_cases.pack_artifacts import PackArtifacts
 from services.artifacts.use_cases.read_contents import OpenContent, PreviewTables, ReadText, SearchDocuments

@@ -52,7 +52,7 @@ _log = structlog.get_logger("gateway")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
-    """What the public API needs from outside, real or fake."""
+    """Outside parts of the public API, real or fake."""
 
     keys: KeyStore
     connections: ConnectionStore

@@ -55,9 +55,9 @@ async def _events(log: EventLog, turns: list[Turn], *, killed: bool) -> list[str
         repeated = started[turn.turn_id] > turn.tool_calls and not killed
         if called[turn.turn_id] != turn.tool_calls or repeated:
             found.append(f"turn {turn.turn_id}: {called[turn.turn_id]} results of {turn.tool_calls} tool calls")
-    strangers = set(ended) - labels.keys()
-    if strangers:
-        found.append(f"{len(strangers)} turns on the bus that nobody asked for")
+    foreign = set(ended) - labels.keys()
+    if foreign:
+        found.append(f"{len(foreign)} turns on the bus that nobody asked for")
     return found
 
 

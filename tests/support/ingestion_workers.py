@@ -112,12 +112,12 @@ class KnowledgeBases:
         knowledge_base_id = new_id()
         body = {"name": "Handbook", "file_ids": list(file_ids), **settings}
         command = CreateKnowledgeBase(knowledge_base_id=knowledge_base_id, settings=body)
-        outcome = await self.ingestion.carry_out(command)
+        outcome = await self.ingestion.run_command(command)
         assert outcome.type == "aes.ingestion.knowledge_base.created.v1", outcome.payload
         return knowledge_base_id
 
     async def ingest(self, knowledge_base_id: str) -> None:
-        outcome = await self.ingestion.carry_out(IngestKnowledgeBase(knowledge_base_id=knowledge_base_id))
+        outcome = await self.ingestion.run_command(IngestKnowledgeBase(knowledge_base_id=knowledge_base_id))
         assert outcome.type == "aes.ingestion.knowledge_base.ingestion.queued.v1", outcome.payload
 
     async def get(self, knowledge_base_id: str) -> dict[str, Any]:

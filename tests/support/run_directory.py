@@ -110,7 +110,7 @@ class RunDirectory:
             facts.setdefault("workers", []).append([me.pid, me.started])
 
     def workers(self) -> list[psutil.Process]:
-        """Those that have not ended."""
+        """Processes that have not ended."""
         with self.facts() as facts:
             identities = [Identity(*worker) for worker in facts.get("workers", [])]
         return [process for identity in identities if (process := identity.process()) is not None]

@@ -12,7 +12,7 @@ from libs.contracts.events.runtime import SessionDeleted
 from libs.eventing import EventRouter
 from services.artifacts.use_cases.copy_to_platform import FinishCopy, FinishRemoval, HandleRejection
 from services.artifacts.use_cases.delete_session_artifacts import DeleteSessionArtifacts
-from services.artifacts.use_cases.handle_indexing_events import IndexingEventHandler
+from services.artifacts.use_cases.indexing_event_handler import IndexingEventHandler
 
 
 def follow_sessions(router: EventRouter, delete: DeleteSessionArtifacts) -> None:

@@ -37,7 +37,7 @@ class IndexedChunk:
     chunk_id: str
     file_id: str
     position: int
-    """Of the chunk in its file, from 0."""
+    """Position of the chunk in its file, from 0."""
     text: str
     vector: Vector
     start: int

@@ -36,7 +36,7 @@ def headers(identifier: str, days: float = 0) -> list[tuple[str, bytes]]:
     return [("ce_id", identifier.encode()), ("ce_time", made.encode()), ("ce_identity", b"signed.secret")]
 
 
-async def bury(address: BusAddress, *letters: Callable[[], Record], originals: bool = False) -> None:
+async def dead_letter(address: BusAddress, *letters: Callable[[], Record], originals: bool = False) -> None:
     """Put messages aside as a consumer does; with ``originals`` they lie in their topic as well."""
     producer = KafkaBus(address.servers, prefix=address.prefix).producer()
     await producer.start()
@@ -96,7 +96,7 @@ def waiting() -> int:
 
 def test_letters_are_listed_shown_and_replayed_once(address: BusAddress) -> None:
     assert run("list") == {"topics": []}
-    asyncio.run(bury(address, message("e0"), message("e1", days=8), message("e2"), message("e3")))
+    asyncio.run(dead_letter(address, message("e0"), message("e1", days=8), message("e2"), message("e3")))
     (row,) = run("list")["topics"]
     assert (row["letters"], row["waiting"], row["consumer"]) == (4, 4, "artifacts")
     assert row["oldest"] <= row["newest"]
@@ -121,7 +121,7 @@ def test_letters_are_listed_shown_and_replayed_once(address: BusAddress) -> None
 
 
 def test_nothing_is_replayed_unless_confirmed(address: BusAddress) -> None:
-    asyncio.run(bury(address, message("e0")))
+    asyncio.run(dead_letter(address, message("e0")))
     result = CliRunner().invoke(command.app, ["replay", DLQ], input="n\n")
 
     assert result.exit_code == 1
@@ -131,7 +131,7 @@ def test_nothing_is_replayed_unless_confirmed(address: BusAddress) -> None:
 
 
 def test_a_payload_too_large_for_a_letter_is_taken_from_where_it_was_read(address: BusAddress) -> None:
-    asyncio.run(bury(address, message("big", BIG), originals=True))
+    asyncio.run(dead_letter(address, message("big", BIG), originals=True))
     assert run("show", DLQ, "0")["payload_bytes"] == len(BIG)
     assert run("replay", DLQ, "--yes")["letters"][0]["replayed"]
     found = asyncio.run(in_topic(address))
@@ -141,7 +141,7 @@ def test_a_payload_too_large_for_a_letter_is_taken_from_where_it_was_read(addres
 def test_a_replay_that_breaks_off_or_is_overtaken_leaves_the_letter(
     address: BusAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asyncio.run(bury(address, message("e0")))
+    asyncio.run(dead_letter(address, message("e0")))
     dlq_topic = dlq_topic_named(DLQ)
 
     async def break_off() -> None:

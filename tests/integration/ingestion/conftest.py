@@ -34,7 +34,7 @@ class Ingestion:
     objects: LocalObjects
     database_url: str
 
-    async def carry_out(
+    async def run_command(
         self, command: Command, caller: Identity | None = None, command_id: str | None = None
     ) -> OutboxMessage:
         """Deliver a command as the consumer does; returns the event that ended it."""

@@ -30,13 +30,13 @@ STRANGER = identity("user-9", company="company-2")
 
 async def create(ingestion: Ingestion, name: str = "Docs", caller: Identity | None = None) -> str:
     collection_id = new_id()
-    outcome = await ingestion.carry_out(CreateCollection(collection_id=collection_id, name=name), caller)
+    outcome = await ingestion.run_command(CreateCollection(collection_id=collection_id, name=name), caller)
     assert outcome.type == CollectionCreated.TYPE
     return collection_id
 
 
 async def add(ingestion: Ingestion, collection_id: str, *file_ids: str) -> Any:
-    outcome = await ingestion.carry_out(AddCollectionFiles(collection_id=collection_id, file_ids=list(file_ids)))
+    outcome = await ingestion.run_command(AddCollectionFiles(collection_id=collection_id, file_ids=list(file_ids)))
     return CollectionFilesAdded.decode(outcome.payload).reply
 
 
@@ -64,7 +64,7 @@ async def text_of(ingestion: Ingestion, file_id: str) -> TextKey:
 
 async def test_a_new_collection_is_pending_and_empty(ingestion: Ingestion) -> None:
     collection_id = new_id()
-    outcome = await ingestion.carry_out(
+    outcome = await ingestion.run_command(
         CreateCollection(collection_id=collection_id, name="Docs", description="All of them")
     )
 
@@ -88,9 +88,9 @@ async def test_what_is_changed_and_what_is_left_out(ingestion: Ingestion) -> Non
     collection_id = await create(ingestion)
     before = await read(ingestion, collection_id)
 
-    renamed = await ingestion.carry_out(UpdateCollection(collection_id=collection_id, name="Papers"))
-    described = await ingestion.carry_out(UpdateCollection(collection_id=collection_id, description="x"))
-    nameless = await ingestion.carry_out(UpdateCollection(collection_id=collection_id, name="  "))
+    renamed = await ingestion.run_command(UpdateCollection(collection_id=collection_id, name="Papers"))
+    described = await ingestion.run_command(UpdateCollection(collection_id=collection_id, description="x"))
+    nameless = await ingestion.run_command(UpdateCollection(collection_id=collection_id, name="  "))
 
     after = json.loads(described.payload)["collection"]
     assert (after["name"], after["description"]) == ("Papers", "x")
@@ -125,9 +125,9 @@ async def test_counts_follow_files_that_go(ingestion: Ingestion) -> None:
     await add(ingestion, collection_id, *files)
     await add(ingestion, other, *files)
 
-    await ingestion.carry_out(RemoveCollectionFile(collection_id=collection_id, file_id=files[0]))
-    again = await ingestion.carry_out(RemoveCollectionFile(collection_id=collection_id, file_id=files[0]))
-    await ingestion.carry_out(DeleteFile(file_id=files[1]))
+    await ingestion.run_command(RemoveCollectionFile(collection_id=collection_id, file_id=files[0]))
+    again = await ingestion.run_command(RemoveCollectionFile(collection_id=collection_id, file_id=files[0]))
+    await ingestion.run_command(DeleteFile(file_id=files[1]))
 
     assert refused(again) == "not_found_error"
     sizes = [
@@ -142,12 +142,12 @@ async def test_a_deleted_collection_leaves_its_files(ingestion: Ingestion) -> No
     collection_id, file = await create(ingestion), await ingestion.file()
     await add(ingestion, collection_id, file["id"])
 
-    await ingestion.carry_out(DeleteCollection(collection_id=collection_id))
+    await ingestion.run_command(DeleteCollection(collection_id=collection_id))
 
     assert (await ingestion.get(f"/internal/collections/{collection_id}")).status_code == 404
     assert (await ingestion.get(f"/internal/collections/{collection_id}/files")).status_code == 404
     assert (await ingestion.get(f"/internal/files/{file['id']}")).json() == file
-    late = await ingestion.carry_out(AddCollectionFiles(collection_id=collection_id, file_ids=[file["id"]]))
+    late = await ingestion.run_command(AddCollectionFiles(collection_id=collection_id, file_ids=[file["id"]]))
     assert refused(late) == "not_found_error"
 
 
@@ -173,7 +173,7 @@ async def test_status_and_progress_follow_the_texts(ingestion: Ingestion) -> Non
     await look()
     await texts.failed({keys[2]: Unparsable("damaged", "cannot be read")})
     await look()
-    await ingestion.carry_out(DeleteFile(file_id=files[2]))
+    await ingestion.run_command(DeleteFile(file_id=files[2]))
     await look()
 
     assert seen == [
@@ -231,7 +231,7 @@ async def test_changes_of_the_same_files_from_all_sides_end(ingestion: Ingestion
         ChangeFiles(operation="delete", file_ids=files[2::-1]),
         ChangeFiles(operation="delete", file_ids=files[1:5]),
     ]
-    await asyncio.gather(*map(ingestion.carry_out, commands))
+    await asyncio.gather(*map(ingestion.run_command, commands))
 
     for collection_id in collections:
         collection = await read(ingestion, collection_id)
@@ -245,7 +245,7 @@ async def test_collections_belong_to_the_company(ingestion: Ingestion) -> None:
 
     page = (await ingestion.get("/internal/collections", limit=2)).json()
     available = (await ingestion.get("/internal/knowledge-bases/available-collections")).json()
-    outcome = await ingestion.carry_out(DeleteCollection(collection_id=foreign))
+    outcome = await ingestion.run_command(DeleteCollection(collection_id=foreign))
 
     assert ([each["id"] for each in page["collections"]], page["total"], page["has_more"]) == (mine[:0:-1], 3, True)
     assert (available["success"], available["count"]) == (True, 3)

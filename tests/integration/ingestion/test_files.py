@@ -165,8 +165,8 @@ async def test_parts_of_a_file_can_be_downloaded(ingestion: Ingestion) -> None:
 
 async def test_files_are_listed_newest_first_and_filtered(ingestion: Ingestion) -> None:
     ids = [(await ingestion.file(name, name.encode()))["id"] for name in ("a_1.txt", "b%.md", "A2.txt")]
-    await ingestion.carry_out(ChangeFiles(operation="update_tags", file_ids=ids[:2], tags=["x", "y", "x"]))
-    await ingestion.carry_out(ChangeFiles(operation="change_status", file_ids=ids[1:2], status="inactive"))
+    await ingestion.run_command(ChangeFiles(operation="update_tags", file_ids=ids[:2], tags=["x", "y", "x"]))
+    await ingestion.run_command(ChangeFiles(operation="change_status", file_ids=ids[1:2], status="inactive"))
 
     async def listed(**params: Any) -> list[str]:
         page = (await ingestion.get("/internal/files", **params)).json()
@@ -189,9 +189,9 @@ async def test_a_deleted_file_is_gone_and_its_bytes_follow_after_a_day(ingestion
     unused_blobs = PostgresUnusedBlobs(ingestion.service.database, grace_minutes=0)
 
     for file in (deleted, alone):
-        outcome = await ingestion.carry_out(DeleteFile(file_id=file["id"]))
+        outcome = await ingestion.run_command(DeleteFile(file_id=file["id"]))
         assert outcome.type == FileDeleted.TYPE
-    again = await ingestion.carry_out(DeleteFile(file_id=alone["id"]))
+    again = await ingestion.run_command(DeleteFile(file_id=alone["id"]))
 
     assert CommandRejected.decode(again.payload).error.type == "not_found_error"
     assert (await ingestion.get(f"/internal/files/{alone['id']}")).status_code == 404
@@ -206,7 +206,7 @@ async def test_a_deleted_file_is_gone_and_its_bytes_follow_after_a_day(ingestion
 
 async def test_bytes_that_come_again_within_the_day_stay(ingestion: Ingestion) -> None:
     first = await ingestion.file("a.txt", b"again")
-    await ingestion.carry_out(DeleteFile(file_id=first["id"]))
+    await ingestion.run_command(DeleteFile(file_id=first["id"]))
     await ingestion.rows("UPDATE blobs SET unused_since = unused_since - interval '25 hours'")
     second = await ingestion.file("a.txt", b"again")
 
@@ -270,7 +270,7 @@ async def test_bulk_operations_succeed_file_by_file(ingestion: Ingestion) -> Non
     ids = [(await ingestion.file(f"{n}.txt", str(n).encode()))["id"] for n in range(3)]
     missing, foreign = new_id(), (await ingestion.file("f.txt", b"f", caller=STRANGER))["id"]
 
-    outcome = await ingestion.carry_out(
+    outcome = await ingestion.run_command(
         ChangeFiles(operation="delete", file_ids=[ids[0], missing, ids[1], ids[0], foreign, "no\x00id"])
     )
 
@@ -284,7 +284,7 @@ async def test_bulk_operations_succeed_file_by_file(ingestion: Ingestion) -> Non
     page = (await ingestion.get("/internal/files")).json()
     assert [file["id"] for file in page["files"]] == [ids[2]]
     assert (await ingestion.events("file.deleted")) == ["file.deleted", "file.deleted"]
-    none = await ingestion.carry_out(ChangeFiles(operation="update_tags", file_ids=[missing], tags=[]))
+    none = await ingestion.run_command(ChangeFiles(operation="update_tags", file_ids=[missing], tags=[]))
     assert FilesChanged.decode(none.payload).reply.success is False
 
 
@@ -294,5 +294,5 @@ async def test_files_of_another_company_do_not_exist(ingestion: Ingestion) -> No
     for path in (f"/internal/files/{file['id']}", f"/internal/files/{file['id']}/download"):
         assert (await ingestion.get(path, STRANGER)).status_code == 404
     assert (await ingestion.get("/internal/files", STRANGER)).json()["total"] == 0
-    outcome = await ingestion.carry_out(DeleteFile(file_id=file["id"]), STRANGER)
+    outcome = await ingestion.run_command(DeleteFile(file_id=file["id"]), STRANGER)
     assert CommandRejected.decode(outcome.payload).error.type == "not_found_error"

@@ -131,7 +131,7 @@ async def test_deletions_of_files_that_are_being_worked_at(
         token = await worker.claim(row["index_id"], files)
         keys = [ItemKey(row["index_id"], file_id) for file_id in chance.sample(files, len(files))]
         await asyncio.gather(
-            ingestion.carry_out(ChangeFiles(operation="delete", file_ids=chance.sample(files, len(files)))),
+            ingestion.run_command(ChangeFiles(operation="delete", file_ids=chance.sample(files, len(files)))),
             ingestion.upload(*chance.sample(contents, 5)),
             ingestion.upload(*chance.sample(contents, 5)),
             worker.items.ingested(token, dict.fromkeys(keys, 1)),

@@ -1,4 +1,4 @@
-"""What becomes of requests under way when the service stops, by what has been sent of their answers."""
+"""The end of requests under way when the service stops, by what has been sent of their answers."""
 
 import asyncio
 from collections.abc import AsyncIterator

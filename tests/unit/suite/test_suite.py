@@ -1,4 +1,4 @@
-"""Which tests run without and with arguments, in a run of its own."""
+"""The selection of tests without and with arguments, in a run of its own."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Who calls: the dependencies that authenticate a request. The one place that knows where credentials are presented."""
+"""Dependencies that authenticate a request; the only place that knows where credentials are presented."""
 
 from enum import StrEnum
 from typing import Final

@@ -29,7 +29,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class _Body(Described):
-    """What the dependencies below share. The decoded values stay at hand as ``request.state.values``."""
+    """Common part of the dependencies below. The decoded values stay at hand as ``request.state.values``."""
 
     errors = WITH_BODY
 

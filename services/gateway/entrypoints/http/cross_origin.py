@@ -1,4 +1,4 @@
-"""Which web pages of other origins may read answers (CORS)."""
+"""CORS: web pages of allowed origins may read answers."""
 
 from collections.abc import Collection
 from typing import Final

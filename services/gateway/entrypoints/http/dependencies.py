@@ -1,4 +1,4 @@
-"""What endpoints are given: the use cases, the caller's write, the page that is asked for, how the caller waits."""
+"""Dependencies of endpoints: the use cases, the caller's write, the page that is asked for, how the caller waits."""
 
 import hashlib
 import re
@@ -36,7 +36,7 @@ _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseCases:
-    """What endpoints call: the use cases, and ports where a use case would add nothing."""
+    """Parts that endpoints call: the use cases, and ports where a use case would add nothing."""
 
     commands: CommandDispatcher
     submit_turn: SubmitTurn

@@ -63,7 +63,7 @@ async def _no_such_operation(request: Request, problem: Exception) -> Response:
 
 
 def as_service_error(problem: Exception) -> ServiceError:
-    """What the caller is told of an exception that nobody expected. Logs it."""
+    """Translates an unexpected exception for the caller. Logs it."""
     if isinstance(problem, RuntimeError) and isinstance(problem.__cause__, Exception):
         # Starlette's way to say that a handled exception came after the response had begun.
         problem = problem.__cause__

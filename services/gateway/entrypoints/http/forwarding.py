@@ -56,4 +56,4 @@ async def _transfers(request: Request) -> TransferProxy:
 
 
 Upstream = Annotated[Forwarder, Depends(_forwarder)]
-Transfers = Annotated[TransferProxy, Depends(_transfers)]
+TransferProxyDep = Annotated[TransferProxy, Depends(_transfers)]

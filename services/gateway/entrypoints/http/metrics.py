@@ -1,4 +1,4 @@
-"""What the gateway tells Prometheus beside what every service tells of its requests."""
+"""Metrics of the gateway beside those that every service tells of its requests."""
 
 from typing import Final
 

@@ -138,7 +138,7 @@ class RequestLifecycleMiddleware:
 
 
 class _Response:
-    """What has been sent of a response."""
+    """State of a response: what has been sent of it."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

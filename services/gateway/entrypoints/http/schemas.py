@@ -168,7 +168,7 @@ class KeyPage(BaseModel):
 
 
 class Me(BaseModel):
-    """Who the credential belongs to and what it may do."""
+    """The credential's owner and its rights."""
 
     user_id: str
     user_name: str

@@ -1,4 +1,4 @@
-"""What is wrong with a body or a query, in words for its author."""
+"""Validation of bodies and queries, with errors in words for their author."""
 
 import difflib
 import re
@@ -152,7 +152,7 @@ def query_values(query: bytes) -> dict[str, str]:
 
 
 def chosen_from(query: bytes, names: Collection[str]) -> dict[str, str]:
-    """Those of the query's parameters that have these names."""
+    """Selects the query's parameters with these names."""
     given = query_values(query) if names else {}
     return {name: given[name] for name in names if name in given}
 

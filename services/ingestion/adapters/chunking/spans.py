@@ -13,7 +13,7 @@ _GAP = re.compile(r"\s+")
 
 
 class Cutter:
-    """Of one text. `size` and `overlap` count units."""
+    """Cuts one text into spans. `size` and `overlap` count units."""
 
     def __init__(self, text: str, units: Units, size: int, overlap: int) -> None:
         self._text = text

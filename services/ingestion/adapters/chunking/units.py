@@ -23,7 +23,7 @@ _GAPS: dict[SplitBy, re.Pattern[str]] = {"passage": PARAGRAPH_GAP, "sentence": S
 
 
 class Units:
-    """Where each unit of a text begins. A unit belongs to the span in which it begins."""
+    """Starts of a text's units. A unit belongs to the span in which it begins."""
 
     def __init__(self, document: ParsedDocument, split_by: SplitBy) -> None:
         self._length = len(document.text)
@@ -48,7 +48,7 @@ class Units:
         return self._starts[index] if index < len(self._starts) else self._length
 
     def before(self, end: int, count: int) -> int:
-        """Where the last `count` units before `end` begin."""
+        """Returns the start of the last `count` units before `end`."""
         if count == 0:
             return end
         if self._starts is None:

@@ -50,7 +50,7 @@ class Terms:
         self._numbers = _Numbers(self._learn)
 
     def counts(self, text: str) -> TermCounts:
-        """How often each term occurs, without making the terms themselves."""
+        """Counts each term's occurrences without making the terms themselves."""
         if _UNSPACED.search(text):
             counted = Counter(map(number, self.of(text)))
         else:

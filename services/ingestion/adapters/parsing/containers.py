@@ -18,7 +18,7 @@ _DIMENSION = re.compile(rb'<dimension ref="[A-Z]+\d+:[A-Z]+(\d+)"')
 
 
 def check_package(path: Path, limits: Limits) -> None:
-    """Of a .docx or .xlsx. Raises Unparsable for one that must not be unpacked."""
+    """Checks a .docx or .xlsx. Raises Unparsable for one that must not be unpacked."""
     with path.open("rb") as file:
         head = file.read(len(_OLE))
         if head == _OLE:

@@ -26,7 +26,7 @@ Extra = tuple[Vectors | None, TermCounts | None]
 
 
 def wanted(index: IndexSettings) -> dict[str, Any] | None:
-    """What the parsing process can make for an index without keys of embedding servers."""
+    """Selects the work that the parsing process can do without keys of embedding servers."""
     embeds = index.provider == static.PROVIDER and index.model in ("", static.MODEL)
     counts = index.engine == "pgvector"
     return {"dimensions": index.dimensions if embeds else 0, "terms": counts} if embeds or counts else None

@@ -15,7 +15,7 @@ async def test_a_file_deleted_while_it_is_written_leaves_nothing(
     write = worker.engines["pgvector"].write
 
     async def delete_meanwhile(index_id: str, chunks: object) -> None:
-        await ingestion.carry_out(DeleteFile(file_id=deleted))
+        await ingestion.run_command(DeleteFile(file_id=deleted))
         worker.engines["pgvector"].write = write  # type: ignore[method-assign]
         await write(index_id, chunks)  # type: ignore[arg-type]
 
@@ -70,7 +70,7 @@ async def test_an_ingestion_that_another_takes_the_place_of_is_told_to_have_ende
     knowledge_base_id = await bases.create(await bases.upload(documents(2)))
     await worker.step()
     changes = {"chunking_strategy": {"chunk_size": 50, "chunk_overlap": 0}}
-    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await ingestion.run_command(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
 
     await bases.ingest(knowledge_base_id)
     await worker.drain()
@@ -89,7 +89,7 @@ async def test_other_settings_build_a_fresh_index_that_is_switched_to_when_it_is
     await worker.drain()
     old = await bases.index_id(knowledge_base_id)
     changes = {"chunking_strategy": {"strategy": "fixed_size", "chunk_size": 50, "chunk_overlap": 0}}
-    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await ingestion.run_command(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
     await bases.ingest(knowledge_base_id)
     await worker.step()
     during = await bases.index_id(knowledge_base_id)
@@ -115,7 +115,7 @@ async def test_an_index_that_was_replaced_stays_for_a_while_for_searches_under_w
     old = await bases.index_id(knowledge_base_id)
     assert old is not None
     changes = {"embedding_config": {"dimensions": 64}}
-    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await ingestion.run_command(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
     await bases.ingest(knowledge_base_id)
 
     await patient.drain()
@@ -134,12 +134,12 @@ async def test_a_file_deleted_while_a_new_index_is_built_leaves_both(
     await worker.drain()
     old = await bases.index_id(knowledge_base_id)
     changes = {"embedding_config": {"dimensions": 64}}
-    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await ingestion.run_command(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
     await bases.ingest(knowledge_base_id)
     await worker.step()
     assert old is not None
 
-    await ingestion.carry_out(DeleteFile(file_id=deleted))
+    await ingestion.run_command(DeleteFile(file_id=deleted))
     await worker.step()
 
     assert await bases.engine.chunk_ids(old, deleted) == []
@@ -157,7 +157,7 @@ async def test_a_worse_index_is_not_switched_to(
     await worker.drain()
     old = await bases.index_id(knowledge_base_id)
     changes = {"chunking_strategy": {"strategy": "sentence", "chunk_size": 50, "chunk_overlap": 0}}
-    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await ingestion.run_command(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
     await bases.ingest(knowledge_base_id)
     await worker.step()
     await ingestion.rows("UPDATE ingestion_items SET attempts = 9 WHERE state = 'pending'")

@@ -78,7 +78,7 @@ async def test_weaviate_killed_in_the_middle(
     assert all(chunks[1])
 
     moved = UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes={"processing_engine": "pgvector"})
-    await ingestion.carry_out(moved)
+    await ingestion.run_command(moved)
     await bases.ingest(knowledge_base_id)
     assert (await bases.ended(knowledge_base_id))["status"] == "completed"
     assert await bases.chunk_ids(knowledge_base_id) == sorted(chunk for of_file in chunks[1] for chunk in of_file)

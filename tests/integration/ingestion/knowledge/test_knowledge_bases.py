@@ -59,7 +59,7 @@ async def test_others_know_nothing_of_them(ingestion: Ingestion, bases: Knowledg
 
     answers = [await ingestion.get(f"{path}{below}", STRANGER) for below in ("", "/check_status", "/datasources")]
     answers.append(await ingestion.post(f"{path}/search", {"query": "document"}, STRANGER))
-    outcomes = [await ingestion.carry_out(command, STRANGER) for command in theirs]
+    outcomes = [await ingestion.run_command(command, STRANGER) for command in theirs]
     listed = (await ingestion.get("/internal/knowledge-bases", STRANGER)).json()
 
     assert [answer.status_code for answer in answers] == [404] * 4
@@ -76,7 +76,7 @@ async def test_files_and_collections_must_be_the_companys(
     foreign = new_id() if whose == "nobody's" else (await ingestion.file("a.txt", caller=STRANGER))["id"]
     settings = {"name": "Harbour", "file_ids": [own, foreign], "collection_ids": [foreign]}
 
-    made = await ingestion.carry_out(CreateKnowledgeBase(knowledge_base_id=new_id(), settings=settings))
+    made = await ingestion.run_command(CreateKnowledgeBase(knowledge_base_id=new_id(), settings=settings))
 
     error = CommandRejected.decode(made.payload).error
     assert error.type == "validation_error"
@@ -96,5 +96,5 @@ async def test_files_and_collections_must_be_the_companys(
 )
 async def test_what_cannot_be_ingested_with_is_refused_at_once(ingestion: Ingestion, settings: dict[str, str]) -> None:
     body = {"name": "Harbour", **settings}
-    made = await ingestion.carry_out(CreateKnowledgeBase(knowledge_base_id=new_id(), settings=body))
+    made = await ingestion.run_command(CreateKnowledgeBase(knowledge_base_id=new_id(), settings=body))
     assert CommandRejected.decode(made.payload).error.type == "validation_error"

@@ -30,7 +30,7 @@ async def test_planning_goes_on_where_a_killed_worker_left_it(
     more = await worker.runs.plan(killed, 2)
     first_step = await planned(ingestion)
     refused = await claimed(ingestion, worker)
-    await ingestion.carry_out(DeleteFile(file_id=files[0]))
+    await ingestion.run_command(DeleteFile(file_id=files[0]))
     await ingestion.rows("UPDATE ingestion_runs SET lease_until = now() - interval '1 second'")
 
     successor = await claimed(ingestion, worker)

@@ -66,7 +66,7 @@ async def test_ingesting_takes_up_what_is_new_or_failed_and_drops_what_was_taken
     before = await bases.get(knowledge_base_id)
     worker.reader.broken = set()
     changes = {"file_ids": [kept, failing, new]}
-    await ingestion.carry_out(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
+    await ingestion.run_command(UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes=changes))
 
     await bases.ingest(knowledge_base_id)
     await worker.drain()

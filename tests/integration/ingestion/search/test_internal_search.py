@@ -26,7 +26,7 @@ async def knowledge_base(ingestion: Ingestion) -> AsyncIterator[dict[str, Any]]:
     files = [await ingestion.file(name, text.encode()) for name, text in TEXTS.items()]
     knowledge_base_id, index_id = new_id(), new_id()
     settings = {"name": "Handbook", "file_ids": [each["id"] for each in files], "ingest": False}
-    await ingestion.carry_out(CreateKnowledgeBase(knowledge_base_id=knowledge_base_id, settings=settings))
+    await ingestion.run_command(CreateKnowledgeBase(knowledge_base_id=knowledge_base_id, settings=settings))
     await ingestion.rows(
         """
         INSERT INTO knowledge_base_indexes (id, knowledge_base_id, engine, settings, settings_hash, state)

@@ -1,4 +1,4 @@
-"""How routes and their dependencies declare what the OpenAPI document says of them."""
+"""Declarations by routes and their dependencies of what the OpenAPI document says of them."""
 
 from collections.abc import Sequence
 from typing import Any, Final

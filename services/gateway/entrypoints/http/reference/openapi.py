@@ -80,7 +80,7 @@ def _complete(operation: dict[str, Any], dependencies: Iterable[tuple[Described,
 
 
 def _answers(responses: dict[str, Any]) -> dict[str, Any]:
-    """What is no error, without the 422 that FastAPI adds in a shape that this API does not use."""
+    """Selects the answers that are no errors, without the 422 that FastAPI adds in a shape of its own."""
     answers = {status: answer for status, answer in responses.items() if int(status) < 400 or status == "416"}
     for answer in answers.values():
         shared = {"X-Correlation-ID": {"$ref": "#/components/headers/X-Correlation-ID"}}

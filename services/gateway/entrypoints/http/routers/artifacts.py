@@ -23,7 +23,7 @@ from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http.authentication import anonymous, by_any_credential, by_api_key_or_token
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, QueryParameters, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import Transfers, Upstream, created, id_of, json_answer
+from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, id_of, json_answer
 from services.gateway.entrypoints.http.paths import public_router
 from services.gateway.entrypoints.http.reference.described import answer, errors, file_answer
 from services.gateway.entrypoints.http.reference.parameters import query_parameter
@@ -119,7 +119,7 @@ async def preview_artifact(
     responses=_BYTES,
 )
 async def download_artifact(
-    request: Request, session_id: str, artifact_id: str, caller: Reader, transfers: Transfers
+    request: Request, session_id: str, artifact_id: str, caller: Reader, transfers: TransferProxyDep
 ) -> Response:
     path = f"{_path(session_id, artifact_id)}/download"
     given = query_values(request.scope["query_string"]).get("preview", "")
@@ -134,7 +134,9 @@ async def download_artifact(
     description="One ZIP archive, made while it is sent; equal names are made distinct.",
     responses={200: file_answer("The archive."), **errors(404)},
 )
-async def download_artifacts(request: Request, session_id: str, caller: Reader, transfers: Transfers) -> Response:
+async def download_artifacts(
+    request: Request, session_id: str, caller: Reader, transfers: TransferProxyDep
+) -> Response:
     return await transfers.download(request, caller, _UPSTREAM, f"{_session_path(session_id)}/download-all")
 
 
@@ -146,7 +148,7 @@ async def download_artifacts(request: Request, session_id: str, caller: Reader, 
     responses=_BYTES,
 )
 async def follow_artifact_link(
-    request: Request, id: str, caller: Annotated[Principal, Security(anonymous)], transfers: Transfers
+    request: Request, id: str, caller: Annotated[Principal, Security(anonymous)], transfers: TransferProxyDep
 ) -> Response:
     path = f"/internal/artifact-links/{id_of(id, 'artifact')}"
     # Every parameter as it was given, and as often: the signature covers all of them. A public key that a page adds
@@ -173,7 +175,7 @@ async def upload_artifact(
     session_id: str,
     caller: Writer,
     body: Annotated[UploadStream, Depends(UploadBody())],
-    transfers: Transfers,
+    transfers: TransferProxyDep,
 ) -> Response:
     reply = await transfers.upload(request, caller, body, _UPSTREAM, _session_path(session_id))
     return created(reply, f"/artifacts/{orjson.loads(reply)['artifact_id']}/")

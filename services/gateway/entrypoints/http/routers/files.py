@@ -15,7 +15,7 @@ from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Paging, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import Transfers, Upstream, created, id_of, json_answer
+from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, id_of, json_answer
 from services.gateway.entrypoints.http.paths import public_router
 from services.gateway.entrypoints.http.reference.described import answer, errors, file_answer
 from services.gateway.entrypoints.http.reference.parameters import query_parameter
@@ -56,7 +56,7 @@ async def get_file(id: str, caller: Reader, upstream: Upstream) -> Response:
         **errors(404),
     },
 )
-async def download_file(request: Request, id: str, caller: Reader, transfers: Transfers) -> Response:
+async def download_file(request: Request, id: str, caller: Reader, transfers: TransferProxyDep) -> Response:
     path = f"/internal/files/{id_of(id, 'file')}/download"
     return await transfers.download(request, caller, "ingestion", path)
 
@@ -76,7 +76,7 @@ async def upload_files(
     request: Request,
     caller: Writer,
     body: Annotated[UploadStream, Depends(UploadBody())],
-    transfers: Transfers,
+    transfers: TransferProxyDep,
 ) -> Response:
     reply = await transfers.upload(request, caller, body, "ingestion", "/internal/files")
     record = orjson.loads(reply)

@@ -51,7 +51,7 @@ class Index:
     has_words: bool
 
     def average_length(self, more_chunks: int = 0, more_terms: int = 0) -> float:
-        """Of a chunk, in terms."""
+        """Average length of a chunk in terms."""
         chunks = self.chunks + more_chunks + _USUAL_WEIGHT
         return (self.terms + more_terms + _USUAL_WEIGHT * _USUAL_LENGTH) / chunks
 

@@ -1,0 +1,69 @@
+"""The same furniture in the same rooms of every service; functions of a size that one reads at once."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+ROOMS = {"adapters", "domain", "entrypoints", "migrations", "use_cases"}
+FILES = {"__init__", "__main__", "bootstrap", "settings"}
+# Beside these, ingestion is a Faust application, and the gateway is administered by the command line.
+ENTRYPOINTS = {"__init__", "commands", "events", "http", "maintenance"}
+OF_ONE_SERVICE = {"ingestion": {"streams", "watchdog"}, "gateway": {"administration"}}
+JUNK_DRAWERS = {"common", "core", "helpers", "misc", "utils"}
+MOST_LINES = 60
+
+
+def modules(*folders: str) -> Iterator[tuple[Path, ast.Module]]:
+    for folder in folders:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            yield file.relative_to(ROOT), ast.parse(file.read_text())
+
+
+def names_in(folder: Path) -> set[str]:
+    found = {entry.stem if entry.suffix == ".py" else entry.name for entry in folder.iterdir()}
+    return {name for name in found if name != "__pycache__" and not name.endswith(".md")}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_has_the_rooms_that_every_service_has(service: str) -> None:
+    home = ROOT / "services" / service
+    own = OF_ONE_SERVICE.get(service, set())
+    assert names_in(home) - own <= ROOMS | FILES
+    assert names_in(home / "entrypoints") - own <= ENTRYPOINTS
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_use_case_is_called_like_a_function_and_has_no_other_public_method(service: str) -> None:
+    """Mechanisms that use cases share are nouns: their file has the name of the class, or they have a package below."""
+    for file in sorted((ROOT / "services" / service / "use_cases").glob("[!_]*.py")):
+        classes = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)]
+        use_cases = [each for each in classes if "__call__" in methods(each)]
+        assert use_cases or any(snake_case(each.name).endswith(file.stem) for each in classes), file
+        for each in use_cases:
+            assert not {name for name in methods(each) if not name.startswith("_")}, f"{file.name}: {each.name}"
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def methods(node: ast.ClassDef) -> set[str]:
+    return {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    for file, tree in modules("services", "libs", "cli", "deploy", "benchmarks", "examples"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                assert lines <= MOST_LINES, f"{file}:{node.lineno} {node.name} has {lines} lines"
+
+
+def test_nothing_is_put_into_a_junk_drawer() -> None:
+    for file, _ in modules("services", "libs", "cli", "deploy", "benchmarks", "tests"):
+        assert not {file.stem, *file.parent.parts} & JUNK_DRAWERS, file
