@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
+from libs.contracts.identifiers import new_id
+from libs.service_defaults import observed_requests
 from services.gateway.entrypoints.http.authentication import Anonymous, Authenticated
 from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.http.dependencies import WriteDependency
@@ -13,6 +15,7 @@ from services.gateway.entrypoints.http.reference.described import ALWAYS
 from services.gateway.entrypoints.http.routers import runtime
 from tests.support.gateway import Gateway
 
+SESSION = new_id()
 WITHOUT_CREDENTIAL = {"follow_artifact_link"}
 ANY_SCOPE = {"get_me", "create_token"}
 """A valid credential is enough."""
@@ -101,3 +104,27 @@ async def test_nothing_stands_below_a_fixed_name(public: Gateway) -> None:
     assert (await public.client.get("/files/bulk/download/")).json()["error"]["message"] == (
         "There is nothing at this path."
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        pytest.param("GET", f"/sessions/{SESSION}/", {}, id="read"),
+        pytest.param("GET", f"/artifacts/{SESSION}/content/", {}, id="link"),
+        ("POST", "/files/", {"content": b"--x--\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}}),
+        ("POST", "/agent/validate/", {"json": {}}),
+    ],
+)
+async def test_a_request_has_its_span_before_an_upstream_is_asked(
+    public: Gateway, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: dict[str, Any]
+) -> None:
+    asked_before: list[int] = []
+    make = observed_requests.tracing.span
+
+    def span(*arguments: Any, **named: Any) -> Any:
+        asked_before.append(len(public.upstreams.asked))
+        return make(*arguments, **named)
+
+    monkeypatch.setattr(observed_requests.tracing, "span", span)
+    await public.client.request(method, path, **body)
+    assert (asked_before[:1], len(public.upstreams.asked)) == ([0], 1)

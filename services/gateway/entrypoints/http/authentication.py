@@ -8,8 +8,10 @@ from fastapi.security import SecurityScopes
 
 from libs.contracts.errors import AuthenticationFailed, PermissionDenied, RateLimited
 from libs.contracts.identity import Identity
+from libs.service_defaults.observed_requests import begin_span
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.rate_limit import RateLimiter
+from services.gateway.entrypoints.http.paths import reads_body
 from services.gateway.entrypoints.http.reference.described import Described
 from services.gateway.entrypoints.http.validation import query_values
 from services.gateway.use_cases.authentication.key_authenticator import KeyAuthenticator
@@ -109,6 +111,7 @@ class Authenticated(Described):
             if scope not in principal.identity.scopes:
                 raise PermissionDenied(f"The credential lacks the scope {scope}.")
         request.state.principal = principal
+        _begin_span(request)
         return principal
 
 
@@ -122,7 +125,8 @@ class Anonymous(Described):
         rate_limit=None,
     )
 
-    async def __call__(self) -> Principal:
+    async def __call__(self, request: Request) -> Principal:
+        _begin_span(request)
         return self.principal
 
 
@@ -131,6 +135,12 @@ by_api_key_or_token: Final = Authenticated(Credential.BEARER)
 by_api_key_or_public_key: Final = Authenticated(Credential.PUBLIC_KEY)
 by_any_credential: Final = Authenticated(Credential.BEARER, Credential.PUBLIC_KEY)
 anonymous: Final = Anonymous()
+
+
+def _begin_span(request: Request) -> None:
+    """Begin the request's span now, unless its body is still to say which correlation it belongs to."""
+    if not reads_body(request.scope["route"]):
+        begin_span(request.scope)
 
 
 def _allows(principal: Principal, origin: str) -> bool:

@@ -55,6 +55,12 @@ def methods_of(routes: Iterable[APIRoute]) -> list[str]:
     return sorted({method for route in routes for method in route.methods or ()})
 
 
+def reads_body(route: APIRoute) -> bool:
+    """Whether a dependency of the operation parses a body."""
+    calls = (each.call for each in route.dependant.dependencies)
+    return any(isinstance(call, Described) and call.body_schema is not None for call in calls)
+
+
 def described_dependencies(dependant: Dependant) -> Iterator[tuple[Described, list[str]]]:
     """The dependencies of a route that describe themselves, each with the scopes that it is to check."""
     for each in dependant.dependencies:
