@@ -76,6 +76,9 @@ class HangLimits:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """A thread that is never done would keep the process from ending after its report."""
+        if hasattr(session.config, "workerinput"):
+            # A worker of xdist waits here for the others; it ends with the controller, which has this timer.
+            return
         end = threading.Timer(END_OF_THE_PROCESS, _end_anyway, (int(exitstatus),))
         end.daemon = True
         session.config.add_cleanup(end.start)
