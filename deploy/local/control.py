@@ -17,7 +17,7 @@ from deploy.local.errors import StackError
 from deploy.local.files import tail
 from deploy.local.home import PROJECT_ROOT, Home
 from deploy.local.kafka_jars import check_disk
-from deploy.local.orphans import end_orphans, find_orphans
+from deploy.local.orphans import end_orphans
 from deploy.local.processes import end
 from deploy.local.replicas import VARIABLE, parse_replicas
 from deploy.local.services import SERVICES
@@ -92,12 +92,6 @@ def take_down(home: Home, show: Show) -> bool:
         state.phase, state.parts, state.supervisor = "stopped", {}, None
         state.write(home.state_file)
     return supervisor is not None or orphans > 0
-
-
-def has_orphans(home: Home) -> bool:
-    """Whether parts of the stack run without a supervisor."""
-    others, server = find_orphans(home.root, home.postgres)
-    return bool(others or server)
 
 
 def purge(home: Home) -> None:

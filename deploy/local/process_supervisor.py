@@ -128,7 +128,10 @@ class ProcessSupervisor:
     async def _is_ready(self, pid: int) -> bool:
         """Tells whether this very process is ready: another stack's would answer at the same port just as well."""
         port = self.managed.port
-        return await self.managed.is_ready() and (port is None or listens(pid, port))
+        if not await self.managed.is_ready():
+            return False
+        # In a thread: this loop supervises all other processes meanwhile.
+        return port is None or await asyncio.to_thread(listens, pid, port)
 
     async def _end_process(self, patience: float) -> None:
         process = self._process

@@ -9,7 +9,6 @@ from libs.contracts.errors import ErrorKind
 REFUSALS: Final = Counter("aes_gateway_refusals_total", "Requests not carried out, by the type of the error.", ["type"])
 WAITING: Final = Gauge("aes_gateway_waiting_requests", "Requests that are being answered, streams included.")
 OPEN_STREAMS: Final = Gauge("aes_gateway_open_streams", "Event streams that are open.")
-CLIENT_GONE: Final = 499
 
 for _kind in ErrorKind:
     # A counter that first shows up with a 1 has never risen for Prometheus.
