@@ -11,6 +11,7 @@ from libs.objects._store import (
     Pieces,
     StoreUnavailable,
     Written,
+    delete_all,
     one_piece,
     read_all,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "S3Settings",
     "StoreUnavailable",
     "Written",
+    "delete_all",
     "one_piece",
     "open_store",
     "read_all",

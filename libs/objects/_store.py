@@ -102,6 +102,12 @@ async def one_piece(content: bytes) -> Pieces:
     yield content
 
 
+async def delete_all(store: ObjectStore, prefix: str) -> None:
+    """Removes all objects below a prefix. Safe to repeat and to break off at any point."""
+    async for entry in store.entries(prefix):
+        await store.delete(entry.key)
+
+
 async def read_all(store: ObjectStore, key: str) -> bytes:
     """A whole object that is small enough for memory. Raises ``ObjectMissing``."""
     pieces = await store.open(key)

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from libs.objects import ObjectStore
+from libs.objects import ObjectStore, delete_all
 from services.artifacts.domain.artifacts import artifact_prefix
 from services.artifacts.domain.ports import Garbage
 
@@ -55,5 +55,4 @@ class CollectGarbage:
 
 async def _empty(artifact_ids: Sequence[str], store: ObjectStore) -> None:
     for artifact_id in artifact_ids:
-        async for entry in store.entries(artifact_prefix(artifact_id)):
-            await store.delete(entry.key)
+        await delete_all(store, artifact_prefix(artifact_id))

@@ -5,7 +5,7 @@ from typing import Final
 
 import structlog
 
-from libs.objects import ObjectStore
+from libs.objects import ObjectStore, delete_all
 from services.ingestion.domain.files import blob_prefix
 from services.ingestion.domain.ports.files import UnusedBlobs
 
@@ -25,8 +25,7 @@ class CollectGarbage:
         removed = 0
         while blob_ids := await self.blobs.abandoned(_BATCH):
             for blob_id in blob_ids:
-                async for entry in self.store.entries(blob_prefix(blob_id)):
-                    await self.store.delete(entry.key)
+                await delete_all(self.store, blob_prefix(blob_id))
             await self.blobs.delete(blob_ids)
             removed += len(blob_ids)
         if removed:
