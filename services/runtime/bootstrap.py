@@ -134,10 +134,11 @@ def build(settings: RuntimeSettings) -> Service:
     """The service, ready to run."""
     service = Service("runtime", settings, migrations=MIGRATIONS, plan_once=True)
     http = new_session()
-    models = model_providers(os.environ, http, builtin_delay=settings.builtin_model_delay_seconds)
+    resolver = settings.guarded_resolver()
+    models = model_providers(os.environ, http, builtin_delay=settings.builtin_model_delay_seconds, resolver=resolver)
     knowledge = HttpKnowledge(service.calls) if service.calls.installed("ingestion") else None
     artifacts = HttpArtifacts(service.calls) if service.calls.installed("artifacts") else None
-    toolbox = observed(builtin_tools(settings.http_get_hosts.split(","), knowledge, artifacts))
+    toolbox = observed(builtin_tools(settings.http_get_hosts.split(","), knowledge, artifacts, resolver))
     model = ObservedModel(models, models.providers())
     agent = ObservedAgent(AgentRunner(model, toolbox, knowledge, context=ContextBuilder(artifacts)))
     deltas = BusDeltas(service.producer, source=service.source)

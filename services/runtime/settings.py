@@ -3,10 +3,11 @@
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from libs.outbound import OutboundSettings
 from libs.service_defaults import ServiceSettings
 
 
-class RuntimeSettings(ServiceSettings):
+class RuntimeSettings(OutboundSettings, ServiceSettings):
     """Times are in seconds."""
 
     model_config = SettingsConfigDict(env_prefix="AES_RUNTIME_", extra="ignore", populate_by_name=True)

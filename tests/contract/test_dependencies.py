@@ -22,9 +22,9 @@ BROUGHT_ALONG = {
     "wordllama": {"tokenizers"},
 }
 HOLDERS = {
-    "gateway": ["services/gateway"],
+    "gateway": ["services/gateway", "libs/outbound"],
     "registry": ["services/registry"],
-    "runtime": ["services/runtime", "libs/tables"],
+    "runtime": ["services/runtime", "libs/outbound", "libs/tables"],
     "ingestion": ["services/ingestion", "libs/objects", "libs/tables"],
     "artifacts": ["services/artifacts", "libs/objects", "libs/tables"],
     "cli": ["cli"],

@@ -9,7 +9,7 @@ import base64
 from dataclasses import replace
 from typing import Final
 
-from services.runtime.adapters.guarded_http import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
+from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.domain.conversation import ImagePart, Message, UserMessage
 from services.runtime.domain.models import ModelFailed, ModelRequest
 

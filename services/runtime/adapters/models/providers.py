@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
+from libs.outbound import GuardedResolver
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models.extractive.model import ExtractiveModel
 from services.runtime.adapters.models.images import ImageFetching
@@ -88,11 +89,12 @@ def model_providers(
     builtin_delay: float = 0.0,
     timeout: float = 180.0,
     retry: RetryPolicy | None = None,
+    resolver: GuardedResolver | None = None,
 ) -> ModelProviders:
     """Every known provider, configured by the variables that its own clients use (`OPENAI_API_KEY`, …).
 
     `builtin_delay` is how long the built-in model takes, `timeout` bounds a call of any other; in seconds.
-    `session` stays the caller's to close.
+    `session` stays the caller's to close. `resolver` finds the hosts of images.
     """
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay))]
     for known in COMPATIBLE:
@@ -102,7 +104,7 @@ def model_providers(
         providers.append(Provider(ProviderInfo(known.name, settings is not None, known.models), model, remedy))
     for other in OTHERS:
         configured = other.configured(environ)
-        images = ImageFetching() if other.wants_bytes else None
+        images = ImageFetching(resolver) if other.wants_bytes else None
         direct = PydanticAIDirect(other.name, retry, timeout=timeout, images=images) if configured else None
         remedy = f"set {' or '.join(other.variables)}"
         providers.append(Provider(ProviderInfo(other.name, configured, other.models), direct, remedy))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from libs.outbound import GuardedResolver
 from services.runtime.adapters.tools.artifacts.artifact_create import ArtifactCreate
 from services.runtime.adapters.tools.artifacts.artifact_read import ArtifactRead
 from services.runtime.adapters.tools.artifacts.artifact_search import ArtifactSearch
@@ -21,12 +22,13 @@ def builtin_tools(
     http_hosts: Iterable[str] = (),
     retriever: KnowledgeRetriever | None = None,
     artifacts: SessionArtifacts | None = None,
+    resolver: GuardedResolver | None = None,
 ) -> Toolbox:
-    """`http_hosts` is what `http_get` may reach, nothing by default.
+    """`http_hosts` is what `http_get` may reach, nothing by default; `resolver` decides at which addresses.
 
     Without a retriever nothing is searched, without artifacts there are no tools for files.
     """
-    tools: list[Tool] = [Calculator(), CurrentTime(), HttpGet(http_hosts)]
+    tools: list[Tool] = [Calculator(), CurrentTime(), HttpGet(http_hosts, resolver=resolver)]
     if retriever is not None:
         tools.append(KnowledgeSearch(retriever))
     if artifacts is not None:

@@ -9,13 +9,7 @@ from dataclasses import dataclass
 import aiohttp
 from yarl import URL
 
-from services.runtime.adapters.guarded_http import (
-    USUAL_PORTS,
-    FetchLimits,
-    FetchRefused,
-    GuardedHttp,
-    GuardedResolver,
-)
+from libs.outbound import USUAL_PORTS, FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
 

@@ -9,8 +9,8 @@ from pydantic_ai.messages import BinaryContent, ModelMessage, ModelResponse, Use
 from pydantic_ai.messages import TextPart as TheirText
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from libs.outbound import FetchLimits, GuardedResolver, is_public
 from libs.retry import RetryPolicy
-from services.runtime.adapters.guarded_http import FetchLimits, GuardedResolver, is_public
 from services.runtime.adapters.models.images import ImageFetching
 from services.runtime.adapters.models.known_providers import OTHERS
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect

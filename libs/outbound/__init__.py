@@ -1,0 +1,23 @@
+"""Connections to addresses that users name: public ones, and those in networks that the operator lists."""
+
+from libs.outbound._addresses import AddressCheck, is_public, parse_networks, public_or_within
+from libs.outbound._fetching import FetchLimits, FetchRefused, GuardedHttp
+from libs.outbound._resolver import USUAL_PORTS, AddressRefused, GuardedResolver, UnusableUrl, parse_url, system_resolve
+from libs.outbound._settings import OutboundSettings
+
+__all__ = [
+    "USUAL_PORTS",
+    "AddressCheck",
+    "AddressRefused",
+    "FetchLimits",
+    "FetchRefused",
+    "GuardedHttp",
+    "GuardedResolver",
+    "OutboundSettings",
+    "UnusableUrl",
+    "is_public",
+    "parse_networks",
+    "parse_url",
+    "public_or_within",
+    "system_resolve",
+]

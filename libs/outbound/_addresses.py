@@ -1,0 +1,60 @@
+"""Decides which IP addresses may be connected to."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Sequence
+from typing import Final
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+AddressCheck = Callable[[str], bool]
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is on the public internet, also when an IPv6 form wraps an IPv4 one."""
+    ip = _parsed(address)
+    return ip is not None and ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
+
+
+def public_or_within(networks: Sequence[IPNetwork]) -> AddressCheck:
+    """Accepts public addresses and those of ``networks``."""
+
+    def check(address: str) -> bool:
+        ip = _parsed(address)
+        return is_public(address) or (ip is not None and any(ip in network for network in networks))
+
+    return check if networks else is_public
+
+
+def parse_networks(text: str) -> tuple[IPNetwork, ...]:
+    """Networks separated by commas; an address alone is a network of one. Raises ValueError and names the wrong one."""
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            found.append(ipaddress.ip_network(part))
+        except ValueError as problem:
+            raise ValueError(f"{part!r} is not a network such as 10.1.0.0/16 or fd00::/8: {problem}") from None
+    return tuple(found)
+
+
+def is_literal(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _parsed(address: str) -> IPAddress | None:
+    try:
+        ip: IPAddress = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(ip, ipaddress.IPv6Address):
+        wrapped = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if wrapped is None and ip in _NAT64:
+            wrapped = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        return wrapped or ip
+    return ip

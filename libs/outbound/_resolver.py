@@ -1,0 +1,88 @@
+"""Resolves host names for aiohttp and refuses addresses that may not be connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from libs.outbound._addresses import AddressCheck, is_literal, is_public
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+USUAL_PORTS = {"http": 80, "https": 443}
+
+
+class AddressRefused(OSError):
+    """The host leads to an address that is not on the public internet."""
+
+
+class UnusableUrl(ValueError):
+    """The URL is none that can be called; the message tells why."""
+
+
+def parse_url(address: str, base: URL | None = None) -> URL:
+    """The http(s) URL, relative to ``base`` where there is one. Raises UnusableUrl."""
+    try:
+        url = base.join(URL(address)) if base is not None else URL(address)
+        port = url.port
+    except ValueError as error:
+        raise UnusableUrl("this is not a valid URL") from error
+    if url.scheme not in USUAL_PORTS or not url.host or port is None:
+        raise UnusableUrl("only http:// and https:// URLs can be called")
+    if url.user or url.password:
+        raise UnusableUrl("a URL with a user name or password is refused")
+    return url
+
+
+async def system_resolve(host: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolves for aiohttp and refuses a host with any address that is not allowed.
+
+    aiohttp connects to exactly the addresses returned here, so no name is rebound between check and use. It asks no
+    resolver about literal addresses: ``check_literal`` looks at those.
+    """
+
+    def __init__(self, allowed: AddressCheck = is_public, resolve: Resolve = system_resolve) -> None:
+        self._allowed = allowed
+        self._resolve = resolve
+
+    async def resolve(
+        self,
+        host: str,
+        port: int = 0,
+        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002
+    ) -> list[ResolveResult]:
+        addresses = await self._resolve(host, port)
+        for address in addresses:
+            self.require(address)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=socket.IPPROTO_TCP,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in addresses
+        ]
+
+    def check_literal(self, url: URL) -> None:
+        """Raises AddressRefused for a URL that names an address in place of a host."""
+        if url.host is not None and is_literal(url.host):
+            self.require(url.host)
+
+    def require(self, address: str) -> None:
+        """Raises AddressRefused."""
+        if not self._allowed(address):
+            raise AddressRefused("the host leads to an address that is not public")
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,25 @@
+"""The setting that lets a service connect to networks of the operator."""
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings
+
+from libs.outbound._addresses import AddressCheck, parse_networks, public_or_within
+from libs.outbound._resolver import GuardedResolver
+
+
+class OutboundSettings(BaseSettings):
+    """Mixin of the settings of services that call addresses of users."""
+
+    outbound_networks: str = Field("", validation_alias="AES_OUTBOUND_NETWORKS")
+
+    @field_validator("outbound_networks")
+    @classmethod
+    def _networks(cls, text: str) -> str:
+        parse_networks(text)
+        return text
+
+    def allowed_addresses(self) -> AddressCheck:
+        return public_or_within(parse_networks(self.outbound_networks))
+
+    def guarded_resolver(self) -> GuardedResolver:
+        return GuardedResolver(self.allowed_addresses())
