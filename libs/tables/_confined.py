@@ -1,7 +1,5 @@
 """Runs jobs on strangers' files in processes of their own, which have limits, no secrets and nothing to lose."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

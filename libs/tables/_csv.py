@@ -1,13 +1,11 @@
 """Reads CSV files in any of the usual encodings and with any of the usual separators."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 _SAMPLE_CHARACTERS: Final = 65_536
 _PIECE_BYTES: Final = 1024**2
@@ -27,7 +25,7 @@ class CsvFormat:
     delimiter: str
 
     @classmethod
-    def of(cls, path: Path) -> CsvFormat:
+    def of(cls, path: Path) -> Self:
         encoding = _encoding(path)
         with path.open(encoding=encoding, errors="replace", newline="") as file:
             return cls(encoding, delimiter(file.read(_SAMPLE_CHARACTERS)))

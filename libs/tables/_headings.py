@@ -1,7 +1,5 @@
 """Column names: whether a row is a heading, and what columns are called."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final

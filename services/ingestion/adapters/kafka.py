@@ -1,7 +1,5 @@
 """Sends work to ``ingestion-work``."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Prometheus metrics."""
 
-from __future__ import annotations
-
 from typing import Final, get_args
 
 from prometheus_client import Counter, Gauge

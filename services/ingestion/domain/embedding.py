@@ -1,7 +1,5 @@
 """Port of embedding models."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

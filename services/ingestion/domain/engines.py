@@ -1,10 +1,8 @@
 """Port of search engines."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +45,7 @@ class IndexedChunk:
     terms: TermCounts | None = None
 
     @classmethod
-    def of(cls, chunk: Chunk, file_id: str, vector: Vector) -> IndexedChunk:
+    def of(cls, chunk: Chunk, file_id: str, vector: Vector) -> Self:
         return cls(
             chunk.id,
             file_id,

@@ -1,7 +1,5 @@
 """Knowledge bases, their settings, files and progress."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter
@@ -9,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import orjson
 
@@ -125,7 +123,7 @@ class Progress:
     phases: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sources: Sequence[Source]) -> Progress:
+    def of(cls, sources: Sequence[Source]) -> Self:
         states = Counter(source.state for source in sources)
         return cls(
             len(sources),

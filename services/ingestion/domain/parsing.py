@@ -1,7 +1,5 @@
 """Port of parsers, and reasons why a file cannot be parsed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol

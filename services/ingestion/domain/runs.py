@@ -1,7 +1,5 @@
 """Runs of knowledge bases and their work items."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

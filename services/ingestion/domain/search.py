@@ -1,7 +1,5 @@
 """Ports of a search besides the engine, and the ranking that engines share."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Protocol
 

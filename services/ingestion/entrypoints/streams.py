@@ -4,8 +4,6 @@ The database says which work is done; messages only point to it, since Faust ack
 handler succeeded.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """Ends the process when work is stuck or the event loop hangs, so that the supervisor restarts it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

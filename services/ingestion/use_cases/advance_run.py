@@ -1,7 +1,5 @@
 """Plans a run and, when all of its items are done, ends it."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import structlog

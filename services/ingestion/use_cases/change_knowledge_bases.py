@@ -1,7 +1,5 @@
 """Creates, edits, ingests and deletes knowledge bases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Sends due work to the workers, and sends again what was lost on the way."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

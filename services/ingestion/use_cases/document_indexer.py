@@ -1,7 +1,5 @@
 """Embeds chunks and writes them into an index while index, knowledge base and file exist."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice

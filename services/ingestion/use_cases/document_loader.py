@@ -1,7 +1,5 @@
 """Turns files into chunks: parses each file once and reads stored texts after that."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass

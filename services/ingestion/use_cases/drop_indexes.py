@@ -1,7 +1,5 @@
 """Drops indexes pending deletion: replaced ones after a grace period, those of deleted knowledge bases at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Indexes the documents of sessions."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

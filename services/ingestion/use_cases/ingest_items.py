@@ -1,7 +1,5 @@
 """Claims items, loads, embeds and indexes their files, and records how each ended."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from typing import Final

@@ -1,7 +1,5 @@
 """Finds indexes that their engine has lost, and has them replaced."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Final

@@ -1,7 +1,5 @@
 """Recognizes indexes that their engine has lost, and has them replaced."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Parses files of collections before a knowledge base asks for them, when there is nothing else to do."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

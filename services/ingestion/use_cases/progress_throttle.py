@@ -1,7 +1,5 @@
 """Limits how often the phases of items are written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Final
 

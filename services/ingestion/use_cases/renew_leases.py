@@ -1,7 +1,5 @@
 """Renews the leases of what this process works at."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Time limit of a search."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Searches a knowledge base for the passages that fit a query best."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Resolves a configuration to the settings of an index, asking the embedding's provider if necessary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Summarizes the tables of a file: types of columns, a sample of rows, a count. Runs as a process of its own."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import math

@@ -1,7 +1,5 @@
 """Cuts parsed documents into chunks, by strategy."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Cuts Markdown at its headings, blocks and lists by semantic-text-splitter, which knows the syntax."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from semantic_text_splitter import MarkdownSplitter

@@ -1,7 +1,5 @@
 """Cuts a text into spans that fit and packs those into chunks; works on offsets, without copying text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Measures text in the units that chunk sizes are given in."""
 
-from __future__ import annotations
-
 import re
 from array import array
 from bisect import bisect_left

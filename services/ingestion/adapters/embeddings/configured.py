@@ -1,7 +1,5 @@
 """Embedders by provider and model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 

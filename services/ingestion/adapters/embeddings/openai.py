@@ -1,7 +1,5 @@
 """Embeddings from any OpenAI-compatible server."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The wordllama model: averaged vectors of word pieces, in process, without network."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

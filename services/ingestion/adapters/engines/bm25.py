@@ -1,7 +1,5 @@
 """BM25 as the inner product of chunk weights, which are stored, and query weights."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Terms of a text for keyword search: words without case, accents and endings, function words left out."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

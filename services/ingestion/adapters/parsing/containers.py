@@ -1,7 +1,5 @@
 """Checks office packages before they are unpacked: bombs, encryption, size of sheets."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from pathlib import Path

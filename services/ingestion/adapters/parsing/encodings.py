@@ -1,7 +1,5 @@
 """Decodes text files of any encoding."""
 
-from __future__ import annotations
-
 import codecs
 import re
 

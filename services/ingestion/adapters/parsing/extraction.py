@@ -1,7 +1,5 @@
 """Makes documents of PDF, Word, HTML and image files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from html import unescape

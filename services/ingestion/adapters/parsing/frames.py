@@ -3,8 +3,6 @@
 JSON and not pickle: a parser taken over by a malicious document must not gain the service as well.
 """
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from typing import Any, BinaryIO

@@ -1,7 +1,5 @@
 """Reads JSON: arrays of objects as tables, anything else as indented text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

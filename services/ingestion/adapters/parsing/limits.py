@@ -1,7 +1,5 @@
 """Limits of one file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Parses and cuts in separate processes, so that a malicious file costs one process and not the service."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path

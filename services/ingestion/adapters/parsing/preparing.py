@@ -4,8 +4,6 @@ They cost more processor time than parsing most files, which an event loop must 
 service makes what is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat

@@ -1,7 +1,5 @@
 """A parsing process, from its parent's side: start, jobs, memory watch, kill."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -9,7 +7,7 @@ import signal
 import sys
 import tempfile
 from dataclasses import asdict
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import psutil
 
@@ -43,7 +41,7 @@ class ParsingProcess:
         self.jobs = 0
 
     @classmethod
-    async def start(cls, limits: Limits) -> ParsingProcess:
+    async def start(cls, limits: Limits) -> Self:
         """Raises ServiceUnavailable when it does not start."""
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
         process = await asyncio.create_subprocess_exec(

@@ -1,7 +1,5 @@
 """Parses one file by its format; refuses files without text or with too much of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

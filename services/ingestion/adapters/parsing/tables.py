@@ -1,7 +1,5 @@
 """Renders tables as text with one line and one segment per row, each value with the name of its column."""
 
-from __future__ import annotations
-
 import datetime
 import io
 from collections.abc import Iterable, Iterator, Sequence

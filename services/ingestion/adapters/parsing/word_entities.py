@@ -3,8 +3,6 @@
 Entities become characters of a private use area before the extraction and what they stand for after it.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile

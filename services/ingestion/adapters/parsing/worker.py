@@ -1,7 +1,5 @@
 """The parsing process: jobs on standard input, answers on standard output, ends with its parent."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """Files: reads, changes inside a transaction, and the files that a search may answer from."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Indexes of knowledge bases: which there should be, and which are to be deleted."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from libs.contracts.events.ingestion import KnowledgeBaseDeleted

@@ -3,8 +3,6 @@
 Locked in this order: knowledge base, run, items.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

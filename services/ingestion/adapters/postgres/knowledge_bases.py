@@ -1,7 +1,5 @@
 """Knowledge bases: rows and reads."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Progress of a run, and the events of its end."""
 
-from __future__ import annotations
-
 from typing import Final, get_args
 
 from libs.contracts.api.knowledge import Phase

@@ -1,7 +1,5 @@
 """Runs in PostgreSQL: planned in steps, completed once, ended under the locks of knowledge base and run."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from libs.contracts.api.knowledge import KnowledgeBaseStatus

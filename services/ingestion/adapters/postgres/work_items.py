@@ -1,7 +1,5 @@
 """Work items in PostgreSQL: lease, state, result."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

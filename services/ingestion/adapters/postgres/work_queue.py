@@ -1,7 +1,5 @@
 """Queue of unfinished work: what is to be dispatched, reconciled or counted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

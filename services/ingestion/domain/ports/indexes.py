@@ -1,7 +1,5 @@
 """Ports of the inspection of indexes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol

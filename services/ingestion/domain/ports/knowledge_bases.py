@@ -1,7 +1,5 @@
 """Ports of knowledge bases and their ingestion: database and bus."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 

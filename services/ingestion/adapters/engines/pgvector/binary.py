@@ -1,7 +1,5 @@
 """Chunks in the binary form of COPY, which costs the server no parsing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from struct import Struct
 

@@ -1,7 +1,5 @@
 """Counts term frequencies and builds the indexes of large tables, once per run."""
 
-from __future__ import annotations
-
 from psycopg.sql import SQL, Composed
 
 from libs.persistence import Connection

@@ -4,8 +4,6 @@ Measured: 90,000 chunks added one by one to 10,000 take 244 s, added to the bare
 Until then searches compare with every chunk.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import psycopg

@@ -1,7 +1,5 @@
 """Catalog of indexes: sizes, statistics, tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

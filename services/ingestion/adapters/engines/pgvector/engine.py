@@ -1,7 +1,5 @@
 """Search engine in the service's own PostgreSQL: a table for each index."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress

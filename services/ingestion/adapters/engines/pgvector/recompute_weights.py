@@ -1,7 +1,5 @@
 """Recomputes BM25 weights of chunks that were written with another average length."""
 
-from __future__ import annotations
-
 from psycopg.sql import SQL
 
 from libs.persistence import Connection

@@ -1,7 +1,5 @@
 """Searches one index, in one statement on one state of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

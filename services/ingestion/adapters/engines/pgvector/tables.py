@@ -1,7 +1,5 @@
 """The table of an index, and the PostgreSQL indexes of large tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from psycopg.sql import SQL, Composed, Identifier, Literal

@@ -1,7 +1,5 @@
 """Writes and deletes chunks in bulk."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Connection to a Weaviate server, opened when first needed and again after it was lost."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

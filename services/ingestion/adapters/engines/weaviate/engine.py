@@ -1,7 +1,5 @@
 """Search engine in a Weaviate server: a tenant for each index."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress

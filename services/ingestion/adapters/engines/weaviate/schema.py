@@ -1,7 +1,5 @@
 """Weaviate schema: one collection, in which every index is a tenant, and chunks as its objects."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import NAMESPACE_OID, UUID, uuid5

@@ -1,7 +1,5 @@
 """Searches a tenant: Weaviate ranks by vectors and by words, which are combined here."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from uuid import UUID
