@@ -3,20 +3,17 @@
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
 from libs.eventing._commands import CommandContext, CommandRouter
 from libs.eventing._consumer import ConsumerLoop
-from libs.eventing._dead_letters import DeadLetters, PoisonMessage
+from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._events import EventRouter
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._inbox import AlreadyProcessed
-from libs.eventing._kafka_connection import KafkaConnection, connection_diagnostics
+from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, connection_diagnostics
 from libs.eventing._kafka_readers import KafkaBus
-from libs.eventing._kafka_settings import KafkaSettings
-from libs.eventing._messages import MessageContext, MessageDraft
+from libs.eventing._messages import MessageContext, MessageDraft, PayloadReader, PoisonMessage
 from libs.eventing._metrics import set_lag
 from libs.eventing._outbox import Outbox, Transaction
-from libs.eventing._outbox_sender import OutboxSender
 from libs.eventing._outbox_table import OutboxMessage
-from libs.eventing._payloads import PayloadReader
-from libs.eventing._publisher import Publisher
+from libs.eventing._publisher import OutboxSender, Publisher
 from libs.eventing._request_reply import CommandSender, CommandState, Received, Replies
 from libs.eventing._sweeper import Sweeper
 from libs.eventing._topics import Replication, create_topics

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import structlog
 from pydantic import ValidationError
 
-from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
+from libs.contracts.envelope import Envelope
 from libs.contracts.errors import AuthenticationFailed, InternalError, ServiceError, ServiceUnavailable, TimedOut
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected
@@ -18,10 +18,15 @@ from libs.contracts.timestamps import parse_time
 from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Record
-from libs.eventing._dead_letters import PoisonMessage
 from libs.eventing._identity_tokens import IdentitySigner
-from libs.eventing._message_spans import processing
-from libs.eventing._messages import COMMAND_LIFETIME, MessageContext, MessageDraft
+from libs.eventing._messages import (
+    COMMAND_LIFETIME,
+    MessageContext,
+    MessageDraft,
+    PoisonMessage,
+    envelope_of,
+    processing,
+)
 from libs.eventing._outbox import Outbox, Transaction
 from libs.persistence import Database
 from libs.tracing import current_traceparent
@@ -130,7 +135,7 @@ class CommandRouter:
 
     async def deliver(self, record: Record) -> None:
         """Carry out the command in a record. Raises ``PoisonMessage`` when it can never be carried out."""
-        envelope = self._envelope(record)
+        envelope = envelope_of(record)
         if envelope.type not in self._routes:
             _log.info("command.ignored", type=envelope.type, command_id=envelope.id)
             return
@@ -160,7 +165,7 @@ class CommandRouter:
     async def give_up(self, record: Record, reason: str) -> None:
         """Reject a command that is dead-lettered, if it can be read."""
         try:
-            envelope = self._envelope(record)
+            envelope = envelope_of(record)
             context = self._context(envelope)
         except PoisonMessage:
             return
@@ -170,13 +175,6 @@ class CommandRouter:
             metrics.given_up(envelope.type)
             command, _ = self._routes[envelope.type]
             await self._reject(command, context, InternalError("the command could not be carried out"))
-
-    @staticmethod
-    def _envelope(record: Record) -> Envelope:
-        try:
-            return envelope_from(record.headers)
-        except MalformedEnvelope as problem:
-            raise PoisonMessage(str(problem)) from problem
 
     def _context(self, envelope: Envelope) -> CommandContext:
         try:

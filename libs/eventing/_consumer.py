@@ -11,8 +11,8 @@ import structlog
 
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Bus, BusUnavailable, Consumer, Partition, Record
-from libs.eventing._dead_letters import DeadLetters, PoisonMessage
-from libs.eventing._offsets import OffsetTracker
+from libs.eventing._dead_letters import DeadLetters
+from libs.eventing._messages import PoisonMessage
 from libs.persistence import is_unreachable
 from libs.retry import RetryPolicy
 
@@ -21,7 +21,7 @@ _POLL_SECONDS: Final = 0.5
 _POLL_RECORDS: Final = 500
 _COMMIT_SECONDS: Final = 1.0
 _REVOKE_SECONDS: Final = 3.0
-_RECONNECT_SECONDS: Final = 1.0
+_RECONNECT: Final = RetryPolicy(first=1.0, longest=1.0)
 # A message that has failed for a quarter of an hour is dead-lettered.
 _RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=15 * 60.0)
 
@@ -34,6 +34,45 @@ class Handler(Protocol):
 
     async def give_up(self, record: Record, reason: str) -> None:
         """Called before the message is dead-lettered, to publish its failure."""
+
+
+class OffsetTracker:
+    """The finished messages of a partition: they start in offset order and finish in any order.
+
+    The position, up to which offsets may be committed, moves past a finished prefix only.
+    """
+
+    def __init__(self) -> None:
+        self._started: deque[int] = deque()
+        self._done: set[int] = set()
+        self._position: int | None = None
+        self._committed: int | None = None
+
+    def start(self, offset: int) -> None:
+        self._started.append(offset)
+
+    def finish(self, offset: int) -> None:
+        self._done.add(offset)
+        while self._started and self._started[0] in self._done:
+            first = self._started.popleft()
+            self._done.discard(first)
+            self._position = first + 1
+
+    @property
+    def first_unfinished(self) -> int | None:
+        """The offset of the first unfinished message, if there is one."""
+        return self._started[0] if self._started else None
+
+    @property
+    def unfinished(self) -> int:
+        return len(self._started) - len(self._done)
+
+    def position_to_commit(self) -> int | None:
+        """The offset before which everything is finished, if it moved since the last commit."""
+        return None if self._position == self._committed else self._position
+
+    def committed(self, position: int) -> None:
+        self._committed = position
 
 
 class ConsumerLoop:
@@ -76,19 +115,24 @@ class ConsumerLoop:
 
     async def run(self) -> None:
         """Consume until ``stop``; waits for an unreachable broker."""
-        while not self._stopping.is_set():
-            consumer = self._consumer = self._bus.consumer(self.group, self._topics, self, linger=self._linger)
-            try:
-                await consumer.start()
-                await self._consume(consumer)
-            except BusUnavailable as problem:
-                _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
-                await asyncio.sleep(_RECONNECT_SECONDS)
-            finally:
-                self.joined = False
-                await self._drain(frozenset(self._trackers))
-                self._trackers.clear()
-                await consumer.stop()
+
+        def log(problem: Exception, _attempt: int) -> None:
+            _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
+
+        await _RECONNECT.run(self._run_member, on=BusUnavailable, before_sleep=log)
+
+    async def _run_member(self) -> None:
+        if self._stopping.is_set():
+            return
+        consumer = self._consumer = self._bus.consumer(self.group, self._topics, self, linger=self._linger)
+        try:
+            await consumer.start()
+            await self._consume(consumer)
+        finally:
+            self.joined = False
+            await self._drain(frozenset(self._trackers))
+            self._trackers.clear()
+            await consumer.stop()
 
     async def stop(self) -> None:
         """Fetch nothing more; ``run`` returns when messages in work are done or left uncommitted."""

@@ -12,10 +12,6 @@ from libs.eventing._bus import MessageRefused, Producer, Record
 _log = structlog.get_logger("eventing.dead_letters")
 
 
-class PoisonMessage(Exception):
-    """A message that can never be processed, however often it is retried."""
-
-
 class DeadLetters:
     """Sends the dead letters of one consumer."""
 

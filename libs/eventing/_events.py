@@ -6,16 +6,13 @@ from typing import Any, TypeVar
 import structlog
 from pydantic import ValidationError
 
-from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
+from libs.contracts.envelope import Envelope
 from libs.contracts.messages import Command, CommandRejected, Event
 from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Record
-from libs.eventing._dead_letters import PoisonMessage
-from libs.eventing._message_spans import processing
-from libs.eventing._messages import MessageContext
+from libs.eventing._messages import MessageContext, PayloadReader, PoisonMessage, envelope_of, processing
 from libs.eventing._outbox import Outbox, Transaction
-from libs.eventing._payloads import PayloadReader
 from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.events")
@@ -48,11 +45,8 @@ class EventRouter:
         self._topics.update(outcome.TOPIC.name for outcome in command.OUTCOMES)
 
     async def deliver(self, record: Record) -> None:
-        """React to the event in a record; unknown types are ignored."""
-        try:
-            envelope = envelope_from(record.headers)
-        except MalformedEnvelope as problem:
-            raise PoisonMessage(str(problem)) from problem
+        """React to the event in a record; unknown types are ignored. Raises ``PoisonMessage``."""
+        envelope = envelope_of(record)
         if envelope.type not in self._routes:
             return
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, event_id=envelope.id)

@@ -24,9 +24,10 @@ from aiokafka.errors import (
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._bus import BusUnavailable, Headers, MessageRefused
 from libs.eventing._kafka_connection import KafkaConnection, connection_diagnostics
+from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.kafka")
-_RECONNECT_SECONDS: Final = 1.0
+_RECONNECT: Final = RetryPolicy(first=1.0, longest=1.0)
 _UNHEALTHY_SECONDS: Final = 3.0
 _STOP_SECONDS: Final = 3.0
 # Errors of the client's state, not of the message: another client can deliver it.
@@ -73,19 +74,21 @@ class KafkaProducer:
         self._connecting = asyncio.create_task(self._connect(), name="kafka.producer.connect")
 
     async def _connect(self) -> None:
-        while self._producer is None:
-            producer = AIOKafkaProducer(**self._settings)
-            try:
-                await producer.start()
-            except Exception as problem:
-                await self._end(producer)
-                _log.warning("producer.unreachable", problem=await self._reason(problem))
-                await asyncio.sleep(_RECONNECT_SECONDS)
-            except BaseException:
-                await self._end(producer)
+        def log(problem: Exception, _attempt: int) -> None:
+            _log.warning("producer.unreachable", problem=str(problem))
+
+        self._producer = await _RECONNECT.run(self._connected, on=BusUnavailable, before_sleep=log)
+
+    async def _connected(self) -> AIOKafkaProducer:
+        producer = AIOKafkaProducer(**self._settings)
+        try:
+            await producer.start()
+        except BaseException as problem:
+            await self._end(producer)
+            if not isinstance(problem, Exception):
                 raise
-            else:
-                self._producer = producer
+            raise BusUnavailable(await self._reason(problem)) from problem
+        return producer
 
     async def _reason(self, problem: Exception) -> str:
         # About a wrong password or certificate the client itself says only that it could not connect.

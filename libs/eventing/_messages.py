@@ -1,17 +1,25 @@
-"""Messages on their way into the outbox."""
+"""Messages: what a piece of work emits, their spans, and payloads too large for the bus."""
 
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
 from typing import Final
 
+from libs import tracing
+from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Message, command_models
-from libs.tracing import current_traceparent
+from libs.eventing._bus import Record
 
 # As long as command topics keep them. Older ones are replays by hand, which the inbox may have forgotten.
 COMMAND_LIFETIME: Final = timedelta(days=3)
+_MAX_EVENT_BYTES: Final = 512 * 1024
+
+Fetch = Callable[[str, str, str], Awaitable[bytes]]
+"""Reads ``path`` from an owner's internal API for a company: ``(owner, path, company_id)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +32,7 @@ class MessageContext:
     company_id: str
     correlation_id: str
     causation_id: str | None = None
-    traceparent: str | None = field(default_factory=current_traceparent)
+    traceparent: str | None = field(default_factory=tracing.current_traceparent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,89 @@ class MessageDraft:
     identity: Identity | None = None
 
 
+class PoisonMessage(Exception):
+    """A message that can never be processed, however often it is retried."""
+
+
+def envelope_of(record: Record) -> Envelope:
+    """Raises ``PoisonMessage``."""
+    try:
+        return envelope_from(record.headers)
+    except MalformedEnvelope as problem:
+        raise PoisonMessage(str(problem)) from problem
+
+
 @cache
 def is_terminal(event_type: str) -> bool:
     """Whether an event of this type ends the command that caused it."""
     return any(event_type in command.outcome_types() for command in command_models().values())
+
+
+def sending(topic: str, envelope: Envelope) -> tracing.Span:
+    """A span, by the semantic conventions of messaging, of sending a message; ``carrying`` puts it into the message."""
+    return tracing.span(
+        f"send {topic}",
+        tracing.Kind.PRODUCER,
+        _attributes("send", topic, envelope),
+        correlation_id=envelope.correlation_id,
+        parent=envelope.traceparent,
+    )
+
+
+def carrying(envelope: Envelope) -> Envelope:
+    """The message with the current span as the parent of its receiver's."""
+    trace = tracing.current_traceparent()
+    return envelope if trace is None else replace(envelope, traceparent=trace)
+
+
+def processing(record: Record, envelope: Envelope) -> tracing.Span:
+    """A span of handling a message."""
+    return tracing.span(
+        f"process {record.topic}",
+        tracing.Kind.CONSUMER,
+        _attributes("process", record.topic, envelope),
+        correlation_id=envelope.correlation_id,
+        parent=envelope.traceparent,
+    )
+
+
+def _attributes(operation: str, topic: str, envelope: Envelope) -> dict[str, tracing.Value | None]:
+    return {
+        "messaging.system": "kafka",
+        "messaging.operation.type": operation,
+        "messaging.destination.name": topic,
+        "messaging.message.id": envelope.id,
+        "aes.message.type": envelope.type,
+        "aes.subject": envelope.subject,
+        "aes.correlation_id": envelope.correlation_id,
+        "aes.company_id": envelope.company_id,
+    }
+
+
+def referring_if_large(envelope: Envelope, payload: bytes) -> tuple[Envelope, bytes]:
+    """The envelope and value to send: the payload, or above 512 KiB a reference to where its owner serves it."""
+    if len(payload) <= _MAX_EVENT_BYTES:
+        return envelope, payload
+    path = f"/internal/events/{envelope.id}/payload"
+    return replace(envelope, data_ref=path, data_hash=hashlib.sha256(payload).hexdigest()), b""
+
+
+class PayloadCorrupt(Exception):
+    """The fetched bytes do not have the hash in the event."""
+
+
+class PayloadReader:
+    """Reads an event's payload from the message, or from its owner."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+
+    async def read(self, envelope: Envelope, value: bytes) -> bytes:
+        """Raises what the fetch raises, and ``PayloadCorrupt``."""
+        if envelope.data_ref is None:
+            return value
+        owner = envelope.type.split(".")[1]
+        fetched = await self._fetch(owner, envelope.data_ref, envelope.company_id)
+        if hashlib.sha256(fetched).hexdigest() != envelope.data_hash:
+            raise PayloadCorrupt(f"payload of event {envelope.id}")
+        return fetched

@@ -1,16 +1,21 @@
 """Publishes outbox messages right after their commit."""
 
 import asyncio
+from asyncio import Future
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import structlog
 
+from libs.contracts.envelope import Envelope
+from libs.contracts.identity import Identity
+from libs.contracts.timestamps import format_time
 from libs.eventing import _outbox_table as table
-from libs.eventing._bus import BusUnavailable, MessageRefused
-from libs.eventing._messages import is_terminal
-from libs.eventing._outbox_sender import OutboxSender
+from libs.eventing._bus import BusUnavailable, MessageRefused, Producer
+from libs.eventing._identity_tokens import IdentitySigner
+from libs.eventing._messages import COMMAND_LIFETIME, carrying, is_terminal, referring_if_large, sending
 from libs.eventing._outbox_table import OutboxMessage
 from libs.persistence import Database, is_outage
 
@@ -22,6 +27,41 @@ _FLUSH_ROWS: Final = 500
 _ACKNOWLEDGE_SECONDS: Final = 5.0
 _DRAIN_SECONDS: Final = 2.0
 _RELEASE_SECONDS: Final = 1.0
+
+
+class OutboxSender:
+    """Sends an outbox message under the same id and time however often it is sent.
+
+    Commands are signed here and not when they are recorded: a signature must not lie in the database and its backups.
+    """
+
+    def __init__(self, producer: Producer, signer: IdentitySigner, *, source: str) -> None:
+        self.source = source
+        self._producer = producer
+        self._signer = signer
+
+    @property
+    def healthy(self) -> bool:
+        return self._producer.healthy
+
+    async def send(self, message: OutboxMessage) -> "Future[None]":
+        """The future ends when the broker has the message. Raises ``BusUnavailable`` and ``MessageRefused``."""
+        envelope, value = self._enveloped(message)
+        with sending(message.topic, envelope):
+            headers = carrying(envelope).headers()
+            return await self._producer.send(message.topic, message.correlation_id, value, headers)
+
+    def _enveloped(self, message: OutboxMessage) -> tuple[Envelope, bytes]:
+        envelope = message.envelope(self.source)
+        if message.identity is None:
+            return referring_if_large(envelope, message.payload)
+        command = replace(
+            envelope,
+            sequence=0,
+            identity=self._signer.sign(Identity.model_validate(message.identity)),
+            expires_at=format_time(message.created_at + COMMAND_LIFETIME),
+        )
+        return command, message.payload
 
 
 class Publisher:
@@ -96,7 +136,7 @@ class Publisher:
         self._in_flight.add(message.id)
         acknowledged.add_done_callback(lambda done: self._acknowledged(message, done))
 
-    def _acknowledged(self, message: OutboxMessage, done: "asyncio.Future[None]") -> None:
+    def _acknowledged(self, message: OutboxMessage, done: "Future[None]") -> None:
         self._in_flight.discard(message.id)
         if done.cancelled() or done.exception() is not None:
             self.defer([message.subject])

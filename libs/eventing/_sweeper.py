@@ -12,9 +12,8 @@ from libs.eventing import _outbox_table as table
 from libs.eventing._bus import BusUnavailable, MessageRefused, problem_of
 from libs.eventing._inbox import purge as purge_inbox
 from libs.eventing._messages import MessageContext, MessageDraft, is_terminal
-from libs.eventing._outbox_sender import OutboxSender
 from libs.eventing._outbox_table import OutboxMessage
-from libs.eventing._publisher import Publisher
+from libs.eventing._publisher import OutboxSender, Publisher
 from libs.persistence import Connection, Database, is_outage
 
 _log = structlog.get_logger("eventing.outbox")

@@ -8,7 +8,7 @@ from libs.contracts.envelope import Envelope
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.timestamps import now_text
 from libs.eventing import EventRouter, PayloadReader, PoisonMessage, Record, Transaction
-from libs.eventing._payloads import PayloadCorrupt
+from libs.eventing._messages import PayloadCorrupt
 from tests.support.event_owner import EventOwner, event_owner
 from tests.support.sample_owner import TOPICS, NoteTaken
 

@@ -1,4 +1,4 @@
-from libs.eventing._offsets import OffsetTracker
+from libs.eventing._consumer import OffsetTracker
 
 
 def test_the_position_moves_past_a_done_prefix_only() -> None:

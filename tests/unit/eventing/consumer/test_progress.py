@@ -101,6 +101,17 @@ async def test_a_lost_broker_is_joined_again_and_nothing_stays_behind(group: Gro
     assert handler.done[-1] == b"a3"
 
 
+async def test_a_member_that_waits_for_its_broker_can_be_stopped(group: Group) -> None:
+    group.bus.down = True
+    loop = group.join(Handler())
+    await asyncio.sleep(0.05)
+
+    async with asyncio.timeout(5):
+        await group.leave(loop)
+
+    assert not loop.joined
+
+
 async def test_too_much_in_work_pauses_the_fetching(group: Group) -> None:
     handler = Handler()
     gates = [handler.blocks(b"%d" % number) for number in range(10)]
