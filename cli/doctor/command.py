@@ -45,7 +45,9 @@ def checks_of(installation: "Installation") -> "list[Check]":
     from cli.doctor.machine import machine_checks
     from deploy.local.state import StackState
 
-    checks = machine_checks(installation.signing_key, installation.directories, installation.home)
+    checks = machine_checks(
+        installation.signing_key, installation.secrets_key, installation.directories, installation.home
+    )
     if installation.home is not None and not StackState.read(installation.home.state_file).is_supervised():
         # A stopped stack is one finding; its services need no finding each.
         return checks

@@ -27,6 +27,7 @@ class Installation:
     weaviate: tuple[str, int] | None = None
     """Address of its REST API and port of its gRPC API."""
     signing_key: str = field(default="", repr=False)
+    secrets_key: str = field(default="", repr=False)
     home: Home | None = None
     """State directory of the embedded stack; None for another installation."""
 
@@ -68,6 +69,7 @@ def _installation(environment: Mapping[str, str]) -> Installation:
         objects=_of_services(environment, "OBJECTS_URL"),
         weaviate=_weaviate(environment),
         signing_key=environment.get("AES_SIGNING_KEY", ""),
+        secrets_key=environment.get("AES_SECRETS_KEY", ""),
     )
 
 
@@ -87,6 +89,7 @@ def _stack(home: Home, environment: Mapping[str, str]) -> Installation:
         objects={**objects, **_of_services(environment, "OBJECTS_URL")},
         weaviate=_weaviate(environment),
         signing_key=environment.get("AES_SIGNING_KEY") or credentials.signing_key,
+        secrets_key=environment.get("AES_SECRETS_KEY") or credentials.secrets_key,
         home=home,
     )
 

@@ -1,4 +1,4 @@
-"""Checks this machine's disks, the embedded stack's ports and processes, and the signing key."""
+"""Checks this machine's disks, the embedded stack's ports and processes, the signing key and the secrets keys."""
 
 import os
 import shutil
@@ -11,6 +11,7 @@ from deploy.local.files import read_json
 from deploy.local.home import Home
 from deploy.local.ports import is_free
 from deploy.local.status import read_status
+from libs.secrets import parse_keys
 
 _GIB: Final = 1024**3
 _LOW_BYTES: Final = 5 * _GIB
@@ -18,16 +19,18 @@ _FULL_BYTES: Final = _GIB
 _SHORTEST_KEY: Final = 32
 
 
-def machine_checks(signing_key: str, directories: Mapping[str, Path], home: Home | None) -> list[Check]:
-    async def key() -> list[Finding]:
-        return [_signing_key(signing_key)]
+def machine_checks(
+    signing_key: str, secrets_key: str, directories: Mapping[str, Path], home: Home | None
+) -> list[Check]:
+    async def keys() -> list[Finding]:
+        return [_signing_key(signing_key), _secrets_key(secrets_key)]
 
     async def disks() -> list[Finding]:
         if not directories:
             return [skipped("disks", "nothing is kept on this machine, so none was looked at")]
         return [_disk(what, path) for what, path in directories.items()]
 
-    checks = [Check("signing key", key, ""), Check("disk", disks, "See to the disk.")]
+    checks = [Check("keys", keys, ""), Check("disk", disks, "See to the disk.")]
     if home is not None:
         checks.append(Check("stack", lambda: _stack(home), "Read the log: ./aes logs supervisor"))
     return checks
@@ -42,6 +45,20 @@ def _signing_key(key: str) -> Finding:
     if len(set(key)) < _SHORTEST_KEY // 4:
         return warning("signing key", "it looks as if it was not made at random", remedy)
     return ok("signing key", f"{len(key)} characters")
+
+
+def _secrets_key(keys: str) -> Finding:
+    remedy = "Set AES_SECRETS_KEY to such as of: openssl rand -base64 32"
+    if not keys:
+        return skipped("secrets key", "AES_SECRETS_KEY is not set here, so it was not looked at")
+    try:
+        found = parse_keys(keys)
+    except ValueError as problem:
+        return failed("secrets key", str(problem), remedy)
+    if len(set(found[0])) < len(found[0]) // 2:
+        return warning("secrets key", "it looks as if it was not made at random", remedy)
+    several = f", and {len(found) - 1} that only decrypt" if len(found) > 1 else ""
+    return ok("secrets key", f"32 bytes{several}")
 
 
 def _disk(what: str, path: Path, low: int = _LOW_BYTES, full: int = _FULL_BYTES) -> Finding:

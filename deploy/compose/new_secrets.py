@@ -1,5 +1,6 @@
 """``python3 deploy/compose/new_secrets.py > .env``: .env.example with secrets of your own."""
 
+import base64
 import re
 import secrets
 from pathlib import Path
@@ -12,7 +13,13 @@ def main() -> None:
 
 
 def with_new_secrets(example: str) -> str:
-    return re.sub(r"=TryOutOnly\w*$", lambda _: f"={secrets.token_hex(24)}", example, flags=re.MULTILINE)
+    return re.sub(r"^(\w+)=TryOutOnly[\w=]*$", lambda line: f"{line[1]}={_new(line[1])}", example, flags=re.MULTILINE)
+
+
+def _new(variable: str) -> str:
+    if variable == "AES_SECRETS_KEY":
+        return base64.b64encode(secrets.token_bytes(32)).decode()
+    return secrets.token_hex(24)
 
 
 if __name__ == "__main__":

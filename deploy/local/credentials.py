@@ -1,5 +1,6 @@
 """Secrets of one installation, made once and readable by their owner only."""
 
+import base64
 import json
 import secrets
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from deploy.local.services import DATABASES
 @dataclass(frozen=True)
 class Credentials:
     signing_key: str
+    secrets_key: str
     administrator: str
     databases: Mapping[str, str]
 
@@ -21,6 +23,7 @@ class Credentials:
         known = read_json(file)
         credentials = cls(
             signing_key=known.get("signing_key") or _secret(),
+            secrets_key=known.get("secrets_key") or base64.b64encode(secrets.token_bytes(32)).decode(),
             administrator=known.get("administrator") or _secret(),
             databases={name: known.get("databases", {}).get(name) or _secret() for name in DATABASES},
         )

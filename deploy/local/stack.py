@@ -115,6 +115,7 @@ def _defaults(credentials: Credentials) -> dict[str, str]:
     """Settings that the caller's own variables override."""
     return {
         "AES_SIGNING_KEY": credentials.signing_key,
+        "AES_SECRETS_KEY": credentials.secrets_key,
         "AES_TOPIC_PREFIX": "",
         "AES_LOG_FORMAT": "console",
         "AES_LOG_LEVEL": "info",

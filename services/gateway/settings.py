@@ -5,10 +5,11 @@ from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.origins import canonical_origin
 from libs.outbound import OutboundSettings
+from libs.secrets import SecretsSettings
 from libs.service_defaults import ServiceSettings
 
 
-class GatewaySettings(OutboundSettings, ServiceSettings):
+class GatewaySettings(OutboundSettings, SecretsSettings, ServiceSettings):
     """``cors_origins``: origins, separated by commas, whose pages may read answers without a public key."""
 
     model_config = SettingsConfigDict(env_prefix="AES_GATEWAY_")

@@ -22,12 +22,12 @@ BROUGHT_ALONG = {
     "wordllama": {"tokenizers"},
 }
 HOLDERS = {
-    "gateway": ["services/gateway", "libs/outbound"],
+    "gateway": ["services/gateway", "libs/outbound", "libs/secrets"],
     "registry": ["services/registry"],
     "runtime": ["services/runtime", "libs/outbound", "libs/tables"],
     "ingestion": ["services/ingestion", "libs/objects", "libs/tables"],
     "artifacts": ["services/artifacts", "libs/objects", "libs/tables"],
-    "cli": ["cli"],
+    "cli": ["cli", "libs/secrets"],
     "local": ["deploy/local"],
 }
 

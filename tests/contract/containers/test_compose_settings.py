@@ -8,6 +8,7 @@ import pytest
 from deploy.compose.new_secrets import with_new_secrets
 from deploy.images import healthcheck
 from libs.objects import open_store
+from libs.secrets import parse_keys
 from libs.service_defaults import ServiceSettings
 from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
 from tests.support.compose import (
@@ -147,6 +148,7 @@ def test_new_secrets_are_all_different_and_fit_into_addresses() -> None:
 
     assert secrets.keys() == example().keys()
     assert len({*secrets.values()}) == len(secrets)
+    assert len(parse_keys(secrets.pop("AES_SECRETS_KEY"))) == 1
     assert all(re.fullmatch(r"\w{32,}", secret) for secret in secrets.values())
     assert [line for line in made.splitlines() if line.startswith("#")] == [
         line for line in EXAMPLE.splitlines() if line.startswith("#")

@@ -1,4 +1,5 @@
 import asyncio
+import base64
 import json
 from pathlib import Path
 
@@ -39,6 +40,22 @@ def test_a_signing_key_is_long_and_made_at_random(key: str, level: str) -> None:
 
     assert found.level == level
     assert not key or key not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("keys", "level"),
+    [
+        ("", "skipped"),
+        ("short", "failed"),
+        (base64.b64encode(b"a" * 32).decode(), "warning"),
+        (f"{base64.b64encode(bytes(range(32))).decode()},{base64.b64encode(b'old' * 10 + b'er').decode()}", "ok"),
+    ],
+)
+def test_secrets_keys_have_32_bytes_made_at_random(keys: str, level: str) -> None:
+    found = machine._secrets_key(keys)
+
+    assert found.level == level
+    assert not keys or keys not in str(found)
 
 
 @pytest.mark.parametrize(("low", "full", "level"), [(0, 0, "ok"), (2**62, 0, "warning"), (2**62, 2**61, "failed")])
@@ -94,7 +111,7 @@ def test_addresses_in_the_environment_are_what_is_examined(tmp_path: Path) -> No
     assert "secret" not in repr(installation)
     names = [check.name for check in command.checks_of(installation)]
     assert names == [
-        *("signing key", "disk", "kafka", "clock of kafka", "database of runtime", "service gateway", "weaviate"),
+        *("keys", "disk", "kafka", "clock of kafka", "database of runtime", "service gateway", "weaviate"),
     ]
 
 
@@ -110,7 +127,7 @@ def test_a_stack_that_does_not_run_is_one_failure(tmp_path: Path, monkeypatch: p
     found = {one["check"]: one for one in json.loads(result.stdout)["findings"]}
     assert result.exit_code == 1
     assert (found["stack"]["detail"], found["stack"]["remedy"]) == ("it is stopped", "Start it with: ./aes up")
-    assert found["signing key"]["state"] == "ok"
+    assert found["signing key"]["state"] == found["secrets key"]["state"] == "ok"
     assert not [name for name in found if name.startswith(("kafka", "database"))]
 
 

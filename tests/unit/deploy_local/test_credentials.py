@@ -3,6 +3,7 @@ from pathlib import Path
 
 from deploy.local.credentials import Credentials
 from deploy.local.services import DATABASES
+from libs.secrets import parse_keys
 
 
 def test_secrets_are_made_once_and_only_their_owner_reads_them(tmp_path: Path) -> None:
@@ -11,6 +12,7 @@ def test_secrets_are_made_once_and_only_their_owner_reads_them(tmp_path: Path) -
     assert Credentials.load_or_create(file) == first
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert len(first.signing_key) >= 32
+    assert len(parse_keys(first.secrets_key)) == 1
 
 
 def test_every_service_has_a_password_of_its_own(tmp_path: Path) -> None:

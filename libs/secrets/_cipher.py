@@ -1,0 +1,61 @@
+"""Authenticated encryption of single secrets under a list of keys."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES: Final = 32
+_FORM: Final = b"\x01"
+_ID_BYTES: Final = 8
+_NONCE_BYTES: Final = 12
+_HEAD: Final = len(_FORM) + _ID_BYTES
+
+
+class SecretUnreadable(Exception):
+    """No configured key opens the ciphertext, or it stands in another place than it was made for."""
+
+
+class SecretCipher:
+    """AES-256-GCM. The first key encrypts, each of them decrypts.
+
+    A ciphertext is one byte of form, the id of its key, the nonce, and the encrypted text with its tag. ``place`` says
+    where it is stored, such as table and row: a ciphertext that is copied elsewhere is refused there.
+    """
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        if not keys or any(len(key) != KEY_BYTES for key in keys):
+            raise ValueError(f"each key needs {KEY_BYTES} bytes")
+        self._keys = {key_id(key): AESGCM(key) for key in keys}
+        self.current_id: Final = key_id(keys[0])
+
+    def encrypt(self, secret: str, *, place: str) -> bytes:
+        head, nonce = _FORM + self.current_id, secrets.token_bytes(_NONCE_BYTES)
+        return head + nonce + self._keys[self.current_id].encrypt(nonce, secret.encode(), head + place.encode())
+
+    def decrypt(self, ciphertext: bytes, *, place: str) -> str:
+        """Raises SecretUnreadable."""
+        head, nonce = ciphertext[:_HEAD], ciphertext[_HEAD : _HEAD + _NONCE_BYTES]
+        key = self._keys.get(id_of(ciphertext))
+        if key is None:
+            raise SecretUnreadable(f"it is encrypted under key {id_of(ciphertext).hex()}, which AES_SECRETS_KEY lacks")
+        try:
+            opened = key.decrypt(nonce, ciphertext[_HEAD + _NONCE_BYTES :], head + place.encode())
+        except (InvalidTag, ValueError) as problem:
+            raise SecretUnreadable(f"it was changed, or made for another place than {place}") from problem
+        return opened.decode()
+
+
+def key_id(key: bytes) -> bytes:
+    """Names a key and tells nothing of it."""
+    return hashlib.sha256(b"aes secrets key id\x00" + key).digest()[:_ID_BYTES]
+
+
+def id_of(ciphertext: bytes) -> bytes:
+    """The id of the key that a ciphertext was made with."""
+    return ciphertext[len(_FORM) : _HEAD] if ciphertext[: len(_FORM)] == _FORM else b""

@@ -1,0 +1,49 @@
+"""The setting with the keys."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from libs.secrets._cipher import KEY_BYTES, SecretCipher
+
+_REMEDY = "make one with: openssl rand -base64 32"
+
+
+class SecretsSettings(BaseSettings):
+    """Mixin of the settings of services that keep secrets of their users."""
+
+    model_config = SettingsConfigDict(hide_input_in_errors=True)
+
+    secrets_key: SecretStr = Field(SecretStr(""), validation_alias="AES_SECRETS_KEY")
+
+    @field_validator("secrets_key")
+    @classmethod
+    def _readable(cls, keys: SecretStr) -> SecretStr:
+        parse_keys(keys.get_secret_value())
+        return keys
+
+    def secret_cipher(self) -> SecretCipher | None:
+        """None without keys."""
+        keys = parse_keys(self.secrets_key.get_secret_value())
+        return SecretCipher(keys) if keys else None
+
+
+def parse_keys(text: str) -> list[bytes]:
+    """Keys in base64, of either alphabet, separated by commas. Raises ValueError without repeating any of them."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return [_key(part, number) for number, part in enumerate(parts, start=1)]
+
+
+def _key(text: str, number: int) -> bytes:
+    bare = text.rstrip("=").translate(str.maketrans("-_", "+/"))
+    try:
+        key = base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(f"key {number} is not base64; {_REMEDY}") from None
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"key {number} has {len(key)} bytes, not {KEY_BYTES}; {_REMEDY}")
+    return key
