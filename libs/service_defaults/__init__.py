@@ -1,7 +1,6 @@
 """Parts that every service has: settings, logs, health, errors, internal calls, start and stop."""
 
 from libs.service_defaults._command_line import serve
-from libs.service_defaults._correlated_requests import CorrelationMiddleware
 from libs.service_defaults._logging import configure_logging
 from libs.service_defaults.internal_calls import UpstreamClient, UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_routes import caller
@@ -12,7 +11,6 @@ __all__ = [
     "API",
     "ROLES",
     "WORKER",
-    "CorrelationMiddleware",
     "Service",
     "ServiceSettings",
     "UpstreamClient",

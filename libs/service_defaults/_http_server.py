@@ -1,25 +1,44 @@
-"""The HTTP server of a service, under the service's own signal handling."""
+"""The HTTP server of a service, under the service's own signal handling, with limits on what a connection may cost."""
 
+import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from libs.service_defaults._http_protocol import BoundedConnection
-
+LARGEST_HEAD: Final = 64 * 1024
+_HEAD_SECONDS: Final = 60.0
+_UNREAD_SECONDS: Final = 60.0
 _UNSENT_BYTES: Final = 128 * 1024
+_TOO_LARGE: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-type: text/plain; charset=utf-8\r\ncontent-length: 32\r\nconnection: close\r\n\r\n"
+    b"The request's head is too large."
+)
 
 
 class HttpServer(uvicorn.Server):
-    """Serves until told to stop; the service handles the signals."""
+    """Serves until told to stop; the service handles the signals.
 
-    def __init__(self, app: ASGIApp, *, host: str, port: int, grace_seconds: float) -> None:
+    ``mounts``: applications by the prefix of their paths; ``app`` gets the other requests.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        mounts: Mapping[str, ASGIApp] | None = None,
+        *,
+        host: str,
+        port: int,
+        grace_seconds: float,
+    ) -> None:
         super().__init__(
             uvicorn.Config(
-                app,
+                _with_mounts(app, mounts) if mounts else app,
                 host=host,
                 port=port,
                 http=BoundedConnection,
@@ -64,3 +83,102 @@ class HttpServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def _with_mounts(app: ASGIApp, mounts: Mapping[str, ASGIApp]) -> ASGIApp:
+    async def by_prefix(scope: Scope, receive: Receive, send: Send) -> None:
+        found = next((mounted for prefix, mounted in mounts.items() if scope["path"].startswith(prefix)), app)
+        await found(scope, receive, send)
+
+    return by_prefix
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """Answers a head larger than 64 KiB with 431, and closes a connection whose head takes longer than 60 s.
+
+    Uvicorn's protocol has no such limits: anybody, without a key, could fill the memory with one endless header. A
+    connection whose client takes nothing of an answer for 60 s is aborted, since it would stay for ever, and so would
+    its handler. The buffer tells how much is taken, because the server keeps the system's part of it small.
+    """
+
+    head_seconds: float = _HEAD_SECONDS
+    unread_seconds: float = _UNREAD_SECONDS
+    _in_head: bool = True
+    _head_size: int = 0
+    _head_timer: asyncio.TimerHandle | None = None
+    _reader_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_head_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_head_timer()
+        self._stop_reader_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._in_head:
+            if self._head_timer is not None:
+                self._stop_head_timer()
+            return
+        self._head_size += len(data)
+        if self._head_size > LARGEST_HEAD and not self.transport.is_closing():
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+        elif self._head_timer is None:
+            self._start_head_timer()
+
+    def on_message_begin(self) -> None:
+        self._in_head, self._head_size = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._start_reader_timer()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        # A connection that is being closed ends only when its client has taken the rest, too.
+        if not self.transport.is_closing():
+            self._stop_reader_timer()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._start_reader_timer()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._start_reader_timer()
+
+    def _start_reader_timer(self) -> None:
+        if self._reader_timer is None:
+            self._reader_timer = self.loop.call_later(
+                self.unread_seconds, self._check_reader, self.transport.get_write_buffer_size()
+            )
+
+    def _check_reader(self, size_before: int) -> None:
+        self._reader_timer = None
+        if self.transport.get_write_buffer_size() < size_before:
+            self._start_reader_timer()
+        else:
+            self.transport.abort()
+
+    def _stop_reader_timer(self) -> None:
+        if self._reader_timer is not None:
+            self._reader_timer.cancel()
+            self._reader_timer = None
+
+    def _start_head_timer(self) -> None:
+        self._head_timer = self.loop.call_later(self.head_seconds, self.transport.close)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None

@@ -7,6 +7,7 @@ from typing import Final
 
 import structlog
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from libs.service_defaults._consumers import Consumers
 from libs.service_defaults._http_server import HttpServer
@@ -54,6 +55,7 @@ class Lifecycle:
         self._on_start: list[Hook] = []
         self._on_stop: list[Hook] = []
         self._background: list[tuple[str, Hook, str | None]] = []
+        self._mounts: dict[str, ASGIApp] = {}
         self._server: HttpServer | None = None
         self._deadlines: _StopDeadlines | None = None
 
@@ -75,6 +77,10 @@ class Lifecycle:
         """
         self._background.append((name, run, role))
 
+    def mount(self, prefix: str, app: ASGIApp) -> None:
+        """Hands requests below the prefix to that application; no middleware of the service's own sees them."""
+        self._mounts[prefix] = app
+
     def seconds_to_stop(self) -> float:
         """The time that all hooks of the current stop may still take together."""
         return self._deadlines.left(_HOOKS) if self._deadlines is not None else 0.0
@@ -93,7 +99,11 @@ class Lifecycle:
         settings = self._settings
         self._handle_signals()
         server = self._server = HttpServer(
-            self._app, host=settings.host, port=settings.port, grace_seconds=settings.shutdown_grace_seconds
+            self._app,
+            self._mounts,
+            host=settings.host,
+            port=settings.port,
+            grace_seconds=settings.shutdown_grace_seconds,
         )
         # HTTP first: a service that waits for its database is alive, just not ready.
         serving = asyncio.create_task(server.serve_until_told(), name="http")

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ServiceError
 from libs.persistence import is_outage
-from libs.service_defaults.correlation import current_correlation_id
+from libs.tracing import current_correlation_id
 
 _log = structlog.get_logger("http")
 

@@ -16,8 +16,9 @@ from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.eventing import CommandState, IdentitySigner
 from libs.service_defaults._upstream_addresses import UpstreamAddresses
-from libs.service_defaults.correlation import HEADER, current_correlation_id
 from libs.service_defaults.internal_routes import BEARER, decode_event
+from libs.service_defaults.observed_requests import HEADER
+from libs.tracing import current_correlation_id
 
 DEADLINE_SECONDS: Final = 5.0
 """The longest time for a call. A service that asks others before it answers gives them less."""

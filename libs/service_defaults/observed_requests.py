@@ -1,16 +1,21 @@
-"""Every HTTP request is counted, timed and traced, by the template of its route."""
+"""Every HTTP request has a correlation id, and is counted, timed and traced by the template of its route."""
 
 from functools import cache
 from time import perf_counter, time_ns
 from typing import Final
 
+import structlog
 from prometheus_client import Counter, Histogram
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from libs import tracing
-from libs.service_defaults.correlation import current_correlation_id
+from libs.contracts.errors import ErrorInfo, ErrorKind
+from libs.contracts.identifiers import is_correlation_id, new_id
+from libs.service_defaults.errors import error_response
+from libs.tracing import bind_correlation_id, current_correlation_id
 
+HEADER: Final = "X-Correlation-ID"
 _REQUESTS: Final = Counter(
     "aes_http_requests_total",
     "Requests answered, by the class of the status.",
@@ -22,8 +27,8 @@ _SECONDS: Final = Histogram(
     ["service", "method", "route"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )
-NO_ROUTE: Final = "none"
-CLIENT_CLOSED: Final = 499
+_RAW_HEADER: Final = HEADER.lower().encode()
+_CLIENT_CLOSED: Final = 499
 """The status of requests whose caller closed the connection first, as nginx counts them."""
 _SPAN: Final = "aes.span"
 _BEGAN: Final = "aes.began"
@@ -31,31 +36,11 @@ _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"
 _UNOBSERVED: Final = ("/health/", "/metrics")
 
 
-class RequestMeasurement:
-    """One request, from its construction to ``end``."""
-
-    def __init__(self, service: str, method: str) -> None:
-        self._service = service
-        self._method = method if method in _METHODS else "other"
-        self._began = perf_counter()
-
-    def end(self, route: str, status: int) -> None:
-        """``route`` is a template such as ``/sessions/{session_id}/``, never a path. 0: not answered at all."""
-        count, seconds = _series(self._service, self._method, route, status // 100)
-        count.inc()
-        seconds.observe(perf_counter() - self._began)
-
-
-@cache
-def _series(service: str, method: str, route: str, status_class: int) -> tuple[Counter, Histogram]:
-    status = f"{status_class}xx" if status_class else "none"
-    return _REQUESTS.labels(service, method, route, status), _SECONDS.labels(service, method, route)
-
-
 class ObservedRequests:
-    """Middleware that measures and traces requests. Probes and Prometheus itself are left out.
+    """Middleware: takes ``X-Correlation-ID`` or makes one, binds it to the logs and answers with it; measures, traces.
 
-    ``public``: the caller's trace is linked, not continued, and the span begins with ``begin_span``.
+    Probes and Prometheus itself are not measured. ``public``: the caller's trace is linked, not continued, and the
+    span begins with ``begin_span``.
     """
 
     def __init__(self, app: ASGIApp, service: str, *, public: bool = False) -> None:
@@ -64,55 +49,84 @@ class ObservedRequests:
         self._public = public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(_UNOBSERVED):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        measurement = RequestMeasurement(self._service, scope["method"])
-        scope[_BEGAN] = time_ns()
-        if not self._public:
-            correlation_id = current_correlation_id()
-            scope[_SPAN] = tracing.span(
-                scope["method"], tracing.Kind.SERVER, correlation_id=correlation_id, parent=_traceparent(scope)
-            )
+        given = _header(scope, _RAW_HEADER)
+        app = self._app if given is None or is_correlation_id(given) else _refuse
+        correlation_id = given if given is not None and app is not _refuse else new_id()
+        structlog.contextvars.clear_contextvars()
+        bind_correlation_id(correlation_id)
         status = 0
 
         async def watched(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                final = current_correlation_id() or correlation_id
+                message["headers"] = [*message["headers"], (_RAW_HEADER, final.encode("latin-1"))]
             await send(message)
 
+        if scope["path"].startswith(_UNOBSERVED):
+            await app(scope, receive, watched)
+            return
+        began, scope[_BEGAN] = perf_counter(), time_ns()
+        if not self._public:
+            scope[_SPAN] = tracing.span(
+                scope["method"],
+                tracing.Kind.SERVER,
+                correlation_id=correlation_id,
+                parent=_header(scope, b"traceparent"),
+            )
         try:
-            await self._app(scope, receive, watched)
+            await app(scope, receive, watched)
         except ClientDisconnect:
-            status = CLIENT_CLOSED
+            status = _CLIENT_CLOSED
         finally:
             route = _route(scope)
-            measurement.end(route, status)
-            if _SPAN not in scope:
-                begin_span(scope)
-            end_span(scope[_SPAN], scope["method"], route, status)
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            count, seconds = _series(self._service, method, route, status // 100)
+            count.inc()
+            seconds.observe(perf_counter() - began)
+            _end_span(scope, route, status)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    info = ErrorInfo(type=ErrorKind.INVALID_REQUEST, message=f"{HEADER} must be 1 to 128 characters of A-Za-z0-9._:-")
+    await error_response(info)(scope, receive, send)
+
+
+@cache
+def _series(service: str, method: str, route: str, status_class: int) -> tuple[Counter, Histogram]:
+    """``route`` is a template such as ``/sessions/{session_id}/``, never a path. Class 0: not answered at all."""
+    status = f"{status_class}xx" if status_class else "none"
+    return _REQUESTS.labels(service, method, route, status), _SECONDS.labels(service, method, route)
 
 
 def begin_span(scope: Scope) -> None:
     """Begin the span of a public request, once its correlation id is final: the trace id follows from that."""
+    if not tracing.is_on():
+        return
     correlation_id = current_correlation_id()
     scope[_SPAN] = tracing.span(
         scope["method"],
         tracing.Kind.SERVER,
         {"aes.correlation_id": correlation_id, "aes.operation": getattr(scope.get("route"), "name", "none")},
         correlation_id=correlation_id,
-        link=_traceparent(scope),
+        link=_header(scope, b"traceparent"),
         began=scope.get(_BEGAN),
     )
 
 
-def end_span(span: tracing.Span, method: str, route: str, status: int) -> None:
+def _end_span(scope: Scope, route: str, status: int) -> None:
     """Ends the span of a request. Its path and query are left out, since they may hold private names."""
-    if span is tracing.NOTHING:
+    if not tracing.is_on():
         return
-    span.update_name(f"{method} {route}")
-    span.set("http.request.method", method)
+    if _SPAN not in scope:
+        begin_span(scope)
+    span: tracing.Span = scope[_SPAN]
+    span.update_name(f"{scope['method']} {route}")
+    span.set("http.request.method", scope["method"])
     span.set("http.route", route)
     span.set("http.response.status_code", status)
     if status >= 500 or status == 0:
@@ -120,11 +134,14 @@ def end_span(span: tracing.Span, method: str, route: str, status: int) -> None:
     span.end()
 
 
-def _traceparent(scope: Scope) -> str | None:
-    found = next((value for name, value in scope["headers"] if name == b"traceparent"), None)
-    return None if found is None else found.decode("latin-1")
+def _header(scope: Scope, wanted: bytes) -> str | None:
+    for name, value in scope["headers"]:
+        if name == wanted:
+            text: str = value.decode("latin-1")
+            return text
+    return None
 
 
 def _route(scope: Scope) -> str:
     route = scope.get("route")
-    return getattr(route, "path_format", None) or getattr(route, "path", None) or NO_ROUTE
+    return getattr(route, "path_format", None) or getattr(route, "path", None) or "none"

@@ -19,7 +19,6 @@ from libs.eventing import (
 )
 from libs.persistence import Database, is_outage, migrate, retry_until_available
 from libs.service_defaults._consumers import Consumers
-from libs.service_defaults._correlated_requests import CorrelationMiddleware
 from libs.service_defaults._health import Readiness, health_routes
 from libs.service_defaults._lifecycle import API, ROLES, WORKER, Lifecycle
 from libs.service_defaults._metrics import measure_stores
@@ -75,7 +74,7 @@ class Service:
             close=(self.calls.stop, self.producer.stop, self.database.close),
         )
         self.on_start, self.on_stop = self.lifecycle.on_start, self.lifecycle.on_stop
-        self.background, self.stop = self.lifecycle.background, self.lifecycle.stop
+        self.mount, self.background, self.stop = self.lifecycle.mount, self.lifecycle.background, self.lifecycle.stop
         self.turn_away, self.seconds_to_stop = self.lifecycle.turn_away, self.lifecycle.seconds_to_stop
         self.ready_check = self.readiness.add
         self._schema = AwaitedSchema(name, migrations)
@@ -106,7 +105,6 @@ class Service:
         app.state.signer = self.signer
         install_error_handlers(app)
         app.add_middleware(ObservedRequests, service=self.name)
-        app.add_middleware(CorrelationMiddleware)
         app.include_router(health_routes(self.name, self.readiness))
         app.include_router(bus_routes(self.commands, self.outbox, source=self.source))
         return app

@@ -1,11 +1,14 @@
-"""Spans on OpenTelemetry: one trace for everything under a correlation id, over all services."""
+"""Correlation ids, and spans on OpenTelemetry: one trace for everything under a correlation id, over all services."""
 
 from libs.tracing._spans import (
     NOTHING,
     Kind,
     Span,
     Value,
+    bind_correlation_id,
+    current_correlation_id,
     current_traceparent,
+    is_on,
     resume,
     span,
     span_id,
@@ -19,7 +22,10 @@ __all__ = [
     "Kind",
     "Span",
     "Value",
+    "bind_correlation_id",
+    "current_correlation_id",
     "current_traceparent",
+    "is_on",
     "resume",
     "span",
     "span_id",

@@ -27,11 +27,12 @@ from services.gateway.domain.ports import (
     Upstreams,
 )
 from services.gateway.domain.rate_limit import RateLimiter
-from services.gateway.entrypoints.http.application import PublicApiMiddleware, PublicApplication
+from services.gateway.entrypoints.http.application import PublicApplication
 from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.dependencies import UseCases
 from services.gateway.entrypoints.http.event_streams import EventStreams
 from services.gateway.entrypoints.http.forwarding import Forwarder
+from services.gateway.entrypoints.http.paths import PREFIX
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 from services.gateway.settings import GatewaySettings
@@ -151,7 +152,7 @@ def build(settings: GatewaySettings) -> Service:
     )
     listen(sender, api)
     service.ready_check("events", _positioned(sender))
-    service.http.add_middleware(PublicApiMiddleware, application=api.application)
+    service.mount(PREFIX, api.application)
 
     async def drain() -> None:
         # What still came in would end with the process.

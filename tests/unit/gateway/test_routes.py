@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
+from libs import tracing
 from libs.contracts.identifiers import new_id
-from libs.service_defaults import observed_requests
 from services.gateway.entrypoints.http.authentication import Anonymous, Authenticated
 from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.http.dependencies import WriteDependency
@@ -119,12 +119,13 @@ async def test_a_request_has_its_span_before_an_upstream_is_asked(
     public: Gateway, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: dict[str, Any]
 ) -> None:
     asked_before: list[int] = []
-    make = observed_requests.tracing.span
+    make = tracing.span
 
     def span(*arguments: Any, **named: Any) -> Any:
         asked_before.append(len(public.upstreams.asked))
         return make(*arguments, **named)
 
-    monkeypatch.setattr(observed_requests.tracing, "span", span)
+    monkeypatch.setattr(tracing, "span", span)
+    monkeypatch.setattr(tracing, "is_on", lambda: True)
     await public.client.request(method, path, **body)
     assert (asked_before[:1], len(public.upstreams.asked)) == ([0], 1)

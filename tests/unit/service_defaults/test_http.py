@@ -25,9 +25,9 @@ from libs.contracts.errors import (
 from libs.contracts.identity import Identity
 from libs.eventing import IdentitySigner
 from libs.service_defaults import caller
-from libs.service_defaults._correlated_requests import CorrelationMiddleware
-from libs.service_defaults.correlation import bind_correlation_id, current_correlation_id
 from libs.service_defaults.errors import STATUSES, install_error_handlers
+from libs.service_defaults.observed_requests import ObservedRequests
+from libs.tracing import bind_correlation_id, current_correlation_id
 from tests.support.command_records import ALICE, SIGNING_KEY
 
 SIGNER = IdentitySigner(SIGNING_KEY)
@@ -53,7 +53,7 @@ def application() -> FastAPI:
     app = FastAPI()
     app.state.signer = SIGNER
     install_error_handlers(app)
-    app.add_middleware(CorrelationMiddleware)
+    app.add_middleware(ObservedRequests, service="test")
 
     @app.get("/fails/{name}")
     async def fails(name: str) -> None:

@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from libs.service_defaults._http_protocol import LARGEST_HEAD, BoundedConnection
-from libs.service_defaults._http_server import HttpServer
+from libs.service_defaults._http_server import LARGEST_HEAD, BoundedConnection, HttpServer
 
 BEGINNING = b"GET / HTTP/1.1\r\nHost: x\r\n"
 

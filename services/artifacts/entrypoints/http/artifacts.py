@@ -16,9 +16,9 @@ from libs.contracts.api.artifacts import (
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.service_defaults import caller
-from libs.service_defaults.correlation import current_correlation_id
 from libs.service_defaults.downloads import download_headers, wanted
 from libs.service_defaults.uploads import FilePart, body_of, file_parts
+from libs.tracing import current_correlation_id
 from services.artifacts.domain.artifacts import StoredArtifact, is_safe_inline
 from services.artifacts.domain.links import artifact_of
 from services.artifacts.domain.ports import ArtifactReader

@@ -6,16 +6,14 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 from starlette.middleware import Middleware
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from libs.service_defaults import CorrelationMiddleware
 from libs.service_defaults.observed_requests import ObservedRequests
 from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.cross_origin import CrossOriginMiddleware
 from services.gateway.entrypoints.http.dependencies import UseCases
 from services.gateway.entrypoints.http.errors import install_error_handlers
 from services.gateway.entrypoints.http.forwarding import Forwarder
-from services.gateway.entrypoints.http.paths import PREFIX, PathIndex
+from services.gateway.entrypoints.http.paths import PathIndex
 from services.gateway.entrypoints.http.reference import openapi, pages, texts
 from services.gateway.entrypoints.http.request_lifecycle import InFlightRequests, RequestLifecycleMiddleware
 from services.gateway.entrypoints.http.routers import (
@@ -53,7 +51,7 @@ _ROUTERS: Final = (
 
 
 class PublicApplication(FastAPI):
-    """Routes, in front of them from the outside: measuring, correlation ids, CORS, the end of requests that fail."""
+    """Routes, in front of them from the outside: correlation ids and measuring, CORS, the end of requests that fail."""
 
     def __init__(
         self,
@@ -77,7 +75,6 @@ class PublicApplication(FastAPI):
             telemetry=_SILENT,
             middleware=[
                 Middleware(ObservedRequests, service="gateway", public=True),
-                Middleware(CorrelationMiddleware),
                 Middleware(
                     CrossOriginMiddleware, configured=shared_origins, authentication=authentication, paths=paths
                 ),
@@ -100,15 +97,3 @@ class PublicApplication(FastAPI):
 
     async def drain(self, seconds: float) -> None:
         await self.in_flight.drain(seconds)
-
-
-class PublicApiMiddleware:
-    """Hands requests for the public API over before any other part of the service sees them."""
-
-    def __init__(self, app: ASGIApp, application: ASGIApp) -> None:
-        self._app = app
-        self._application = application
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_public = scope["type"] == "http" and scope["path"].startswith(PREFIX)
-        await (self._application if is_public else self._app)(scope, receive, send)

@@ -6,6 +6,7 @@ from typing import Final
 from fastapi import Request
 from fastapi.security import SecurityScopes
 
+from libs import tracing
 from libs.contracts.errors import AuthenticationFailed, PermissionDenied, RateLimited
 from libs.contracts.identity import Identity
 from libs.service_defaults.observed_requests import begin_span
@@ -139,7 +140,7 @@ anonymous: Final = Anonymous()
 
 def _begin_span(request: Request) -> None:
     """Begin the request's span now, unless its body is still to say which correlation it belongs to."""
-    if not reads_body(request.scope["route"]):
+    if tracing.is_on() and not reads_body(request.scope["route"]):
         begin_span(request.scope)
 
 

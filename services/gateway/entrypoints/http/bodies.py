@@ -11,8 +11,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from libs.contracts.errors import InvalidRequest, TooLarge, UnsupportedMediaType
-from libs.service_defaults.correlation import bind_correlation_id
 from libs.service_defaults.observed_requests import begin_span
+from libs.tracing import bind_correlation_id
 from services.gateway.entrypoints.http.json_bodies import parse_json
 from services.gateway.entrypoints.http.reference.described import WITH_BODY, Described, Schema
 from services.gateway.entrypoints.http.validation import required_object, validated

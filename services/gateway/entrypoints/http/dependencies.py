@@ -11,13 +11,13 @@ import orjson
 from fastapi import Depends, Request
 
 from libs.contracts.errors import InvalidRequest
-from libs.service_defaults.correlation import current_correlation_id
+from libs.tracing import current_correlation_id
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.ports import ConnectionStore, KeyStore
 from services.gateway.entrypoints.http.event_streams import EventStreams
 from services.gateway.entrypoints.http.reference.described import Described
-from services.gateway.entrypoints.http.reference.parameters import IDEMPOTENCY_KEY, LIMIT, OFFSET, PREFER
+from services.gateway.entrypoints.http.reference.parameters import IDEMPOTENCY_KEY, LIMIT, OFFSET
 from services.gateway.entrypoints.http.validation import chosen_from, page_of
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, RevokeKey, RotateKey
@@ -99,7 +99,7 @@ class IdempotentWriteDependency(WriteDependency):
 
 
 def correlation_id() -> str:
-    """The correlation id of the running request, which ``CorrelationMiddleware`` has bound."""
+    """The correlation id of the running request, which ``ObservedRequests`` has bound."""
     return current_correlation_id() or ""
 
 
@@ -133,15 +133,6 @@ class Paging(Described):
         return {"limit": limit, "offset": offset, **chosen_from(query, self._filters)}
 
 
-class QueryParameters(Described):
-    """Dependency that documents parameters which the endpoint itself or its upstream reads."""
-
-    def __init__(self, *parameters: dict[str, Any]) -> None:
-        self.parameters = parameters
-
-    async def __call__(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Preference:
     """``wait`` in seconds; 0 when the caller does not want to wait for the turn's end."""
@@ -171,17 +162,7 @@ def wants_events(accept: str | None) -> bool:
     return accept is not None and "text/event-stream" in accept.lower()
 
 
-class _Preferences(Described):
-    """Dependency: how long the caller wants to wait."""
-
-    parameters = (PREFER,)
-
-    async def __call__(self, request: Request) -> Preference:
-        return preference_of(request.headers.get("prefer"))
-
-
 UseCasesDep = Annotated[UseCases, Depends(use_cases)]
 PlainWrite = Annotated[Write, Depends(WriteDependency())]
 IdempotentWrite = Annotated[Write, Depends(IdempotentWriteDependency())]
 Page = Annotated[dict[str, Any], Depends(Paging())]
-Preferred = Annotated[Preference, Depends(_Preferences())]

@@ -11,7 +11,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
 from libs.eventing import CommandSender, CommandState, Received, Replies
-from libs.service_defaults.correlation import bind_correlation_id
+from libs.tracing import bind_correlation_id
 from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write
 from services.gateway.domain.outcomes import is_refused_for_now, raise_failure
 from services.gateway.domain.ports import IdempotencyStore

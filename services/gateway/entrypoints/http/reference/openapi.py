@@ -15,7 +15,7 @@ from libs.service_defaults.errors import STATUSES
 from services.gateway.entrypoints.http.paths import described_dependencies
 from services.gateway.entrypoints.http.reference import texts
 from services.gateway.entrypoints.http.reference.described import ALWAYS, Described, Schema
-from services.gateway.entrypoints.http.reference.parameters import SHARED
+from services.gateway.entrypoints.http.reference.parameters import SHARED, reference_to
 from services.gateway.entrypoints.http.schemas import ErrorBody
 
 _REFS: Final = "#/components/schemas/{model}"
@@ -74,7 +74,7 @@ def _complete(operation: dict[str, Any], dependencies: Iterable[tuple[Described,
             operation["security"] = [{name: []} for name in dependency.security or ()]
         if dependency.request_body is not None:
             operation["requestBody"] = _request_body(dependency)
-    parameters.append({"$ref": "#/components/parameters/CorrelationId"})
+    parameters.append(reference_to("CorrelationId"))
     operation["responses"] = {**_answers(operation["responses"]), **_refusals(statuses)}
     return completed
 
@@ -94,7 +94,7 @@ def _refusals(statuses: Iterable[int]) -> dict[str, Any]:
 
 def _reference(parameter: dict[str, Any]) -> dict[str, Any]:
     name = next((name for name, shared in SHARED.items() if shared is parameter), None)
-    return parameter if name is None else {"$ref": f"#/components/parameters/{name}"}
+    return parameter if name is None else reference_to(name)
 
 
 def _request_body(dependency: Described) -> dict[str, Any]:

@@ -16,6 +16,16 @@ def _header(name: str, description: str, **schema: Any) -> dict[str, Any]:
     return {"name": name, "in": "header", "description": description, "schema": {"type": "string", **schema}}
 
 
+def also_takes(*parameters: dict[str, Any]) -> dict[str, Any]:
+    """The ``openapi_extra`` of an operation that reads parameters itself, or whose upstream does."""
+    return {"parameters": list(parameters)}
+
+
+def reference_to(name: str) -> dict[str, Any]:
+    """A parameter by its name in ``SHARED``."""
+    return {"$ref": f"#/components/parameters/{name}"}
+
+
 CORRELATION_ID: Final = _header("X-Correlation-ID", texts.CORRELATION_IN, pattern=CORRELATION_ID_PATTERN)
 IDEMPOTENCY_KEY: Final = _header("Idempotency-Key", texts.IDEMPOTENCY, pattern="^[ -~]{1,200}$")
 PREFER: Final = _header("Prefer", texts.PREFER, examples=["wait=30", "respond-async"])

@@ -22,11 +22,11 @@ from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http.authentication import anonymous, by_any_credential, by_api_key_or_token
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, QueryParameters, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, id_of, json_answer
 from services.gateway.entrypoints.http.paths import public_router
 from services.gateway.entrypoints.http.reference.described import answer, errors, file_answer
-from services.gateway.entrypoints.http.reference.parameters import query_parameter
+from services.gateway.entrypoints.http.reference.parameters import also_takes, query_parameter
 from services.gateway.entrypoints.http.upload_stream import UploadBody, UploadStream
 from services.gateway.entrypoints.http.validation import PUBLIC_KEYS, chosen_from, number_of, query_values
 
@@ -99,7 +99,7 @@ async def get_artifact_url(session_id: str, artifact_id: str, caller: Reader, up
     f"{_ONE}preview/",
     summary="See what tables an artifact holds",
     description="Of CSV, XLSX and XLS files, and of JSON arrays of objects.",
-    dependencies=[Depends(QueryParameters(_ROWS))],
+    openapi_extra=also_takes(_ROWS),
     responses={200: answer("Sheets with their first rows.", ArtifactPreview), **errors(404, 409, 415, 422)},
 )
 async def preview_artifact(
@@ -115,7 +115,7 @@ async def preview_artifact(
     f"{_ONE}download/",
     summary="Download an artifact",
     description="Takes `Range` and `If-None-Match`; `ETag` names the content.",
-    dependencies=[Depends(QueryParameters(_PREVIEW))],
+    openapi_extra=also_takes(_PREVIEW),
     responses=_BYTES,
 )
 async def download_artifact(
@@ -144,7 +144,7 @@ async def download_artifacts(
     "/artifacts/{id}/content/",
     summary="Follow a download link",
     description="Links are made by the service: the signature covers the artifact and every parameter.",
-    dependencies=[Depends(QueryParameters(*_LINK))],
+    openapi_extra=also_takes(*_LINK),
     responses=_BYTES,
 )
 async def follow_artifact_link(

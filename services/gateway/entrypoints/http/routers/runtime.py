@@ -22,14 +22,16 @@ from services.gateway.entrypoints.http.dependencies import (
     IdempotentWrite,
     Page,
     Preference,
-    Preferred,
+    UseCases,
     UseCasesDep,
+    preference_of,
     wants_events,
 )
 from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, MEDIA_TYPE, render_event
 from services.gateway.entrypoints.http.forwarding import Upstream, id_of, json_answer
 from services.gateway.entrypoints.http.paths import PREFIX, public_router
 from services.gateway.entrypoints.http.reference.described import answer, errors
+from services.gateway.entrypoints.http.reference.parameters import also_takes, reference_to
 from services.gateway.entrypoints.http.reference.texts import EVENTS, EXECUTE
 from services.gateway.entrypoints.http.schemas import TurnCancelledReply
 from services.gateway.use_cases.commands.submitted_turn import Unfinished
@@ -50,6 +52,7 @@ _STREAM: Final = {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"turn"
         202: answer("The turn goes on.", TurnAccepted, location=True),
         **errors(404, 409, 502),
     },
+    openapi_extra=also_takes(reference_to("Prefer")),
 )
 async def execute(
     request: Request,
@@ -57,9 +60,10 @@ async def execute(
     caller: Executor,
     body: Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody, examples.MESSAGES))],
     write: IdempotentWrite,
-    preference: Preferred,
-    use: UseCasesDep,
 ) -> Response:
+    # Neither is a dependency here: each would cost 10 µs, and most requests are for this.
+    use: UseCases = request.app.state.use_cases
+    preference = preference_of(request.headers.get("prefer"))
     if wants_events(request.headers.get("accept")):
         events = _events(use.submit_turn, write, session_id, body)
         return await use.streams.respond(events, caller.identity.key_id)
