@@ -9,7 +9,7 @@ import structlog
 
 from libs.contracts.identifiers import new_id
 from libs.eventing import CommandRouter, Outbox
-from libs.persistence import Database
+from libs.persistence import Database, is_outage
 from libs.service_defaults import Service
 from services.runtime.adapters.bus_deltas import BusDeltas
 from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
@@ -23,14 +23,13 @@ from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, Po
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.adapters.postgres.steps import PostgresSteps
-from services.runtime.adapters.postgres.transactions import Transactions
 from services.runtime.adapters.postgres.turn_outcomes import PostgresTurnOutcomes
 from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.domain.admission import AdmissionPolicy, Backlog
 from services.runtime.domain.agents import AgentLoop
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.models import ModelCatalogue
-from services.runtime.domain.ports import DeltaSink, StoreUnavailable
+from services.runtime.domain.ports import DeltaSink
 from services.runtime.entrypoints.commands import register_commands
 from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.sessions import sessions_router
@@ -74,7 +73,9 @@ class Worker:
         await self.engine.drain(grace)
         try:
             await self.lease_keeper.release()
-        except StoreUnavailable as problem:
+        except Exception as problem:
+            if not is_outage(problem):
+                raise
             _log.warning("lease.not_released", problem=str(problem))
 
     def register(self, router: CommandRouter, reads: PostgresSessionReads) -> None:
@@ -92,30 +93,29 @@ def build_worker(
     artifacts: SessionArtifacts | None = None,
 ) -> Worker:
     worker_id = new_id()
-    transactions = Transactions(outbox)
     deadline = settings.turn_deadline_seconds
     conversations = PostgresConversations(database)
     cache = ConversationCache(conversations, capacity=settings.history_cache_characters)
-    steps = GroupCommit(PostgresSteps(transactions).record_steps)
+    steps = GroupCommit(PostgresSteps(outbox).record_steps)
     metrics = PrometheusMetrics()
     engine = TurnEngine(
         RunTurn(agent, cache, conversations, steps, deltas),
         cache,
-        PostgresTurnOutcomes(transactions, worker_id=worker_id, turn_deadline=deadline),
+        PostgresTurnOutcomes(outbox, worker_id=worker_id, turn_deadline=deadline),
         metrics,
         capacity=settings.max_running_turns,
     )
     reclaimer = PostgresLeaseReclaimer(
-        database, transactions, worker_id=worker_id, lease=settings.lease_seconds, turn_deadline=deadline
+        database, outbox, worker_id=worker_id, lease=settings.lease_seconds, turn_deadline=deadline
     )
-    finish_deletion = FinishSessionDeletion(transactions.plain, PostgresSessionWriter)
+    finish_deletion = FinishSessionDeletion(outbox.transaction, PostgresSessionWriter)
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
     reconciler = TurnReconciler(engine, reclaimer, finish_deletion, metrics, rules)
     engine.on_release = reconciler.wake
     reconcile_soon = partial(reconciler.wake_after, *_RECONCILE_AFTER)
     backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
     policy = AdmissionPolicy(backlog, engine.free_slots, models.require_vision)
-    admissions = PostgresAdmissions(transactions, worker_id=worker_id, turn_deadline=deadline)
+    admissions = PostgresAdmissions(outbox, worker_id=worker_id, turn_deadline=deadline)
     lease = PostgresWorkerLease(database, worker_id=worker_id, lease=settings.lease_seconds)
     return Worker(
         id=worker_id,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from psycopg import OperationalError
+
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext
 from services.runtime.domain.agents import AgentSpec, RecordedStep
 from services.runtime.domain.conversation import Message, TextPart, UserMessage
-from services.runtime.domain.ports import SessionAgent, StoreUnavailable
+from services.runtime.domain.ports import SessionAgent
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, StepRecord, Submission, TurnOutcome
 
 CALLER = Identity(company_id="company", user_id="user", key_id="key", scopes=frozenset())
@@ -53,7 +55,7 @@ class MemoryConversations:
     async def agent(self, _session_id: str, /) -> SessionAgent | None:
         if self.unavailable:
             self.unavailable -= 1
-            raise StoreUnavailable("away")
+            raise OperationalError("away")
         return SessionAgent(AgentSpec("llm_agent"), "hash")
 
     async def messages(self, _session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
@@ -70,7 +72,7 @@ class MemoryConversations:
 
 
 class MemoryTurns:
-    """TurnOutcomes and TurnSteps that keep what they are given; ``unavailable`` calls fail first."""
+    """TurnOutcomes and a recorder of steps that keep what they are given; ``unavailable`` calls fail first."""
 
     def __init__(self, *, unavailable: int = 0) -> None:
         self.outcomes: list[TurnOutcome] = []
@@ -95,7 +97,7 @@ class MemoryTurns:
     def _answer(self) -> None:
         if self.unavailable:
             self.unavailable -= 1
-            raise StoreUnavailable("away")
+            raise OperationalError("away")
 
 
 class NoMetrics:

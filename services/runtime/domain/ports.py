@@ -1,4 +1,8 @@
-"""Storage, delta and metrics ports of the use cases."""
+"""Storage, delta and metrics ports of the use cases.
+
+In an outage, after which it is unknown whether a call took effect, those of the database raise what
+``libs.persistence.is_outage`` recognises; every call may be repeated.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +21,10 @@ from services.runtime.domain.turns import (
     ClaimedTurn,
     CommitResult,
     OrphanedTurn,
-    StepRecord,
     Submission,
     TurnOutcome,
     TurnSnapshot,
 )
-
-
-class StoreUnavailable(Exception):
-    """The database cannot be reached, or gave up waiting: the same call may be made again.
-
-    Whether the last one took effect is unknown; every call of these ports may be repeated.
-    """
 
 
 class AdmissionBatch(Protocol):
@@ -49,12 +45,6 @@ class TurnAdmissions(Protocol):
 class TurnOutcomes(Protocol):
     async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_next: bool) -> list[CommitResult]:
         """Ends turns whose fencing token still holds, and claims the next turns of their sessions."""
-        ...
-
-
-class TurnSteps(Protocol):
-    async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
-        """False for a step whose turn is no longer held under its fencing token; a repeat is True."""
         ...
 
 

@@ -6,7 +6,7 @@ from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import ServiceError
 from libs.eventing import AlreadyProcessed, CommandContext, CommandRouter
 from services.runtime.domain.admission import Duplicate, Refused
-from services.runtime.domain.ports import SessionReads, StoreUnavailable
+from services.runtime.domain.ports import SessionReads
 from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.create_session import CreateSession
@@ -23,11 +23,7 @@ def register_commands(
 ) -> None:
     async def execute_turn(command: commands.ExecuteTurn, context: CommandContext) -> ServiceError | None:
         """The refusal that was recorded, if any. Raises ``AlreadyProcessed`` for a redelivery."""
-        try:
-            decision = await accept(command, context)
-        except StoreUnavailable as problem:
-            # The consumer knows the driver's outages: they do not count towards giving a command up.
-            raise problem.__cause__ or problem from None
+        decision = await accept(command, context)
         if isinstance(decision, Duplicate):
             raise AlreadyProcessed(context.command_id)
         return decision.error if isinstance(decision, Refused) else None

@@ -2,7 +2,6 @@
 
 from libs.contracts.errors import TimedOut
 from services.runtime.adapters.postgres.steps import PostgresSteps
-from services.runtime.adapters.postgres.transactions import Transactions
 from services.runtime.adapters.postgres.turn_outcomes import PostgresTurnOutcomes
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
 from tests.support.runtime_nodes import Node, ObedientModel, until
@@ -10,8 +9,7 @@ from tests.support.runtime_turns import claimed_turn
 
 
 def parts(node: Node) -> tuple[PostgresSteps, PostgresTurnOutcomes]:
-    transactions = Transactions(node.outbox)
-    return PostgresSteps(transactions), PostgresTurnOutcomes(transactions, worker_id=node.worker.id, turn_deadline=60.0)
+    return PostgresSteps(node.outbox), PostgresTurnOutcomes(node.outbox, worker_id=node.worker.id, turn_deadline=60.0)
 
 
 async def running_turn(node: Node, model: ObedientModel) -> ClaimedTurn:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from psycopg import OperationalError
 
-from services.runtime.domain.ports import StoreUnavailable
 from services.runtime.use_cases.engine.group_commit import GroupCommit
 
 
@@ -22,7 +22,7 @@ class Ledger:
         self.batches.append(list(items))
         await self.gate.wait()
         if self.down:
-            raise StoreUnavailable("away")
+            raise OperationalError("away")
         if any(item < 0 for item in items):
             raise ValueError("bad item")
         return [item * 10 for item in items]
@@ -63,7 +63,7 @@ async def test_an_outage_is_not_tried_item_by_item(ledger: Ledger) -> None:
     ledger.down = True
     group = GroupCommit(ledger.commit)
     results = await asyncio.gather(*[group.submit(n) for n in (1, 2, 3)], return_exceptions=True)
-    assert all(isinstance(result, StoreUnavailable) for result in results)
+    assert all(isinstance(result, OperationalError) for result in results)
     assert len(ledger.batches) == 1
     ledger.down = False
     assert await group.submit(4) == 40

@@ -1,6 +1,5 @@
 """Artifacts in PostgreSQL: reads, and the changes of their processing."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -8,7 +7,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from libs.contracts.errors import ErrorInfo
-from libs.persistence import Connection, Database
+from libs.persistence import Connection, Database, as_json
 from services.artifacts.adapters import metrics
 from services.artifacts.domain.artifacts import StoredArtifact
 
@@ -87,7 +86,7 @@ class PostgresArtifactWriter:
             f"""UPDATE artifacts SET status = 'failed', error = %(error)s, {_ENDED}
                 WHERE {_PENDING} AND lease IS NOT DISTINCT FROM %(lease)s""",
             id=artifact_id,
-            error=Jsonb(error.model_dump(mode="json", exclude_none=True), dumps=_storable),
+            error=Jsonb(error.model_dump(mode="json", exclude_none=True), dumps=as_json),
             lease=lease,
         )
 
@@ -113,11 +112,6 @@ class PostgresArtifactWriter:
 
     async def _changed(self, statement: str, **parameters: Any) -> bool:
         return (await self._connection.execute(statement.encode(), parameters)).rowcount == 1
-
-
-def _storable(value: Any) -> str:
-    """PostgreSQL stores no U+0000, which a message about a damaged file may quote."""
-    return json.dumps(value).replace("\\u0000", "")
 
 
 def artifact_of(row: dict[str, Any]) -> StoredArtifact:

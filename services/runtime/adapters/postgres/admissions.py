@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import orjson
 
-from libs.eventing import Transaction
-from libs.persistence import Connection
+from libs.eventing import Outbox, Transaction
+from libs.persistence import Connection, as_json
 from services.runtime.adapters.postgres.claims import LIVE, identity_json
-from services.runtime.adapters.postgres.transactions import Transactions, as_json
 from services.runtime.domain.admission import AdmissionView, Admitted, Decision, Refused, SessionState
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.turns import FIRST_SEQUENCE, ClaimedTurn, Submission
@@ -60,14 +59,14 @@ _ADMIT: Final = """
 class PostgresAdmissions:
     """A message's position is twice its turn's, the reply's one more: a reply stands right after its question."""
 
-    def __init__(self, transactions: Transactions, *, worker_id: str, turn_deadline: float) -> None:
-        self._transactions = transactions
+    def __init__(self, outbox: Outbox, *, worker_id: str, turn_deadline: float) -> None:
+        self._outbox = outbox
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
 
     @asynccontextmanager
     async def open(self, submissions: Sequence[Submission]) -> AsyncIterator[PostgresAdmissionBatch]:
-        async with self._transactions.pipelined() as transaction:
+        async with self._outbox.pipelined() as transaction:
             view = await _view(transaction.connection, submissions)
             yield PostgresAdmissionBatch(transaction, view, self._worker_id, self._turn_deadline)
 

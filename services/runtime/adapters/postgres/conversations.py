@@ -7,7 +7,6 @@ from typing import Any, Final
 import orjson
 
 from libs.persistence import Database
-from services.runtime.adapters.postgres.transactions import translate_outages
 from services.runtime.domain.agents import AgentSpec, RecordedAnswer, RecordedResult, RecordedStep
 from services.runtime.domain.conversation import AssistantMessage, Message, TextPart, UserMessage
 from services.runtime.domain.conversation_json import answer_from_json, part_from_json, tool_result_from_json
@@ -30,20 +29,15 @@ class PostgresConversations:
         self._database = database
 
     async def agent(self, session_id: str) -> SessionAgent | None:
-        rows = await self._rows(_AGENT, (session_id,))
+        rows = await self._database.execute(_AGENT, (session_id,))
         return SessionAgent(AgentSpec.from_config(orjson.loads(rows[0][0])), rows[0][1]) if rows else None
 
     async def messages(self, session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
-        rows = await self._rows(_MESSAGES, (session_id, 2 * after + 2, 2 * through + 1))
+        rows = await self._database.execute(_MESSAGES, (session_id, 2 * after + 2, 2 * through + 1))
         return [(row[0], _message(row)) for row in rows]
 
     async def steps(self, turn_id: str) -> list[RecordedStep]:
-        return [_step(row) for row in await self._rows(_STEPS, (turn_id,))]
-
-    async def _rows(self, query: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        with translate_outages():
-            async with self._database.connection() as connection:
-                return await (await connection.execute(query, parameters)).fetchall()
+        return [_step(row) for row in await self._database.execute(_STEPS, (turn_id,))]
 
 
 def _message(row: tuple[Any, ...]) -> Message:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from libs.eventing import Outbox
 from libs.persistence import Database
 from services.runtime.adapters.postgres.claims import (
     CLAIMED_COLUMNS,
@@ -14,7 +15,6 @@ from services.runtime.adapters.postgres.claims import (
     claimed_turn,
     claimed_turns,
 )
-from services.runtime.adapters.postgres.transactions import Transactions, translate_outages
 from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, TurnSnapshot
 
 _RENEW: Final = """
@@ -77,14 +77,10 @@ class PostgresWorkerLease:
         self._lease = lease
 
     async def renew(self) -> None:
-        with translate_outages():
-            async with self._database.connection() as connection:
-                await connection.execute(_RENEW, {"worker": self._worker_id, "lease": self._lease})
+        await self._database.execute(_RENEW, {"worker": self._worker_id, "lease": self._lease})
 
     async def release(self) -> None:
-        with translate_outages():
-            async with self._database.connection() as connection:
-                await connection.execute(_RELEASE, (self._worker_id,))
+        await self._database.execute(_RELEASE, (self._worker_id,))
 
 
 class PostgresLeaseReclaimer:
@@ -93,39 +89,36 @@ class PostgresLeaseReclaimer:
     def __init__(
         self,
         database: Database,
-        transactions: Transactions,
+        outbox: Outbox,
         *,
         worker_id: str,
         lease: float,
         turn_deadline: float,
     ) -> None:
         self._database = database
-        self._transactions = transactions
+        self._outbox = outbox
         self._worker_id = worker_id
         self._lease = lease
         self._turn_deadline = turn_deadline
 
     async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
-        with translate_outages():
-            async with self._database.connection() as connection, connection.pipeline():
-                held = await connection.execute(_HELD, (self._worker_id,))
-                orphans = await connection.execute(
-                    _ORPHANS, {**self._orphan_parameters(unknown), "grace": overdue_grace}
-                )
-                waiting = await connection.execute(_WAITING)
-                deleting = await connection.execute(_DELETING)
-                await connection.execute(_FORGET_WORKERS)
-                backlog = await waiting.fetchall()
-                return TurnSnapshot(
-                    held={row[0]: (row[1], row[2]) for row in await held.fetchall()},
-                    orphans=tuple(_orphan(row) for row in await orphans.fetchall()),
-                    claimable=tuple(row[0] for row in backlog if row[2]),
-                    deleting=tuple(row[0] for row in await deleting.fetchall()),
-                    queued=sum(row[1] for row in backlog),
-                )
+        async with self._database.connection() as connection, connection.pipeline():
+            held = await connection.execute(_HELD, (self._worker_id,))
+            orphans = await connection.execute(_ORPHANS, {**self._orphan_parameters(unknown), "grace": overdue_grace})
+            waiting = await connection.execute(_WAITING)
+            deleting = await connection.execute(_DELETING)
+            await connection.execute(_FORGET_WORKERS)
+            backlog = await waiting.fetchall()
+            return TurnSnapshot(
+                held={row[0]: (row[1], row[2]) for row in await held.fetchall()},
+                orphans=tuple(_orphan(row) for row in await orphans.fetchall()),
+                claimable=tuple(row[0] for row in backlog if row[2]),
+                deleting=tuple(row[0] for row in await deleting.fetchall()),
+                queued=sum(row[1] for row in backlog),
+            )
 
     async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
-        async with self._transactions.pipelined() as transaction:
+        async with self._outbox.pipelined() as transaction:
             locked = await transaction.connection.execute(LOCK_FREE_SESSIONS, (list(session_ids[:limit]),))
             sessions = [row[0] for row in await locked.fetchall()]
             if not sessions:
@@ -139,7 +132,7 @@ class PostgresLeaseReclaimer:
 
     async def reclaim(self, orphans: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
         ids = [orphan.turn.id for orphan in orphans]
-        async with self._transactions.pipelined() as transaction:
+        async with self._outbox.pipelined() as transaction:
             connection = transaction.connection
             await connection.execute(_LOCK_WORKERS, ([o.worker_id for o in orphans if o.worker_id],))
             locked = await connection.execute(LOCK_FREE_SESSIONS, (list({o.turn.session_id for o in orphans}),))

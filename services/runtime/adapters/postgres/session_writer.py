@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from libs.eventing import MessageContext, Transaction
-from services.runtime.adapters.postgres.transactions import as_json
+from libs.persistence import as_json
 from services.runtime.domain.sessions import LockedSession, NewSession
 from services.runtime.domain.turns import LockedTurn
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import psycopg
 
-from libs.eventing import MessageDraft
-from services.runtime.adapters.postgres.transactions import Transactions, as_json
+from libs.eventing import MessageDraft, Outbox
+from libs.persistence import as_json
 from services.runtime.domain.turns import StepRecord
 
 _RECORD: Final = """
@@ -29,10 +29,11 @@ _RECORD: Final = """
 
 
 class PostgresSteps:
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
 
     async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
+        """False for a step whose turn is no longer held under its fencing token; a repeat is True."""
         try:
             return await self._record(steps)
         except psycopg.errors.UniqueViolation as problem:
@@ -45,7 +46,7 @@ class PostgresSteps:
         events = dict.fromkeys(turns, 0)
         for step in steps:
             events[step.turn.id] += len(step.events)
-        async with self._transactions.pipelined() as transaction:
+        async with self._outbox.pipelined() as transaction:
             cursor = await transaction.connection.execute(
                 _RECORD,
                 {

@@ -9,10 +9,9 @@ import orjson
 import psycopg
 import structlog
 
-from libs.eventing import MessageDraft
-from libs.persistence import Connection
+from libs.eventing import MessageDraft, Outbox
+from libs.persistence import Connection, as_json
 from services.runtime.adapters.postgres.claims import LOCK_SESSIONS, claim, claimed_turns
-from services.runtime.adapters.postgres.transactions import Transactions, as_json
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome
 
 _log = structlog.get_logger("runtime.turns")
@@ -50,8 +49,8 @@ _TERMINAL: Final = frozenset({OutcomeKind.COMPLETED, OutcomeKind.FAILED})
 
 
 class PostgresTurnOutcomes:
-    def __init__(self, transactions: Transactions, *, worker_id: str, turn_deadline: float) -> None:
-        self._transactions = transactions
+    def __init__(self, outbox: Outbox, *, worker_id: str, turn_deadline: float) -> None:
+        self._outbox = outbox
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
 
@@ -71,7 +70,7 @@ class PostgresTurnOutcomes:
         terminal = [outcome for outcome in outcomes if outcome.kind in _TERMINAL]
         sessions = list({outcome.turn.session_id for outcome in outcomes})
         next_turns: dict[str, ClaimedTurn] = {}
-        async with self._transactions.pipelined() as transaction:
+        async with self._outbox.pipelined() as transaction:
             connection = transaction.connection
             # Sessions first, like admission and take-over: locking a turn first could deadlock with them.
             await connection.execute(LOCK_SESSIONS, (sessions,))

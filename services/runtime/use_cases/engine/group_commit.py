@@ -9,8 +9,8 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
+from libs.persistence import is_outage
 from libs.retry import RetryPolicy
-from services.runtime.domain.ports import StoreUnavailable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,7 +52,7 @@ class GroupCommit(Generic[T, R]):
         try:
             results = await self._commit([item for item, _ in batch])
         except Exception as problem:
-            if len(batch) == 1 or isinstance(problem, StoreUnavailable):
+            if len(batch) == 1 or is_outage(problem):
                 for _, future in batch:
                     if not future.done():
                         future.set_exception(problem)
@@ -105,9 +105,9 @@ class ClaimFuture:
 async def retry_until_available(
     call: Callable[[], Awaitable[T]], *, turn_id: str, policy: RetryPolicy = STORE_RETRIES
 ) -> T:
-    """Retries until the store answers; held locks are an outage, too. Unbounded: the caller has a deadline or none."""
+    """Retries until the database answers, also while locks are held. Unbounded: the caller has a deadline or none."""
 
     def log(problem: Exception, _attempt: int) -> None:
         _log.warning("turn.delayed_by_outage", turn_id=turn_id, problem=str(problem))
 
-    return await policy.run(call, on=StoreUnavailable, before_sleep=log)
+    return await policy.run(call, when=is_outage, before_sleep=log)

@@ -7,8 +7,9 @@ from typing import Final
 
 import structlog
 
-from libs.retry import Sleep
-from services.runtime.domain.ports import StoreUnavailable, WorkerLease
+from libs.persistence import is_outage
+from libs.retry import RetryPolicy, Sleep
+from services.runtime.domain.ports import WorkerLease
 
 _log = structlog.get_logger("runtime.lease")
 _RETRY_SECONDS: Final = 0.5
@@ -26,15 +27,11 @@ class LeaseKeeper:
 
     async def run(self) -> None:
         """Renews until cancelled; in an outage it retries soon, so that a short one costs no turn."""
+        # An expired lease can still be renewed as long as nobody has taken the turns over.
+        retries = RetryPolicy(first=_RETRY_SECONDS, longest=_RETRY_SECONDS, sleep=self._sleep)
         while True:
-            try:
-                await self._renew()
-            except StoreUnavailable as problem:
-                _log.warning("lease.not_renewed", problem=str(problem))
-                # An expired lease can still be renewed as long as nobody has taken the turns over.
-                await self._sleep(_RETRY_SECONDS)
-            else:
-                await self._sleep(self._interval)
+            await retries.run(self._renew, when=is_outage, before_sleep=_log_failure)
+            await self._sleep(self._interval)
 
     async def release(self) -> None:
         """Lets others take this worker's turns at once. No renewal follows, not even one that is under way."""
@@ -46,3 +43,7 @@ class LeaseKeeper:
         async with self._renewing:
             if not self._released:
                 await self._lease.renew()
+
+
+def _log_failure(problem: Exception, _attempt: int) -> None:
+    _log.warning("lease.not_renewed", problem=str(problem))

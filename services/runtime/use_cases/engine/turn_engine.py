@@ -110,7 +110,7 @@ class TurnEngine:
             asyncio.get_running_loop().call_soon(running.cancel)
 
     async def commit(self, outcome: TurnOutcome) -> CommitResult:
-        """Commits the outcome of a turn that does not run here. Raises StoreUnavailable."""
+        """Commits the outcome of a turn that does not run here; an outage is the caller's to repeat."""
         result = await self._commits.submit(outcome)
         if result.next_turn is not None:
             self.start(result.next_turn)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import structlog
 
 from libs.contracts.errors import InternalError, TimedOut
-from services.runtime.domain.ports import LeaseReclaimer, StoreUnavailable, TurnMetrics
+from libs.persistence import is_outage
+from services.runtime.domain.ports import LeaseReclaimer, TurnMetrics
 from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, OutcomeKind, TurnOutcome, TurnSnapshot, failed
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
@@ -61,10 +62,11 @@ class TurnReconciler:
         while True:
             try:
                 await self.reconcile()
-            except StoreUnavailable as problem:
-                _log.warning("reconcile.delayed", problem=str(problem))
-            except Exception:
-                _log.exception("reconcile.failed")
+            except Exception as problem:
+                if is_outage(problem):
+                    _log.warning("reconcile.delayed", problem=str(problem))
+                else:
+                    _log.exception("reconcile.failed")
             try:
                 async with asyncio.timeout(self._rules.interval * (0.75 + 0.5 * self._jitter())):
                     await self._woken.wait()
@@ -97,9 +99,9 @@ class TurnReconciler:
         """A failure of one item must not keep the others from being handled."""
         try:
             await work
-        except StoreUnavailable:
-            raise
-        except Exception:
+        except Exception as problem:
+            if is_outage(problem):
+                raise
             _log.exception("reconcile.failed", **ids)
 
     def _stop_lost(self, before: dict[str, int], snapshot: TurnSnapshot) -> None:
