@@ -1,7 +1,5 @@
 """Sends deltas straight to their topic: not recorded anywhere, lost when the bus is slow or unavailable."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from typing import Final

@@ -1,7 +1,5 @@
 """The runtime's Prometheus metrics."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram

@@ -1,7 +1,5 @@
 """Metrics and spans around agents, models and tools. No prompt, argument or answer is recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable
 from time import perf_counter
 from typing import Final, TypeVar

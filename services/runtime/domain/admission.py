@@ -1,7 +1,5 @@
 """Admission control: decides which submissions become turns, by ownership, session state and backlog."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -84,7 +82,7 @@ class AdmissionPolicy:
         batch = _Batch(view, self._free_slots())
         return [self._decide_one(submission, batch) for submission in submissions]
 
-    def _decide_one(self, submission: Submission, batch: _Batch) -> Decision:
+    def _decide_one(self, submission: Submission, batch: "_Batch") -> Decision:
         if submission.turn_id in batch.known:
             return Duplicate(submission)
         batch.known.add(submission.turn_id)
@@ -94,7 +92,7 @@ class AdmissionPolicy:
             return Refused(submission, error)
         return batch.admit(submission, session)
 
-    def _admissible(self, submission: Submission, batch: _Batch) -> SessionState:
+    def _admissible(self, submission: Submission, batch: "_Batch") -> SessionState:
         caller = submission.caller
         session = batch.sessions.get(submission.session_id)
         if session is None or session.company_id != caller.company_id or not caller.may_write_of(session.owner_id):

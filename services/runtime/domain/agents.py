@@ -1,10 +1,8 @@
 """One turn of an agent: its configuration, task, journal and reply."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from libs.contracts.identity import Identity
 from services.runtime.domain.conversation import (
@@ -36,7 +34,7 @@ class AgentSpec:
     knowledge_bases: tuple[KnowledgeBaseRef, ...] = ()
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> AgentSpec:
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
         """From a normalised configuration, which the registry has validated."""
         llm = config.get("llm_config") or {}
         return cls(

@@ -1,7 +1,5 @@
 """Session artifacts as agents use them; the artifacts service has them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

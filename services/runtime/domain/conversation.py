@@ -1,7 +1,5 @@
 """Conversations with a model: messages, tool calls, tool results, answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,7 +13,7 @@ class TextPart:
     """``file``: the file of the session whose contents the text is, in place of a reference to it."""
 
     text: str
-    file: ArtifactPart | None = None
+    file: "ArtifactPart | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +159,7 @@ class Usage:
     cached_tokens: int = 0
     model_calls: int = 0
 
-    def __add__(self, other: Usage) -> Usage:
+    def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,

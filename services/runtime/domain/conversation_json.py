@@ -4,8 +4,6 @@ Parts have the form of the API's content blocks. Reading ignores unknown fields,
 newer version stay readable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any

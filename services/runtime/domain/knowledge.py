@@ -1,7 +1,5 @@
 """Retrieval from knowledge bases; the ingestion service has them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Language models: requests, the port, its errors, and the catalogue behind `GET /models/`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol

@@ -4,8 +4,6 @@ In an outage, after which it is unknown whether a call took effect, those of the
 ``libs.persistence.is_outage`` recognises; every call may be repeated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass

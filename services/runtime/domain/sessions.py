@@ -1,7 +1,5 @@
 """Sessions: permission to change them, and their changes within one transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Tables as text for a model, and the names under which they can be queried."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Tools as the agent loop and `GET /tools/` see them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol

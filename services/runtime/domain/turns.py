@@ -3,8 +3,6 @@
 A turn is the subject of its events and its command is their cause; the turn's id is the command's id.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final

@@ -1,7 +1,5 @@
 """Handlers of the topic runtime-commands."""
 
-from __future__ import annotations
-
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import ServiceError
 from libs.eventing import AlreadyProcessed, CommandContext, CommandRouter

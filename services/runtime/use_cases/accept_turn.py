@@ -1,7 +1,5 @@
 """Accepts a message as a turn of its session, and starts the turn when it can run at once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Final

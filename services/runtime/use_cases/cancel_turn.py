@@ -1,7 +1,5 @@
 """Cancels a queued or running turn: one guarded update decides against its completion."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final

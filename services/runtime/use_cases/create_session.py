@@ -1,7 +1,5 @@
 """Creates a session with a fixed agent configuration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from libs.contracts.commands import runtime as commands

@@ -1,7 +1,5 @@
 """Deletes a session: its turns are refused and cancelled at once, its rows go when none of them runs any more."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass

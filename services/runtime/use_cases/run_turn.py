@@ -1,7 +1,5 @@
 """Runs one claimed turn: what the agent is given, and the outcome to commit."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Session artifacts through the artifacts service's internal API."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager

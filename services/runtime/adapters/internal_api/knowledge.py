@@ -1,7 +1,5 @@
 """Searches knowledge bases through the ingestion service's internal API."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import fields

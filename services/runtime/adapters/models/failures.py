@@ -1,7 +1,5 @@
 """Failures of model calls, the same for every provider: retries, waits that providers ask for, safe messages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 Most providers fetch an image by its address themselves. Gemini's client would do it from within this service.
 """
 
-from __future__ import annotations
-
 import base64
 from dataclasses import replace
 from typing import Final

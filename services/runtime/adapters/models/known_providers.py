@@ -1,7 +1,5 @@
 """The known providers: addresses, environment variables, and some of their models."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Calls any OpenAI-compatible server over one shared HTTP session: the hot path, so no SDK."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass

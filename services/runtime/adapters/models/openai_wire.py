@@ -3,8 +3,6 @@
 Reading is tolerant: a missing usage, missing call ids and text as a list of parts all occur.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Final
 

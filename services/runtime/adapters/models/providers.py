@@ -1,7 +1,5 @@
 """Finds models by name, and lists them by provider."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Translates conversations to pydantic-ai and back. Imports pydantic-ai, so it is imported on demand only."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic_ai import messages as theirs

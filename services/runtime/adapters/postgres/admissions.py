@@ -1,7 +1,5 @@
 """Admits submissions: a batch is one transaction, under the locks of its sessions."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -65,7 +63,7 @@ class PostgresAdmissions:
         self._turn_deadline = turn_deadline
 
     @asynccontextmanager
-    async def open(self, submissions: Sequence[Submission]) -> AsyncIterator[PostgresAdmissionBatch]:
+    async def open(self, submissions: Sequence[Submission]) -> AsyncIterator["PostgresAdmissionBatch"]:
         async with self._outbox.pipelined() as transaction:
             view = await _view(transaction.connection, submissions)
             yield PostgresAdmissionBatch(transaction, view, self._worker_id, self._turn_deadline)

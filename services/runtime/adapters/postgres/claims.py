@@ -1,7 +1,5 @@
 """Claims of queued turns, one per idle session, and the columns of a claimed turn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Reads the agent loop's input: the session's agent, its history, the steps of earlier attempts."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import orjson

@@ -1,7 +1,5 @@
 """Workers' leases, one row each on the database's clock, and the turns of workers whose lease ran out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

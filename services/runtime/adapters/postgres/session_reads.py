@@ -1,7 +1,5 @@
 """Reads sessions, messages and turns for callers."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import orjson

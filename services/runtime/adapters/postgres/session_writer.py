@@ -1,7 +1,5 @@
 """Writes sessions and cancellations within the caller's transaction."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Records the steps of turns: a batch is one transaction, each step guarded by its turn's fencing token."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Commits the outcomes of turns: a batch is one transaction, which also claims the next turns of its sessions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The tools that come with the runtime."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from libs.outbound import GuardedResolver

@@ -1,7 +1,5 @@
 """The `calculator` tool."""
 
-from __future__ import annotations
-
 from services.runtime.adapters.tools.expression import ExpressionError, evaluate
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema

@@ -1,7 +1,5 @@
 """Evaluates arithmetic with decimals: parsed by Python's `ast`, bounded in length, depth, size and so in time."""
 
-from __future__ import annotations
-
 import ast
 import math
 import re

@@ -1,7 +1,5 @@
 """The `http_get` tool: reads text from hosts that the operator allows."""
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The `knowledge_search` tool, offered to agents that have knowledge bases."""
 
-from __future__ import annotations
-
 from services.runtime.domain.conversation import JsonObject, numbered
 from services.runtime.domain.knowledge import KnowledgeRetriever
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema

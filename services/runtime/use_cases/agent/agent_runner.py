@@ -1,7 +1,5 @@
 """Runs an agent's turn: model calls, tool calls, the limit on steps, and resuming after a crash."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Builds the model's context: recent history, with the contents of files in place of the references to them."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Makes the tool calls of a model's answer: validated, bounded in time and number, never fatal to the turn."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Sequence
 

@@ -1,7 +1,5 @@
 """Conversations in memory: messages never change, so only newer ones are read."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field

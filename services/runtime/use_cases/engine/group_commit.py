@@ -1,11 +1,9 @@
 """Group commit, the claims that wait for one, and retries in outages of the database."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 import structlog
 
@@ -76,7 +74,7 @@ class ClaimFuture:
         self._committed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     @classmethod
-    def confirmed(cls) -> ClaimFuture:
+    def confirmed(cls) -> Self:
         """For a claim that was committed before its turn began."""
         claim = cls()
         claim.settle(committed=True)

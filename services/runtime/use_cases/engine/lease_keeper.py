@@ -1,7 +1,5 @@
 """Keeps this worker's lease alive."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

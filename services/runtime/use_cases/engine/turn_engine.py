@@ -1,7 +1,5 @@
 """Runs the turns that this worker holds, each to its committed outcome."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

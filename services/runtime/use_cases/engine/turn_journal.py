@@ -1,7 +1,5 @@
 """The journal of a running turn: steps are recorded in the database, text is streamed as deltas."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Reconciles running turns with the database once a second: lost, orphaned, overdue and claimable ones."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Awaitable, Callable

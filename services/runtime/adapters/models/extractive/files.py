@@ -1,7 +1,5 @@
 """The built-in model's files: tables and quotes that it found, in the format that the question names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from html import escape

@@ -4,8 +4,6 @@ It writes nothing of its own: chunks, tool results and text in the conversation 
 request always gets the same answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Sequence

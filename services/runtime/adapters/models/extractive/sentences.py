@@ -1,7 +1,5 @@
 """The built-in model's text analysis: sentences, words, and a sentence's relevance to a question."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

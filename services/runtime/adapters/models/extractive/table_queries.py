@@ -1,7 +1,5 @@
 """The built-in model's SQL, by plain rules over the words of a question that name columns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

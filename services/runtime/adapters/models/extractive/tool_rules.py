@@ -1,7 +1,5 @@
 """The built-in model's tool calls, by plain rules over the question."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from zoneinfo import available_timezones

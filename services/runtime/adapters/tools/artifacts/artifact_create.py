@@ -1,7 +1,5 @@
 """The `artifact_create` tool."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

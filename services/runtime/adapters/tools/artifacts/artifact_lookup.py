@@ -1,7 +1,5 @@
 """Looks up the artifact that a model names, for the tools that work on one."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final

@@ -1,7 +1,5 @@
 """The `artifact_read` tool."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, artifact_lookup

@@ -1,7 +1,5 @@
 """The `artifact_search` tool."""
 
-from __future__ import annotations
-
 from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, artifact_lookup
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import JsonObject, numbered

@@ -1,7 +1,5 @@
 """A semaphore for expensive work, shared fairly among companies."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The `table_query` tool: read-only SQL over the tables of one file."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Runs one query over one file in DuckDB. Runs as a process of its own, which can do nothing else."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterable, Sequence
