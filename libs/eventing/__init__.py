@@ -1,6 +1,6 @@
 """Commands and events over a broker: outbox, inbox, consumers, request and reply."""
 
-from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
+from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, OffsetMove, Partition, Producer, Record
 from libs.eventing._commands import CommandContext, CommandRouter
 from libs.eventing._consumer import ConsumerLoop
 from libs.eventing._dead_letters import DeadLetters
@@ -36,9 +36,11 @@ __all__ = [
     "MessageContext",
     "MessageDraft",
     "MessageRefused",
+    "OffsetMove",
     "Outbox",
     "OutboxMessage",
     "OutboxSender",
+    "Partition",
     "PayloadReader",
     "PoisonMessage",
     "Producer",

@@ -21,6 +21,13 @@ class Partition(NamedTuple):
     number: int
 
 
+class OffsetMove(NamedTuple):
+    """The next offset of a partition before and after a batch; None before the first one."""
+
+    before: int | None
+    after: int
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """A message in a partition. ``topic`` is the declared name, without any prefix."""

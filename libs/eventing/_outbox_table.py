@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow, class_row
 from libs.contracts.envelope import Envelope
 from libs.contracts.timestamps import format_time
 from libs.eventing._messages import MessageDraft, is_terminal
-from libs.persistence import Connection
+from libs.persistence import Connection, embedded_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,6 @@ _PURGE: Final = """
         SELECT id FROM outbox WHERE created_at < now() - make_interval(days => %s)
           AND (published_at IS NOT NULL OR parked_at IS NOT NULL) ORDER BY id LIMIT 5000)
 """
-_NUL: Final = b"\\u0000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,17 +175,12 @@ def _as_json(rows: Sequence[dict[str, Any]]) -> str:
     given = [
         {
             **row,
-            "payload": _in_json(row["payload"]),
+            "payload": embedded_json(row["payload"]),
             "terminal": row["causation_id"] is not None and is_terminal(row["type"]),
         }
         for row in rows
     ]
     return orjson.dumps(given).decode()
-
-
-def _in_json(payload: bytes) -> orjson.Fragment | str:
-    # PostgreSQL unescapes what it reads and refuses NUL; within a string the escape itself is escaped.
-    return payload.decode() if _NUL in payload else orjson.Fragment(payload)
 
 
 async def left_behind(connection: Connection, subjects: list[str]) -> list[OutboxMessage]:

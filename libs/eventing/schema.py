@@ -25,6 +25,7 @@ _OUTBOX = """
         parked_at timestamptz,
         last_error text,
         identity jsonb,
+        owner_id text,
         CONSTRAINT pk_outbox PRIMARY KEY (id),
         CONSTRAINT uq_outbox_subject_sequence UNIQUE (subject, sequence)
     )
@@ -75,3 +76,8 @@ def add_inbox_company(op: Operations | ModuleType) -> None:
 def add_outbox_identity(op: Operations | ModuleType) -> None:
     """Add the identity, which makes a row a command, to outboxes that were made without it; newer ones have it."""
     op.execute("ALTER TABLE outbox ADD COLUMN IF NOT EXISTS identity jsonb")
+
+
+def add_outbox_owner(op: Operations | ModuleType) -> None:
+    """Add the user who owns what an event is about to outboxes that were made without it; newer ones have it."""
+    op.execute("ALTER TABLE outbox ADD COLUMN IF NOT EXISTS owner_id text")

@@ -1,7 +1,7 @@
 """PostgreSQL: a pool with transactions, outages, leases, and schema migrations."""
 
 from libs.persistence._database import Connection, Database
-from libs.persistence._json import as_json
+from libs.persistence._json import as_json, embedded_json
 from libs.persistence._leases import renewed_leases
 from libs.persistence._migrations import is_migrated, migrate
 from libs.persistence._outages import is_contention, is_outage, is_unreachable, retry_until_available
@@ -10,6 +10,7 @@ __all__ = [
     "Connection",
     "Database",
     "as_json",
+    "embedded_json",
     "is_contention",
     "is_migrated",
     "is_outage",

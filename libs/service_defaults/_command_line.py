@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from libs.persistence import migrate
 from libs.service_defaults._logging import configure_logging
-from libs.service_defaults.service import ROLES, Service
+from libs.service_defaults.service import Service
 from libs.service_defaults.settings import ServiceSettings
 from libs.tracing import start as start_tracing
 from libs.tracing import stop as stop_tracing
@@ -30,7 +30,8 @@ def serve(
 ) -> None:
     """Runs a service in the role of its argument; exits with 2 and the names of the variables when settings are wrong.
 
-    ``own_roles`` are processes that only this service has, each with its own way to be built.
+    ``own_roles`` are processes that only this service has, each with its own way to be built. What ``build`` registers
+    under such a role runs in ``all`` as well.
     """
     builders = own_roles or {}
     parser = argparse.ArgumentParser(prog=f"python -m services.{name}")
@@ -45,7 +46,7 @@ def serve(
             await asyncio.to_thread(migrate, settings.database_url.get_secret_value(), service.migrations)
         else:
             _tune_garbage_collection()
-            await service.run(ROLES if role == "all" else frozenset({role}))
+            await service.run(None if role == "all" else frozenset({role}))
 
     if role != "migrate":
         start_tracing(name)

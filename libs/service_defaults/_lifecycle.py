@@ -17,7 +17,6 @@ from libs.service_defaults.settings import ServiceSettings
 _log = structlog.get_logger("service")
 API: Final = "api"
 WORKER: Final = "worker"
-ROLES: Final = frozenset({API, WORKER})
 # The share of the grace time after which each phase of a stop has ended. Later phases may use what it leaves.
 _CONSUMERS: Final = 0.35
 _HOOKS: Final = 0.75
@@ -73,7 +72,8 @@ class Lifecycle:
     def background(self, name: str, run: Hook, *, role: str | None = WORKER) -> None:
         """Keeps a coroutine running for as long as the service lives; it is started again when it ends or fails.
 
-        Processes of other roles leave it out; with ``None`` it runs in all.
+        ``role`` is ``api``, ``worker`` or one that only this service has. Processes of other roles leave it out; with
+        ``None`` it runs in all.
         """
         self._background.append((name, run, role))
 
@@ -94,8 +94,8 @@ class Lifecycle:
         """Ends ``run`` gracefully."""
         self.stopping.set()
 
-    async def run(self, roles: frozenset[str]) -> None:
-        """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back."""
+    async def run(self, roles: frozenset[str] | None) -> None:
+        """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back; None means all roles."""
         settings = self._settings
         self._handle_signals()
         server = self._server = HttpServer(
@@ -111,11 +111,15 @@ class Lifecycle:
         tasks: list[asyncio.Task[None]] = []
         try:
             if await unless_stopped(self._start(), self.stopping):
-                if WORKER in roles:
+                if roles is None or WORKER in roles:
                     self._consumers.start()
-                tasks += [supervised(name, run) for name, run, role in self._background if role in (None, *roles)]
+                tasks += [
+                    supervised(name, run)
+                    for name, run, role in self._background
+                    if roles is None or role in (None, *roles)
+                ]
                 self.started = True
-                _log.info("service.started", roles=sorted(roles), port=settings.port)
+                _log.info("service.started", roles="all" if roles is None else sorted(roles), port=settings.port)
             await self.stopping.wait()
         finally:
             died = serving.done()

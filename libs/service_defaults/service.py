@@ -20,7 +20,7 @@ from libs.eventing import (
 from libs.persistence import Database, is_outage, migrate, retry_until_available
 from libs.service_defaults._consumers import Consumers
 from libs.service_defaults._health import Readiness, health_routes
-from libs.service_defaults._lifecycle import API, ROLES, WORKER, Lifecycle
+from libs.service_defaults._lifecycle import API, WORKER, Lifecycle
 from libs.service_defaults._metrics import measure_stores
 from libs.service_defaults._schema import AwaitedSchema
 from libs.service_defaults.errors import install_error_handlers
@@ -29,7 +29,7 @@ from libs.service_defaults.internal_routes import bus_routes
 from libs.service_defaults.observed_requests import ObservedRequests
 from libs.service_defaults.settings import ServiceSettings
 
-__all__ = ["API", "ROLES", "WORKER", "Service"]
+__all__ = ["API", "WORKER", "Service"]
 
 
 class Service:
@@ -94,8 +94,8 @@ class Service:
         self.consumers.add(purpose, router, linger=linger)
         return router
 
-    async def run(self, roles: frozenset[str] = ROLES) -> None:
-        """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back."""
+    async def run(self, roles: frozenset[str] | None = None) -> None:
+        """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back; None means all roles."""
         await self.lifecycle.run(roles)
 
     def _http_app(self) -> FastAPI:

@@ -46,6 +46,8 @@ from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.submit_turn import SubmitTurn
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
+TIMELINE: Final = "timeline"
+WEBHOOKS: Final = "webhooks"
 _IDEMPOTENCY_DAYS: Final = 3
 _CLEANING_SECONDS: Final = 3600.0
 _log = structlog.get_logger("gateway")
@@ -161,7 +163,31 @@ def build(settings: GatewaySettings) -> Service:
 
     service.on_stop(drain)
     service.background("idempotency.clean", lambda: _clean(idempotency))
+    _fill_timeline(service)
+    _deliver_webhooks(service)
     return service
+
+
+def build_timeline(settings: GatewaySettings) -> Service:
+    """A process that fills the timeline."""
+    service = Service("gateway", settings, migrations=MIGRATIONS)
+    _fill_timeline(service)
+    return service
+
+
+def build_webhooks(settings: GatewaySettings) -> Service:
+    """A process that delivers webhooks."""
+    service = Service("gateway", settings, migrations=MIGRATIONS)
+    _deliver_webhooks(service)
+    return service
+
+
+def _fill_timeline(service: Service) -> None:
+    """Adds the work of role ``timeline``, which ``all`` has as well."""
+
+
+def _deliver_webhooks(service: Service) -> None:
+    """Adds the work of role ``webhooks``, which ``all`` has as well."""
 
 
 def listen(sender: CommandSender, api: PublicApi) -> None:

@@ -6,11 +6,13 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from libs.contracts.identity import Identity
+from libs.eventing import OffsetMove, Partition
 from libs.service_defaults import UpstreamResponse, UpstreamStream
 from services.gateway.domain.accounts import ApiKey, KeyOwner
 from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.credentials import TokenGrant
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
+from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 
 
 class KeyStore(Protocol):
@@ -76,6 +78,37 @@ class IdempotencyStore(Protocol):
         """Replaces the refused command id of a recorded request, unless another repeat was faster.
 
         ``correlation_id`` is the recorded one, in case the record was purged meanwhile.
+        """
+
+
+class Timeline(Protocol):
+    """Reads the numbered log of events.
+
+    Positions of a company have no gaps, and an event is there before the one with the next position: whoever has read
+    up to a position never misses one below it.
+    """
+
+    async def head(self, company_id: str) -> int:
+        """The newest position of the company; 0 before its first event."""
+
+    async def read(self, where: TimelineFilter, *, after: int, limit: int) -> Sequence[TimelineEvent]:
+        """Events with positions above ``after``, in their order."""
+
+    async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
+        """Recorded events whose subject is the turn, with sequences above ``after_sequence``, in their order."""
+
+
+class TimelineLog(Protocol):
+    """Fills the numbered log of events."""
+
+    async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
+        """The next offset to be stored of each partition of which something was stored."""
+
+    async def store(self, events: Sequence[TimelineEvent], moves: Mapping[Partition, OffsetMove]) -> int:
+        """Numbers and stores the events that are not there yet, and moves the offsets, in one transaction.
+
+        Returns the number of events stored. Raises ``Overtaken`` when a partition's offset is not where its move
+        begins; nothing is stored then. All copies of an event have to be in one partition.
         """
 
 

@@ -1,0 +1,125 @@
+"""The timeline in PostgreSQL, for the processes that fill it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+from psycopg.errors import CheckViolation
+
+from libs.eventing import OffsetMove, Partition
+from libs.persistence import Database, embedded_json
+from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
+from services.gateway.domain.timeline import Overtaken, TimelineEvent
+
+_NAMES: Final = (
+    "company_id", "id", "type", "version", "source", "subject", "sequence", "time", "correlation_id", "causation_id",
+    "session_id", "turn_id", "owner_id",
+)  # fmt: skip
+_COLUMNS: Final = ", ".join(_NAMES)
+_TYPES: Final = {"version": "smallint", "sequence": "bigint"}
+_RECORD: Final = ", ".join([*(f"{name} {_TYPES.get(name, 'text')}" for name in _NAMES), "data text"])
+_OFFSETS: Final = "SELECT topic, partition, next_offset FROM timeline_offsets WHERE topic = ANY(%s)"
+# The row lock orders all transactions about a partition, and every copy of an event is in the same partition: what
+# comes twice is found by the second one.
+_MOVE: Final = """
+    WITH given AS (
+        SELECT * FROM unnest(%s::text[], %s::int[], %s::bigint[], %s::bigint[]) AS g (topic, partition, before, after)
+    ), moved AS (
+        UPDATE timeline_offsets o SET next_offset = g.after FROM given g
+        WHERE o.topic = g.topic AND o.partition = g.partition AND o.next_offset = g.before RETURNING 1
+    ), added AS (
+        INSERT INTO timeline_offsets SELECT topic, partition, after FROM given WHERE before IS NULL
+        ON CONFLICT DO NOTHING RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM moved) + (SELECT count(*) FROM added)
+"""
+# The days are literals, so that the plan has two partitions and not all. Counters are locked in order of company:
+# two transactions that lock the same ones in another order would end in a deadlock.
+_STORE: Final = f"""
+    WITH given AS (
+        SELECT * FROM ROWS FROM (json_to_recordset(%s) AS ({_RECORD})) WITH ORDINALITY AS g ({_COLUMNS}, data, place)
+    ), fresh AS (
+        SELECT given.*, row_number() OVER (PARTITION BY company_id ORDER BY place) AS number FROM given
+        WHERE NOT EXISTS (
+            SELECT FROM timeline_events e
+            WHERE e.company_id = given.company_id AND e.subject = given.subject AND e.sequence = given.sequence
+              AND e.id = given.id AND e.day BETWEEN '{{first}}' AND '{{last}}')
+    ), counts AS (
+        SELECT company_id, count(*) AS number FROM fresh GROUP BY company_id
+    ), counters AS (
+        INSERT INTO timeline_counters AS c (company_id, position)
+        SELECT company_id, number FROM counts ORDER BY company_id
+        ON CONFLICT (company_id) DO UPDATE SET position = c.position + EXCLUDED.position
+        RETURNING company_id, position
+    ), stored AS (
+        INSERT INTO timeline_events (day, position, {_COLUMNS}, data)
+        SELECT '{{today}}', counters.position - counts.number + fresh.number,
+               {", ".join(f"fresh.{name}" for name in _NAMES)}, convert_to(fresh.data, 'UTF8')
+        FROM fresh JOIN counts USING (company_id) JOIN counters USING (company_id) ORDER BY place
+        RETURNING 1
+    )
+    SELECT count(*) FROM stored
+"""
+# Between the clocks of any two machines.
+_CLOCKS: Final = timedelta(days=1)
+
+
+class PostgresTimelineLog:
+    """Stores events in batches. ``now`` in UTC; its date is the partition of what is stored."""
+
+    def __init__(
+        self, database: Database, partitions: PostgresTimelinePartitions, *, now: Callable[[], datetime]
+    ) -> None:
+        self._database = database
+        self._partitions = partitions
+        self._now = now
+
+    async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
+        rows = await self._database.execute(_OFFSETS, (list(topics),))
+        return {Partition(topic, number): next_offset for topic, number, next_offset in rows}
+
+    async def store(self, events: Sequence[TimelineEvent], moves: Mapping[Partition, OffsetMove]) -> int:
+        today = self._now().date()
+        try:
+            return await self._store(events, moves, today)
+        except CheckViolation:
+            # No partition for today: the maintenance has not run for days, or this machine's clock is ahead.
+            await self._partitions.make(today)
+            return await self._store(events, moves, today)
+
+    async def _store(self, events: Sequence[TimelineEvent], moves: Mapping[Partition, OffsetMove], today: date) -> int:
+        async with self._database.connection() as connection, connection.pipeline(), connection.transaction():
+            moved = await connection.execute(_MOVE, _columns(moves))
+            stored = await connection.execute(_statement(events, today), (_as_json(events),)) if events else None
+            if await moved.fetchone() != (len(moves),):
+                raise Overtaken
+            row = None if stored is None else await stored.fetchone()
+            return 0 if row is None else int(row[0])
+
+
+def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:
+    return (
+        [partition.topic for partition in moves],
+        [partition.number for partition in moves],
+        [move.before for move in moves.values()],
+        [move.after for move in moves.values()],
+    )
+
+
+def _statement(events: Sequence[TimelineEvent], today: date) -> bytes:
+    """The statement that stores these events; an event cannot have been stored before it was made."""
+    first = min(today, *(_made_on(event) for event in events)) - _CLOCKS
+    return _STORE.format(first=first, last=today + _CLOCKS, today=today).encode()
+
+
+def _made_on(event: TimelineEvent) -> date:
+    try:
+        return date.fromisoformat(event.time[:10])
+    except ValueError:
+        return date.min + _CLOCKS
+
+
+def _as_json(events: Sequence[TimelineEvent]) -> str:
+    rows = [{**{name: getattr(event, name) for name in _NAMES}, "data": embedded_json(event.data)} for event in events]
+    return orjson.dumps(rows).decode()

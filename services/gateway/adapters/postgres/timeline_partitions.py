@@ -1,0 +1,78 @@
+"""The timeline's partitions, one for each day (UTC): made ahead, dropped after the retention."""
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Final
+
+import structlog
+
+from libs.persistence import Connection, Database
+
+_log = structlog.get_logger("timeline.partitions")
+_AHEAD: Final = 3
+_NAME: Final = "timeline_events_{:%Y%m%d}"
+_DAY: Final = timedelta(days=1)
+_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('aes.timeline.partitions'))"
+_TRY_LOCK: Final = "SELECT pg_try_advisory_lock(hashtext('aes.timeline.partitions'))"
+_UNLOCK: Final = "SELECT pg_advisory_unlock(hashtext('aes.timeline.partitions'))"
+_EXISTING: Final = """
+    SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
+    FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
+      AND c.relname ~ '^timeline_events_[0-9]{8}$'
+    ORDER BY c.relname
+"""
+
+
+class PostgresTimelinePartitions:
+    """Any process may call any method at any time; an advisory lock keeps them from each other's way."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def make(self, today: date) -> None:
+        """Makes the missing partitions of today, of the day before, for clocks that are behind, and of the next days.
+
+        Attaching a table blocks neither readers nor writers of the timeline; a partition made in place would.
+        """
+        wanted = [today + number * _DAY for number in range(-1, _AHEAD + 1)]
+        async with self._database.transaction() as connection:
+            await connection.execute(_LOCK)
+            existing = {name for name, *_ in await _existing(connection)}
+            for day in wanted:
+                if (name := _NAME.format(day)) not in existing:
+                    await _attach(connection, name, day)
+                    _log.info("timeline.partition_made", day=str(day))
+
+    async def drop_before(self, day: date) -> None:
+        """Drops the partitions of earlier days."""
+        async with self._database.connection() as connection:
+            locked = await (await connection.execute(_TRY_LOCK)).fetchone()
+            if locked != (True,):
+                return
+            try:
+                for name, attached, pending in await _existing(connection):
+                    if datetime.strptime(name[-8:], "%Y%m%d").date() < day:
+                        await _drop(connection, name, attached=attached, pending=pending)
+                        _log.info("timeline.partition_dropped", partition=name)
+            finally:
+                await connection.execute(_UNLOCK)
+
+
+async def _existing(connection: Connection) -> Sequence[tuple[str, bool, bool]]:
+    """Name of each partition, whether it is attached, whether detaching it was begun."""
+    return [(str(row[0]), bool(row[1]), bool(row[2])) for row in await (await connection.execute(_EXISTING)).fetchall()]
+
+
+async def _attach(connection: Connection, name: str, day: date) -> None:
+    await connection.execute(f"CREATE TABLE {name} (LIKE timeline_events INCLUDING DEFAULTS)".encode())
+    bounds = f"FOR VALUES FROM ('{day}') TO ('{day + _DAY}')"
+    await connection.execute(f"ALTER TABLE timeline_events ATTACH PARTITION {name} {bounds}".encode())
+
+
+async def _drop(connection: Connection, name: str, *, attached: bool, pending: bool) -> None:
+    if attached:
+        # Waits for running statements without making others wait. A crash or timeout leaves it begun.
+        how = "FINALIZE" if pending else "CONCURRENTLY"
+        await connection.execute(f"ALTER TABLE timeline_events DETACH PARTITION {name} {how}".encode())
+    await connection.execute(f"DROP TABLE {name}".encode())

@@ -1,0 +1,61 @@
+"""A company's timeline: events for it, and the log in memory behind the ports of the real one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from libs.contracts.identifiers import new_id
+from libs.contracts.timestamps import now_text
+from libs.eventing import OffsetMove, Partition
+from services.gateway.domain.timeline import Overtaken, TimelineEvent, TimelineFilter
+
+COMPANY = "company-1"
+
+
+def event(**fields: Any) -> TimelineEvent:
+    """An event that is not stored yet; what is left out is of the company and visible to all of it."""
+    made: dict[str, Any] = {
+        "company_id": COMPANY,
+        "id": new_id(),
+        "type": "thing.happened",
+        "source": "/aes/test",
+        "subject": new_id(),
+        "sequence": 1,
+        "time": now_text(),
+        "correlation_id": "label",
+        "data": b"{}",
+    }
+    return TimelineEvent(**{**made, **fields})
+
+
+class FakeTimeline:
+    """A ``TimelineLog`` and a ``Timeline``."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, list[TimelineEvent]] = {}
+        self.stored_offsets: dict[Partition, int] = {}
+
+    async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
+        return {partition: at for partition, at in self.stored_offsets.items() if partition.topic in topics}
+
+    async def store(self, events: Sequence[TimelineEvent], moves: Mapping[Partition, OffsetMove]) -> int:
+        if any(self.stored_offsets.get(partition) != move.before for partition, move in moves.items()):
+            raise Overtaken
+        self.stored_offsets |= {partition: move.after for partition, move in moves.items()}
+        known = {stored.id for log in self.events.values() for stored in log}
+        fresh = [event for event in events if event.id not in known]
+        for each in fresh:
+            log = self.events.setdefault(each.company_id, [])
+            log.append(replace(each, position=len(log) + 1))
+        return len(fresh)
+
+    async def head(self, company_id: str) -> int:
+        return len(self.events.get(company_id, []))
+
+    async def read(self, where: TimelineFilter, *, after: int, limit: int) -> Sequence[TimelineEvent]:
+        log = self.events.get(where.company_id, [])
+        return [event for event in log if event.position > after and where.admits(event)][:limit]
+
+    async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
+        found = [event for event in self.events.get(company_id, []) if event.subject == turn_id]
+        return sorted((e for e in found if e.sequence > after_sequence), key=lambda event: event.sequence)
