@@ -24,7 +24,7 @@ class DeleteFile(Command, type="aes.ingestion.delete_file.v1", outcomes=(FileDel
 
 
 class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(FileUploaded,)):
-    """Make a file of an artifact, with this id; its bytes are fetched from the artifacts service."""
+    """Copy an artifact to a new file with this id. Its bytes are fetched from the artifacts service."""
 
     file_id: str
     artifact_id: str
@@ -34,7 +34,7 @@ class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(Fil
 
 
 class ChangeFiles(Command, type="aes.ingestion.change_files.v1", outcomes=(FilesChanged,)):
-    """A bulk operation: each file on its own, with partial success."""
+    """Apply one operation to many files. Each file succeeds or fails on its own."""
 
     operation: str
     file_ids: list[str]
@@ -55,7 +55,7 @@ class UpdateCollection(Command, type="aes.ingestion.update_collection.v1", outco
 
 
 class DeleteCollection(Command, type="aes.ingestion.delete_collection.v1", outcomes=(CollectionDeleted,)):
-    """Its files remain."""
+    """Delete a collection. Its files remain."""
 
     collection_id: str
 
@@ -89,6 +89,6 @@ class DeleteKnowledgeBase(Command, type="aes.ingestion.delete_knowledge_base.v1"
 
 
 class IngestKnowledgeBase(Command, type="aes.ingestion.ingest_knowledge_base.v1", outcomes=(IngestionQueued,)):
-    """Take up what is new, changed or failed, drop what was taken out."""
+    """Index new, changed and failed files; remove files that are no longer in the knowledge base."""
 
     knowledge_base_id: str

@@ -8,7 +8,7 @@ from libs.contracts.messages import Event
 
 
 class ArtifactUploaded(Event, type="aes.artifacts.artifact.uploaded.v1"):
-    """Uploaded by a user, or made by an agent (``artifact.origin``)."""
+    """An artifact is stored. ``artifact.origin`` tells whether a user uploaded it or an agent made it."""
 
     artifact: ArtifactRecord
 
@@ -19,34 +19,34 @@ class ArtifactEvent(Event):
 
 
 class ArtifactProgress(ArtifactEvent, type="aes.artifacts.artifact.progress.v1"):
-    """``progress`` of processing in percent."""
+    """The progress of processing an artifact, in percent."""
 
     progress: int
 
 
 class ArtifactReady(ArtifactEvent, type="aes.artifacts.artifact.ready.v1"):
-    """Processing is done; ``metadata`` is what it found out."""
+    """Processing has succeeded. ``metadata`` has its results, such as numbers of sheets, rows or passages."""
 
     metadata: dict[str, Any] = {}
 
 
 class ArtifactFailed(ArtifactEvent, type="aes.artifacts.artifact.failed.v1"):
-    """It could not be processed; its bytes can be downloaded all the same."""
+    """Processing has failed. The artifact's bytes can still be downloaded."""
 
     error: ErrorInfo
 
 
 class ArtifactCopied(ArtifactEvent, type="aes.artifacts.artifact.copied.v1"):
-    """A file of the company holds its bytes from now on, beyond its session."""
+    """The artifact was copied to a file of the company, which outlives the session."""
 
     file_id: str
 
 
 class ArtifactRemoved(ArtifactEvent, type="aes.artifacts.artifact.removed.v1"):
-    """The copy among the company's files is gone; the artifact itself stays."""
+    """The artifact's copy among the company's files is deleted. The artifact itself stays."""
 
     file_id: str
 
 
 class ArtifactDeleted(ArtifactEvent, type="aes.artifacts.artifact.deleted.v1"):
-    """Its session has ended: the artifact is gone. A copy among the company's files stays."""
+    """The artifact was deleted with its session. A copy among the company's files stays."""

@@ -10,7 +10,7 @@ class ApiKeyCreated(Event, type="aes.gateway.api_key.created.v1"):
 
 
 class ApiKeyRevoked(Event, type="aes.gateway.api_key.revoked.v1"):
-    """Every replica drops what it knows of the key."""
+    """A key was revoked. Every gateway replica removes it from its cache."""
 
     key_id: str
 
@@ -24,6 +24,6 @@ class ConnectionCreated(Event, type="aes.gateway.connection.created.v1"):
 
 
 class ConnectionDeleted(Event, type="aes.gateway.connection.deleted.v1"):
-    """Every replica drops what it knows of the connection and ends its visitors' streams."""
+    """A connection was revoked. Every gateway replica removes it from its cache and ends its visitors' streams."""
 
     connection_id: str

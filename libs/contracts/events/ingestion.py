@@ -62,7 +62,7 @@ class KnowledgeBaseUpdated(Event, type="aes.ingestion.knowledge_base.updated.v1"
 
 
 class KnowledgeBaseDeleted(Event, type="aes.ingestion.knowledge_base.deleted.v1"):
-    """The knowledge base and its indexed content are gone; collections and files remain."""
+    """The knowledge base and its indexes are deleted. Collections and files remain."""
 
     knowledge_base_id: str
 
@@ -75,14 +75,17 @@ class RunEvent(Event):
 
 
 class IngestionQueued(RunEvent, type="aes.ingestion.knowledge_base.ingestion.queued.v1"):
-    """The ingestion was taken up; ``total_datasources`` may grow while it is planned."""
+    """The ingestion is queued. ``total_datasources`` may grow while its files are being listed."""
 
     total_datasources: int
     knowledge_base: KnowledgeBase | None = None
 
 
 class IngestionProgress(RunEvent, type="aes.ingestion.knowledge_base.ingestion.progress.v1"):
-    """At most once a second. ``phase``, ``total_chunks``, ``processed_chunks`` and ``message`` in ``metadata``."""
+    """The progress of an ingestion, at most once a second.
+
+    ``metadata`` has ``phase``, ``total_chunks``, ``processed_chunks`` and ``message``.
+    """
 
     progress: int
     finished_datasources: int
@@ -114,20 +117,20 @@ class IngestionFailed(RunEvent, type="aes.ingestion.knowledge_base.ingestion.fai
 
 
 class ArtifactIndexEvent(Event):
-    """About a session's artifact; its subject is the artifact."""
+    """An event about a session's artifact. Its subject is the artifact."""
 
     artifact_id: str
     session_id: str
 
 
 class ArtifactIndexing(ArtifactIndexEvent, type="aes.ingestion.artifact.indexing.v1"):
-    """``progress`` in percent."""
+    """The progress of indexing an artifact, in percent."""
 
     progress: int
 
 
 class ArtifactIndexed(ArtifactIndexEvent, type="aes.ingestion.artifact.indexed.v1"):
-    """Its text is extracted, and its passages can be searched."""
+    """The artifact's text is extracted and its passages can be searched."""
 
     characters: int
     passages: int

@@ -9,7 +9,7 @@ class AgentCreated(Event, type="aes.registry.agent.created.v1"):
 
 
 class AgentUpdated(Event, type="aes.registry.agent.updated.v1"):
-    """``version_number`` of the agent is a new one when its configuration changed."""
+    """An agent has changed. ``version_number`` is a new one when its configuration has changed."""
 
     agent: Agent
 

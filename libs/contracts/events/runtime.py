@@ -19,7 +19,7 @@ class SessionCreated(Event, type="aes.runtime.session.created.v1"):
 
 
 class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):
-    """The session has ended and its history is gone; whoever holds things of it drops them."""
+    """The session and its history are deleted. Consumers delete the data that they keep about the session."""
 
     session_id: str
 
@@ -30,7 +30,7 @@ class TurnEvent(Event):
 
 
 class TurnQueued(TurnEvent, type="aes.runtime.turn.queued.v1"):
-    """The turn waits for those before it in its session, or for a free worker."""
+    """The turn waits for earlier turns of its session, or for a free worker."""
 
     position: int
     user_message_id: str
@@ -42,14 +42,14 @@ class TurnStarted(TurnEvent, type="aes.runtime.turn.started.v1"):
 
 
 class TurnRestarted(TurnEvent, type="aes.runtime.turn.restarted.v1"):
-    """Another worker took the turn over; text sent after ``resumed_from_step`` is void."""
+    """Another worker has taken over the turn. Consumers discard text of steps after ``resumed_from_step``."""
 
     attempt: int
     resumed_from_step: int
 
 
 class TurnCompleted(Event, ExecuteReply, type="aes.runtime.turn.completed.v1"):
-    """The reply; the payload is the execute response itself."""
+    """The turn has ended with a reply. The payload is the body of the HTTP answer to ``execute``."""
 
 
 class TurnFailed(TurnEvent, type="aes.runtime.turn.failed.v1"):
@@ -61,7 +61,7 @@ class TurnCancelled(TurnEvent, type="aes.runtime.turn.cancelled.v1"):
 
 
 class CancelTurnAccepted(TurnEvent, type="aes.runtime.cancel_turn.accepted.v1"):
-    """The cancel command did its work; the turn's own end is ``turn.cancelled``."""
+    """The cancel command was carried out. The turn itself ends with ``turn.cancelled``."""
 
     status: str = "cancelled"
 
@@ -81,7 +81,7 @@ class ToolCallCompleted(TurnEvent, type="aes.runtime.turn.tool_call.completed.v1
 
 
 class ToolCallFailed(TurnEvent, type="aes.runtime.turn.tool_call.failed.v1"):
-    """The tool failed, or its outcome is unknown after a crash; the model was told."""
+    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason`` as the result."""
 
     step: int
     call_id: str

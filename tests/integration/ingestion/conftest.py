@@ -1,4 +1,4 @@
-"""An ingestion service on a database of its own: delivered commands and HTTP without a broker in between."""
+"""An ingestion service on a database of its own; commands and HTTP calls reach it without a broker."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -44,7 +44,7 @@ class Ingestion:
         return outcome
 
     async def deliver(self, command: Command, caller: Identity | None = None, command_id: str | None = None) -> str:
-        """The same for a command that ends later; returns its id."""
+        """Delivers a command that ends later; returns its id."""
         command_id = command_id or new_id()
         envelope = command_envelope(command, self.service.signer, command_id=command_id, caller=caller)
         record = Record(command.TOPIC.name, 0, 0, "test", command.encode(), envelope.headers())
@@ -82,7 +82,7 @@ class Ingestion:
             return await cursor.fetchall() if cursor.description else []
 
     async def stored(self) -> list[str]:
-        """Keys of everything in the object store."""
+        """All keys in the object store."""
         return sorted([entry.key async for entry in self.objects.entries()])
 
     async def events(self, *types: str) -> list[str]:

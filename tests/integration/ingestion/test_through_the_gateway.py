@@ -1,4 +1,4 @@
-"""Uploads and downloads through the gateway, over real connections: nothing is held on the way."""
+"""Uploads and downloads stream through the gateway, over real connections, without being buffered."""
 
 import asyncio
 import hashlib

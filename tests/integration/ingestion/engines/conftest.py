@@ -32,7 +32,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture(scope="session")
 def weaviate_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
-    """Its address, and the port of its gRPC API."""
+    """Weaviate's address and the port of its gRPC API."""
     if containers.wanted():
         container = containers.weaviate()
         yield f"http://127.0.0.1:{container.ports[8080]}", container.ports[50051]
@@ -64,7 +64,7 @@ def pgvector(database: Database) -> PgvectorEngine:
 
 @pytest.fixture
 def pgvector_indexed(database: Database) -> PgvectorEngine:
-    """With a graph and an inverted index from the first chunk on."""
+    """An engine that builds graph and inverted index from the first chunk on."""
     return PgvectorEngine(database, indexed_from=1)
 
 

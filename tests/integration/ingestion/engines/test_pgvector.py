@@ -1,4 +1,4 @@
-"""Behaviour of the engine in PostgreSQL alone."""
+"""Behaviour that only the PostgreSQL engine has."""
 
 import random
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Rankings on the labelled collection that the benchmark brings along, by the benchmark's own measures."""
+"""Both engines rank the benchmark's labelled collection well, by the benchmark's measures."""
 
 from benchmarks.search.collection import SHIPPED, Labelled
 from benchmarks.search.quality import rank

@@ -1,4 +1,4 @@
-"""Behaviour of the engine in Weaviate alone."""
+"""Behaviour that only the Weaviate engine has."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ PASSAGES = [chunk(f"p{n}", f"ferry number {n}", SEA, file_id=f"f{n % 3}", positi
 
 
 def quiet(_: str) -> None:
-    """Progress is of no interest."""
+    """Ignores reports of progress."""
 
 
 async def test_a_killed_server_is_an_outage_and_loses_nothing_and_an_emptied_one_is_filled_anew(tmp_path: Path) -> None:

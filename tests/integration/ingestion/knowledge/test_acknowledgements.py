@@ -1,4 +1,4 @@
-"""Why nothing rests on acknowledgements: the fault that the states of items in the database are there for."""
+"""Acknowledged messages may be lost: the states of items in the database make up for it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""Ingestions from the command to the index, by workers that are killed, joined and interfered with."""
+"""Ingestions from the command to the index, while workers are killed, added and disturbed."""
 
 import asyncio
 

@@ -36,7 +36,7 @@ async def postgres_server(tmp_path: Path) -> AsyncIterator[tuple[Postgres, Killa
 
 @pytest.fixture
 async def database_url(postgres_server: tuple[Postgres, Killable]) -> str:
-    """In the place of the database that other tests have in the server shared by all."""
+    """A database in a server of this test's own, which it may kill."""
     postgres, _ = postgres_server
     name = f"test_{secrets.token_hex(6)}"
     async with await psycopg.AsyncConnection.connect(postgres.administrator_url, autocommit=True) as connection:
@@ -46,7 +46,7 @@ async def database_url(postgres_server: tuple[Postgres, Killable]) -> str:
 
 @pytest.fixture
 async def kafka_server(tmp_path: Path, topic_prefix: str) -> AsyncIterator[tuple[str, Killable]]:
-    """With topics in it; that is all that is kept of it."""
+    """A Kafka of this test's own, with topics, which it may kill."""
     kafka, server = kafka_of(tmp_path)
     await server.start()
     await create_topics(kafka.bootstrap_servers, topic_prefix, topics=(INGESTION_WORK, INGESTION_EVENTS))

@@ -1,4 +1,4 @@
-"""Weaviate killed in the middle of an ingestion: what it had taken is there, and what it had not is done again.
+"""Weaviate is killed in the middle of an ingestion: written chunks are kept, and missing ones are written again.
 
 Then the knowledge base moves to the other engine. And Weaviate that comes back without its data.
 """
@@ -31,7 +31,7 @@ FILES = documents(30)
 
 @pytest.fixture(autouse=True)
 async def weaviate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[WeaviateServer, Killable]]:
-    """Before the service and its workers, which are told of it by their environment."""
+    """Starts Weaviate before the service and its workers, which get its address by their environment."""
     server, killable = weaviate_of(tmp_path)
     try:
         await killable.start()

@@ -1,4 +1,4 @@
-"""Knowledge bases as their company sees them, and as others do not."""
+"""A company sees its own knowledge bases and none of other companies."""
 
 import pytest
 

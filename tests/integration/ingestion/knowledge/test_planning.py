@@ -1,4 +1,4 @@
-"""A run is planned in steps that survive whoever takes them, and its progress is told in moderation."""
+"""Another worker continues the planning of a run after a crash; progress is published at most once a second."""
 
 from libs.contracts.commands.ingestion import DeleteFile
 from libs.contracts.identifiers import new_id

@@ -1,4 +1,4 @@
-"""Runs and items on a real database, worked off where the test stands."""
+"""Runs and items on a real database, processed inside the test."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -224,7 +224,7 @@ async def test_last_items_finishing_at_once_end_the_run(
 async def test_looking_from_inside_the_items_transactions_nobody_would_see_the_end(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
-    """The fault that the test above is about, in the naive way: one transaction for the item and for the look."""
+    """Shows the fault that the test above excludes: item and check of completion in one transaction miss each other."""
     files = await bases.upload(documents(2))
     await bases.create(files)
     await worker.step()

@@ -1,4 +1,4 @@
-"""Texts are made once, by one worker at a time, and files that cannot be read are not read again and again."""
+"""Each file is parsed once, by one worker at a time; an unreadable file is not parsed again and again."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from tests.support.inline_ingestion import InlineWorker, PlainTextReader
 
 
 class SlowReader(PlainTextReader):
-    """Reads nothing before it may."""
+    """A reader that waits until the test lets it read."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The pool with real processes: what a poisonous, slow or greedy file costs, and what it does not."""
+"""The pool with real processes: a malicious, slow or large file costs one process and fails alone."""
 
 import asyncio
 import contextlib

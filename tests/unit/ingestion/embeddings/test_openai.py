@@ -1,4 +1,4 @@
-"""Against a real HTTP server that answers as an OpenAI-compatible one does."""
+"""The client is tested against a real HTTP server that answers like an OpenAI-compatible one."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field

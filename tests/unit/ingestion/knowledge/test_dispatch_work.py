@@ -35,7 +35,7 @@ class Bus:
     sent: list[Due] = field(default_factory=list)
 
     async def send(self, work: Sequence[Due]) -> list[Due]:
-        """The database goes down together with the bus."""
+        """Stops the bus and the database at the same time."""
         if self.is_down:
             self.queue.is_down = True
             return list(work)

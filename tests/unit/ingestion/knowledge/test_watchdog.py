@@ -1,4 +1,4 @@
-"""When a worker ends itself."""
+"""The watchdog ends a worker whose work is stuck or whose event loop hangs."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Work on its way over the bus."""
+"""Work keys are encoded into messages and decoded from them."""
 
 import pytest
 
