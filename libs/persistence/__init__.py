@@ -1,6 +1,6 @@
 """PostgreSQL: a pool with transactions, outages, leases, and schema migrations."""
 
-from libs.persistence._database import Connection, Database
+from libs.persistence._database import Connection, Database, fetch_records, fetch_value
 from libs.persistence._json import as_json, embedded_json
 from libs.persistence._leases import renewed_leases
 from libs.persistence._migrations import is_migrated, migrate
@@ -11,6 +11,8 @@ __all__ = [
     "Database",
     "as_json",
     "embedded_json",
+    "fetch_records",
+    "fetch_value",
     "is_contention",
     "is_migrated",
     "is_outage",

@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
+from psycopg.rows import TupleRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from libs.persistence._redaction import redact_values
 
 Connection = AsyncConnection[TupleRow]
+Parameters = Mapping[str, Any] | Sequence[Any] | None
 _LOCK_TIMEOUT_MS = 5000
 # A plan made while a table was empty must not scan the whole table until somebody has analyzed it. No jit: where only
 # a scan is possible, PostgreSQL before 18 takes it for so costly that it compiles each execution.
@@ -91,11 +92,21 @@ class Database:
         async with self._checked_out() as connection:
             yield connection
 
-    async def execute(self, statement: str, parameters: Mapping[str, Any] | Sequence[Any] | None = None) -> list[Any]:
+    async def execute(self, statement: str, parameters: Parameters = None) -> list[Any]:
         """Executes a single statement in autocommit mode; returns its rows, none for a statement without a result."""
         async with self._checked_out() as connection:
             cursor = await connection.execute(statement, parameters)
             return await cursor.fetchall() if cursor.description else []
+
+    async def records(self, statement: str, parameters: Parameters = None) -> list[dict[str, Any]]:
+        """Executes a single statement in autocommit mode; returns its rows by the names of their columns."""
+        async with self._checked_out() as connection:
+            return await fetch_records(connection, statement, parameters)
+
+    async def value(self, statement: str, parameters: Parameters = None) -> Any:
+        """Executes a single statement in autocommit mode; returns what ``fetch_value`` does."""
+        async with self._checked_out() as connection:
+            return await fetch_value(connection, statement, parameters)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -124,6 +135,19 @@ class Database:
             if connection is not None:
                 # Shielded: a connection whose return is cancelled would be missing in the pool for ever.
                 await asyncio.shield(self._pool.putconn(connection))
+
+
+async def fetch_records(connection: Connection, statement: str, parameters: Parameters = None) -> list[dict[str, Any]]:
+    """Executes a statement; returns its rows by the names of their columns."""
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(statement, parameters)
+        return await cursor.fetchall()
+
+
+async def fetch_value(connection: Connection, statement: str, parameters: Parameters = None) -> Any:
+    """Executes a statement; returns the first column of its first row, None when there is no row."""
+    row = await (await connection.execute(statement, parameters)).fetchone()
+    return row[0] if row else None
 
 
 def _cancellations() -> int:

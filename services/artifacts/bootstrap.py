@@ -10,7 +10,6 @@ from typing import Final
 
 import structlog
 
-from libs.eventing import Transaction
 from libs.objects import ObjectStore, StoreUnavailable, open_store
 from libs.retry import RetryPolicy
 from libs.service_defaults import API, Service
@@ -88,14 +87,14 @@ def _maintenance(service: Service, settings: ArtifactsSettings, store: ObjectSto
         store=store,
         reader=TableProcesses(seconds=settings.table_timeout_seconds, memory_bytes=settings.table_memory_bytes),
         outbox=outbox,
-        writer=_artifact_writer,
+        writer=PostgresArtifactWriter,
         at_once=settings.table_processes,
         lease_seconds=settings.lease_seconds,
     )
     garbage = PostgresGarbage(database)
     return _Maintenance(
         tables=PeriodicWork("tables", read_tables, _POLL_SECONDS),
-        commands=PeriodicWork("commands", ResendCommands(outbox, _platform_writer), _RESEND_SECONDS),
+        commands=PeriodicWork("commands", ResendCommands(outbox, PostgresPlatformWriter), _RESEND_SECONDS),
         deleted=PeriodicWork("deleted", RemoveDeletedBytes(garbage, store), _POLL_SECONDS),
         garbage=PeriodicWork("garbage", CollectGarbage(garbage, store), _COLLECT_SECONDS),
     )
@@ -114,7 +113,7 @@ def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore,
         uploads=PostgresUploads(service.database),
         store=store,
         outbox=service.outbox,
-        writer=_upload_writer,
+        writer=PostgresUploadWriter,
         links=links,
         limits=Limits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_image_pixels),
         on_stored=maintenance.tables.wake,
@@ -130,15 +129,17 @@ def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore,
 
 
 def _add_messages(service: Service, maintenance: _Maintenance) -> None:
-    register_commands(service.commands, CopyToPlatform(_platform_writer), RemoveFromPlatform(_platform_writer))
-    delete = DeleteSessionArtifacts(_artifact_writer, on_deleted=maintenance.deleted.wake)
+    register_commands(
+        service.commands, CopyToPlatform(PostgresPlatformWriter), RemoveFromPlatform(PostgresPlatformWriter)
+    )
+    delete = DeleteSessionArtifacts(PostgresArtifactWriter, on_deleted=maintenance.deleted.wake)
     follow_sessions(service.follow("sessions", linger=True), delete)
     follow_ingestion(
         service.follow("ingestion"),
-        IndexingEventHandler(_artifact_writer),
-        FinishCopy(_platform_writer),
-        FinishRemoval(_platform_writer),
-        HandleRejection(_platform_writer),
+        IndexingEventHandler(PostgresArtifactWriter),
+        FinishCopy(PostgresPlatformWriter),
+        FinishRemoval(PostgresPlatformWriter),
+        HandleRejection(PostgresPlatformWriter),
     )
 
 
@@ -160,18 +161,6 @@ def _start_of(store: ObjectStore) -> Callable[[], Awaitable[None]]:
         await asyncio.wait({task}, timeout=_STORE_SECONDS)
 
     return start
-
-
-def _upload_writer(transaction: Transaction) -> PostgresUploadWriter:
-    return PostgresUploadWriter(transaction.connection)
-
-
-def _artifact_writer(transaction: Transaction) -> PostgresArtifactWriter:
-    return PostgresArtifactWriter(transaction.connection)
-
-
-def _platform_writer(transaction: Transaction) -> PostgresPlatformWriter:
-    return PostgresPlatformWriter(transaction.connection)
 
 
 def _now() -> datetime:

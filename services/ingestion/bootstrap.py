@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from libs.eventing import Transaction
 from libs.objects import ObjectStore, open_store
 from libs.service_defaults import API, Service
 from services.ingestion.adapters.embeddings.configured import ConfiguredEmbedders
@@ -153,11 +152,11 @@ def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore
     database, outbox = service.database, service.outbox
     files, collections = PostgresFileReader(database), PostgresCollectionReader(database)
     limits = Limits(max_bytes=settings.max_upload_bytes, max_files=settings.max_files_per_upload)
-    upload = UploadFiles(PostgresUploads(database), store, outbox, _upload_writer, limits)
-    file_commands(service.commands, _file_writer, _collection_writer, _now)
+    upload = UploadFiles(PostgresUploads(database), store, outbox, PostgresUploadWriter, limits)
+    file_commands(service.commands, PostgresFileWriter, PostgresCollectionWriter, _now)
     service.http.include_router(files_router(upload, files, store))
     service.http.include_router(collections_router(collections, files))
-    publish = PublishCollectionChanges(PostgresCollectionChanges(database), outbox, _collection_publisher)
+    publish = PublishCollectionChanges(PostgresCollectionChanges(database), outbox, PostgresCollectionPublisher)
     service.background("collections.publish", lambda: repeat(publish, _COLLECTION_CHANGES_SECONDS), role=API)
     collect = CollectGarbage(PostgresUnusedBlobs(database), store)
     service.background("garbage.collect", lambda: repeat(collect, _GARBAGE_SECONDS), role=API)
@@ -189,8 +188,8 @@ def _add_knowledge_bases(service: Service, settings: IngestionSettings, store: O
 def _add_artifacts(service: Service, store: ObjectStore, search: _Search) -> None:
     database = service.database
     fetch = FetchArtifact(PostgresUploads(database), store, HttpArtifactSource(service.calls))
-    artifact_commands(service.commands, fetch, StoreFetchedArtifact(_upload_writer))
-    artifact_events(service.follow("artifacts"), _artifact_writer)
+    artifact_commands(service.commands, fetch, StoreFetchedArtifact(PostgresUploadWriter))
+    artifact_events(service.follow("artifacts"), PostgresArtifactWriter)
     places = PostgresArtifactPlaces(database)
     searching = SearchArtifacts(places, search.embedders, search.engines, search.resolver)
     service.http.include_router(artifact_texts_router(ReadArtifactText(places, store), searching))
@@ -261,26 +260,6 @@ def _run_streams(
         return streams.joined
 
     service.ready_check("streams", joined)
-
-
-def _upload_writer(transaction: Transaction) -> PostgresUploadWriter:
-    return PostgresUploadWriter(transaction.connection)
-
-
-def _file_writer(transaction: Transaction) -> PostgresFileWriter:
-    return PostgresFileWriter(transaction.connection)
-
-
-def _artifact_writer(transaction: Transaction) -> PostgresArtifactWriter:
-    return PostgresArtifactWriter(transaction.connection)
-
-
-def _collection_writer(transaction: Transaction) -> PostgresCollectionWriter:
-    return PostgresCollectionWriter(transaction.connection)
-
-
-def _collection_publisher(transaction: Transaction) -> PostgresCollectionPublisher:
-    return PostgresCollectionPublisher(transaction.connection)
 
 
 def _now() -> datetime:

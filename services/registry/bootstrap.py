@@ -4,7 +4,6 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from libs.eventing import Transaction
 from libs.service_defaults import Service
 from services.registry.adapters.internal_api.knowledge_bases import HttpKnowledgeBases
 from services.registry.adapters.internal_api.runtime_catalogues import HttpRuntimeCatalogues
@@ -36,20 +35,16 @@ def build(settings: RegistrySettings) -> Service:
     register_commands(
         service.commands,
         CheckNewAgent(checks),
-        AddAgent(_writer, _now),
+        AddAgent(PostgresAgentWriter, _now),
         CheckAgentChange(reader, checks, _now),
-        ChangeAgent(_writer, _now),
-        RemoveAgent(_writer),
+        ChangeAgent(PostgresAgentWriter, _now),
+        RemoveAgent(PostgresAgentWriter),
     )
     service.http.include_router(
         configurations_router(ValidateConfiguration(checks), NormalizeConfiguration(reader, checks))
     )
     service.http.include_router(agents_router(reader))
     return service
-
-
-def _writer(transaction: Transaction) -> PostgresAgentWriter:
-    return PostgresAgentWriter(transaction.connection)
 
 
 def _now() -> datetime:

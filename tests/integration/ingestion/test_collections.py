@@ -53,7 +53,7 @@ def publisher_of(ingestion: Ingestion) -> PublishCollectionChanges:
     return PublishCollectionChanges(
         PostgresCollectionChanges(ingestion.service.database),
         ingestion.service.outbox,
-        lambda transaction: PostgresCollectionPublisher(transaction.connection),
+        PostgresCollectionPublisher,
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from libs.contracts.api.agents import UpdateAgentBody
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Scope
+from libs.eventing import Outbox
 from libs.persistence import Database, migrate
 from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
 from services.registry.bootstrap import MIGRATIONS
@@ -45,8 +46,8 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     await database.open()
 
     async def transaction(work: Callable[[AgentWriter], Awaitable[object]]) -> object:
-        async with database.transaction() as connection:
-            return await work(PostgresAgentWriter(connection))
+        async with Outbox(database).transaction() as writing:
+            return await work(PostgresAgentWriter(writing))
 
     yield Store(PostgresAgentReader(database), transaction)
     await database.close()

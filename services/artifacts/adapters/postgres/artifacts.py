@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from libs.contracts.errors import ErrorInfo
-from libs.persistence import Connection, Database, as_json
+from libs.eventing import Transaction
+from libs.persistence import Database, as_json
 from services.artifacts.adapters import metrics
 from services.artifacts.domain.artifacts import StoredArtifact
 
@@ -29,39 +29,31 @@ class PostgresArtifactReader:
         self._database = database
 
     async def get(self, artifact_id: str) -> StoredArtifact | None:
-        rows = await self._rows(f"{STORED} AND a.id = %(id)s", {"id": artifact_id})
+        rows = await self._database.records(f"{STORED} AND a.id = %(id)s", {"id": artifact_id})
         return artifact_of(rows[0]) if rows else None
 
     async def page(self, session_id: str, *, limit: int, offset: int) -> tuple[list[StoredArtifact], int]:
         parameters = {"session": session_id, "limit": limit, "offset": offset}
-        rows = await self._rows(
+        rows = await self._database.records(
             f"""{STORED} AND a.session_id = %(session)s
                 ORDER BY a.created_at DESC, a.id DESC LIMIT %(limit)s OFFSET %(offset)s""",
             parameters,
         )
-        total = await self._rows(
-            "SELECT count(*) AS total FROM artifacts WHERE session_id = %(session)s AND state = 'stored'", parameters
+        total = await self._database.value(
+            "SELECT count(*) FROM artifacts WHERE session_id = %(session)s AND state = 'stored'", parameters
         )
-        return [artifact_of(row) for row in rows], int(total[0]["total"])
+        return [artifact_of(row) for row in rows], total
 
     async def all(self, session_id: str) -> list[StoredArtifact]:
-        rows = await self._rows(
+        rows = await self._database.records(
             f"{STORED} AND a.session_id = %(session)s ORDER BY a.created_at, a.id", {"session": session_id}
         )
         return [artifact_of(row) for row in rows]
 
-    async def _rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-        async with (
-            self._database.connection() as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            await cursor.execute(query, parameters)
-            return await cursor.fetchall()
-
 
 class PostgresArtifactWriter:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
 
     async def progress(self, artifact_id: str, progress: int) -> bool:
         return await self._changed(

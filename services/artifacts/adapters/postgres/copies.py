@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from libs.contracts.identity import Identity
-from libs.eventing import MessageContext
-from libs.persistence import Connection
+from libs.eventing import MessageContext, Transaction
+from libs.persistence import fetch_records
 from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
 from services.artifacts.domain.platform import CopyState, InFlightState, OutboundCommand
 
@@ -32,8 +31,8 @@ _UNANSWERED = f"""
 
 
 class PostgresPlatformWriter:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
 
     async def lock(self, artifact_id: str) -> CopyState | None:
         return await self._locked("a.state = 'stored' AND a.id = %s", artifact_id)
@@ -45,7 +44,7 @@ class PostgresPlatformWriter:
         return await self._locked(f"{_FOLLOWED} AND a.platform_command_id = %s", command_id)
 
     async def _locked(self, condition: str, value: str) -> CopyState | None:
-        rows = await self._rows(f"{_COPY} WHERE {condition} FOR UPDATE OF a", (value,))
+        rows = await fetch_records(self._connection, f"{_COPY} WHERE {condition} FOR UPDATE OF a", (value,))
         return _copy_state(rows[0]) if rows else None
 
     async def begin(self, command: OutboundCommand) -> None:
@@ -96,13 +95,8 @@ class PostgresPlatformWriter:
                 correlation_id=row.pop("correlation_id"),
                 copy=_copy_state(row),
             )
-            for row in await self._rows(_UNANSWERED, (seconds, limit))
+            for row in await fetch_records(self._connection, _UNANSWERED, (seconds, limit))
         ]
-
-    async def _rows(self, statement: str, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
-        async with self._connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(statement.encode(), parameters)
-            return await cursor.fetchall()
 
 
 def _copy_state(row: dict[str, Any]) -> CopyState:

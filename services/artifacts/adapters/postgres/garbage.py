@@ -40,11 +40,9 @@ class PostgresGarbage:
         )
 
     async def emptied(self, artifact_ids: Sequence[str]) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                "UPDATE artifacts SET emptied_at = now() WHERE id = ANY (%s) AND state = 'deleted'",
-                (list(artifact_ids),),
-            )
+        await self._database.execute(
+            "UPDATE artifacts SET emptied_at = now() WHERE id = ANY (%s) AND state = 'deleted'", (list(artifact_ids),)
+        )
 
     async def forget(self, artifact_ids: Sequence[str]) -> None:
         ids = list(artifact_ids)
@@ -62,6 +60,4 @@ class PostgresGarbage:
             return gone.rowcount
 
     async def _ids(self, query: str, *values: object) -> list[str]:
-        async with self._database.connection() as connection:
-            found = await connection.execute(query.encode(), values)
-            return [artifact_id for (artifact_id,) in await found.fetchall()]
+        return [artifact_id for (artifact_id,) in await self._database.execute(query, values)]

@@ -11,9 +11,8 @@ class PostgresSessions:
         self._database = database
 
     async def get(self, session_id: str) -> KnownSession | None:
-        async with self._database.connection() as connection:
-            row = await (await connection.execute(_GET, (session_id,))).fetchone()
-        return None if row is None else KnownSession(*row)
+        rows = await self._database.execute(_GET, (session_id,))
+        return KnownSession(*rows[0]) if rows else None
 
     async def remember(self, session: KnownSession) -> KnownSession:
         async with self._database.connection() as connection:
@@ -21,6 +20,5 @@ class PostgresSessions:
                 "INSERT INTO sessions (id, company_id, owner_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
                 (session.id, session.company_id, session.owner_id),
             )
-            row = await (await connection.execute(_GET, (session.id,))).fetchone()
-        assert row is not None
+            [row] = await (await connection.execute(_GET, (session.id,))).fetchall()
         return KnownSession(*row)

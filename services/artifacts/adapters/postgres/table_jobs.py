@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from psycopg.rows import dict_row
-
 from libs.contracts.identifiers import new_id
 from libs.persistence import Database
 from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
@@ -28,30 +26,22 @@ class PostgresTableJobs:
         self._database = database
 
     async def claim(self, limit: int, seconds: float) -> list[TableJob]:
-        async with (
-            self._database.connection() as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            await cursor.execute(_CLAIM, {"limit": limit, "lease": new_id(), "seconds": seconds})
-            rows = await cursor.fetchall()
         jobs = []
-        for row in rows:
+        for row in await self._database.records(_CLAIM, {"limit": limit, "lease": new_id(), "seconds": seconds}):
             correlation_id, lease, attempt = row.pop("correlation_id"), row.pop("lease"), row.pop("attempts")
             jobs.append(TableJob(artifact_of(row), correlation_id, lease, attempt))
         return jobs
 
     async def postpone(self, lease: str, seconds: float, *, counts: bool) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                """UPDATE artifacts SET lease = NULL, attempts = attempts - %s,
-                       lease_until = now() + %s * interval '1 second'
-                   WHERE lease = %s""",
-                (0 if counts else 1, seconds, lease),
-            )
+        await self._database.execute(
+            """UPDATE artifacts SET lease = NULL, attempts = attempts - %s,
+                   lease_until = now() + %s * interval '1 second'
+               WHERE lease = %s""",
+            (0 if counts else 1, seconds, lease),
+        )
 
     async def renew(self, leases: Sequence[str], seconds: float) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                "UPDATE artifacts SET lease_until = now() + %s * interval '1 second' WHERE lease = ANY (%s)",
-                (seconds, list(leases)),
-            )
+        await self._database.execute(
+            "UPDATE artifacts SET lease_until = now() + %s * interval '1 second' WHERE lease = ANY (%s)",
+            (seconds, list(leases)),
+        )

@@ -1,12 +1,13 @@
 """Uploads in PostgreSQL: a row precedes the bytes."""
 
+from dataclasses import asdict
 from hashlib import sha256
 
-from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from libs.contracts.errors import Conflict, ValidationFailed
-from libs.persistence import Connection, Database
+from libs.eventing import Transaction
+from libs.persistence import Database, fetch_records
 from services.artifacts.adapters import metrics
 from services.artifacts.adapters.postgres.artifacts import STORED, artifact_of
 from services.artifacts.domain.artifacts import SessionNotFound, StoredArtifact
@@ -18,36 +19,25 @@ class PostgresUploads:
         self._database = database
 
     async def begin(self, artifact: NewArtifact) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(
-                """INSERT INTO artifacts (id, session_id, name, content_type, origin, strategy, created_by,
-                                          correlation_id)
-                   VALUES (%s, %s, %s, %s, %s, %s, %s, %s)""",
-                (
-                    artifact.id,
-                    artifact.session_id,
-                    artifact.name,
-                    artifact.content_type,
-                    artifact.origin,
-                    artifact.strategy,
-                    artifact.created_by,
-                    artifact.correlation_id,
-                ),
-            )
+        await self._database.execute(
+            """INSERT INTO artifacts (id, session_id, name, content_type, origin, strategy, created_by, correlation_id)
+               VALUES (%(id)s, %(session_id)s, %(name)s, %(content_type)s, %(origin)s, %(strategy)s, %(created_by)s,
+                       %(correlation_id)s)""",
+            asdict(artifact),
+        )
 
     async def abandon(self, artifact_id: str) -> bool:
-        async with self._database.connection() as connection:
-            given_up = await connection.execute(
-                """UPDATE artifacts SET state = 'abandoned', state_since = now()
-                   WHERE id = %s AND state IN ('uploading', 'abandoned')""",
-                (artifact_id,),
-            )
-            return given_up.rowcount > 0
+        given_up = await self._database.execute(
+            """UPDATE artifacts SET state = 'abandoned', state_since = now()
+               WHERE id = %s AND state IN ('uploading', 'abandoned') RETURNING id""",
+            (artifact_id,),
+        )
+        return bool(given_up)
 
 
 class PostgresUploadWriter:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
 
     async def complete(self, artifact: NewArtifact, content: Content, key: str | None) -> tuple[StoredArtifact, bool]:
         await self._check_session(artifact.session_id)
@@ -80,7 +70,7 @@ class PostgresUploadWriter:
         found = await self._connection.execute(
             "SELECT FROM sessions WHERE id = %s AND deleted_at IS NULL FOR SHARE", (session_id,)
         )
-        if await found.fetchone() is None:
+        if not found.rowcount:
             raise SessionNotFound
 
     async def _earlier(self, artifact: NewArtifact, content: Content, key: str) -> str | None:
@@ -104,8 +94,5 @@ class PostgresUploadWriter:
         return str(row[1])
 
     async def _stored(self, artifact_id: str) -> StoredArtifact:
-        async with self._connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(f"{STORED} AND a.id = %s", (artifact_id,))
-            row = await cursor.fetchone()
-        assert row is not None
+        [row] = await fetch_records(self._connection, f"{STORED} AND a.id = %s", (artifact_id,))
         return artifact_of(row)

@@ -3,15 +3,13 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from psycopg.rows import dict_row
-
 from libs.contracts.api.artifacts import ArtifactRecord
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.events.ingestion import ArtifactIndexed, ArtifactIndexing, ArtifactIndexingFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
-from libs.eventing import MessageContext, Outbox
-from libs.persistence import Connection, Database
+from libs.eventing import MessageContext, Outbox, Transaction
+from libs.persistence import Database
 from services.ingestion.adapters import metrics
 from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed
 
@@ -42,8 +40,8 @@ _IN_USE = """
 
 
 class PostgresArtifactWriter:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
 
     async def add(self, artifact: ArtifactRecord, company_id: str, correlation_id: str) -> None:
         await self._connection.execute(
@@ -75,12 +73,8 @@ class PostgresArtifactJobs:
         self._outbox = outbox
 
     async def claim(self, limit: int, seconds: float) -> list[ArtifactJob]:
-        async with (
-            self._database.connection() as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            await cursor.execute(_CLAIM, {"limit": limit, "token": new_id(), "seconds": seconds})
-            return [ArtifactJob(**row) for row in await cursor.fetchall()]
+        claimed = await self._database.records(_CLAIM, {"limit": limit, "token": new_id(), "seconds": seconds})
+        return [ArtifactJob(**row) for row in claimed]
 
     async def renew(self, tokens: Collection[str], seconds: float) -> None:
         await self._database.execute(

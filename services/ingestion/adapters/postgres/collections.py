@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from psycopg.rows import dict_row
 from psycopg.types.json import Json
 
-from libs.persistence import Connection, Database
+from libs.eventing import Transaction
+from libs.persistence import Database, fetch_records, fetch_value
 from services.ingestion.adapters.postgres.files import storable
 from services.ingestion.domain.collections import Content, StoredCollection, published_state
 from services.ingestion.domain.ports.files import PendingUpdate
@@ -46,32 +46,26 @@ class PostgresCollectionReader:
     async def get(self, company_id: str, collection_id: str) -> StoredCollection | None:
         if "\x00" in collection_id:
             return None
-        rows = await self._rows(f"{COLLECTIONS} WHERE c.company_id = %s AND c.id = %s", (company_id, collection_id))
+        rows = await self._database.records(
+            f"{COLLECTIONS} WHERE c.company_id = %s AND c.id = %s", (company_id, collection_id)
+        )
         return collection_of(rows[0]) if rows else None
 
     async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[StoredCollection], int]:
-        rows = await self._rows(
+        rows = await self._database.records(
             f"{COLLECTIONS} WHERE c.company_id = %s {_NEWEST_FIRST} LIMIT %s OFFSET %s", (company_id, limit, offset)
         )
-        total = await self._rows("SELECT count(*) AS total FROM collections WHERE company_id = %s", (company_id,))
-        return [collection_of(row) for row in rows], int(total[0]["total"])
+        total = await self._database.value("SELECT count(*) FROM collections WHERE company_id = %s", (company_id,))
+        return [collection_of(row) for row in rows], total
 
     async def all(self, company_id: str) -> list[StoredCollection]:
-        rows = await self._rows(f"{COLLECTIONS} WHERE c.company_id = %s {_NEWEST_FIRST}", (company_id,))
+        rows = await self._database.records(f"{COLLECTIONS} WHERE c.company_id = %s {_NEWEST_FIRST}", (company_id,))
         return [collection_of(row) for row in rows]
-
-    async def _rows(self, query: str, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
-        async with (
-            self._database.connection() as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            await cursor.execute(query, parameters)
-            return await cursor.fetchall()
 
 
 class PostgresCollectionWriter:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
 
     async def add(self, collection: StoredCollection, created_by: str, correlation_id: str) -> None:
         await self._connection.execute(
@@ -131,10 +125,8 @@ class PostgresCollectionWriter:
         )
 
     async def _read(self, key: tuple[str, str]) -> StoredCollection | None:
-        async with self._connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(f"{COLLECTIONS} WHERE (c.company_id, c.id) = (%s, %s)", key)
-            row = await cursor.fetchone()
-        return collection_of(row) if row else None
+        rows = await fetch_records(self._connection, f"{COLLECTIONS} WHERE (c.company_id, c.id) = (%s, %s)", key)
+        return collection_of(rows[0]) if rows else None
 
 
 # A change carries the start of its transaction and becomes visible at its end.
@@ -147,9 +139,7 @@ class PostgresCollectionChanges:
 
     async def changed_since(self, since: datetime | None) -> tuple[list[str], datetime]:
         async with self._database.connection() as connection:
-            cursor = await connection.execute("SELECT now() - %s * interval '1 second'", (_OVERLAP_SECONDS,))
-            row = await cursor.fetchone()
-            assert row is not None
+            until = await fetch_value(connection, "SELECT now() - %s * interval '1 second'", (_OVERLAP_SECONDS,))
             found = await connection.execute(
                 """SELECT id FROM collections WHERE files_changed_at >= %(since)s
                    UNION
@@ -159,12 +149,12 @@ class PostgresCollectionChanges:
                    WHERE t.changed_at >= %(since)s""",
                 {"since": since or "-infinity"},
             )
-            return [collection_id for (collection_id,) in await found.fetchall()], row[0]
+            return [collection_id for (collection_id,) in await found.fetchall()], until
 
 
 class PostgresCollectionPublisher:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
 
     async def pending(self, collection_ids: Sequence[str]) -> list[PendingUpdate]:
         cursor = await self._connection.execute(
@@ -174,9 +164,8 @@ class PostgresCollectionPublisher:
         before = {
             collection_id: (state, correlation_id) for collection_id, state, correlation_id in await cursor.fetchall()
         }
-        async with self._connection.cursor(row_factory=dict_row) as rows:
-            await rows.execute(f"{COLLECTIONS} WHERE c.id = ANY (%s)", (list(before),))
-            now = [collection_of(row) for row in await rows.fetchall()]
+        rows = await fetch_records(self._connection, f"{COLLECTIONS} WHERE c.id = ANY (%s)", (list(before),))
+        now = [collection_of(row) for row in rows]
         changed = [each for each in now if published_state(each.public()) != before[each.id][0]]
         await self._connection.cursor().executemany(
             "UPDATE collections SET told = %s WHERE id = %s",

@@ -3,11 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from psycopg.rows import dict_row
-
 from libs.contracts.api.files import FileStatus
 from libs.contracts.api.knowledge import SearchFilters
-from libs.persistence import Connection, Database
+from libs.eventing import Transaction
+from libs.persistence import Database, fetch_records
 from services.ingestion.domain.engines import FileSelection
 from services.ingestion.domain.files import StoredFile
 from services.ingestion.domain.ports.files import FileFilter
@@ -47,7 +46,7 @@ class PostgresFileReader:
     async def get(self, company_id: str, file_id: str) -> StoredFile | None:
         if "\x00" in file_id:
             return None
-        rows = await self._rows(f"{LIVE_FILES} AND f.id = %(id)s", {"company": company_id, "id": file_id})
+        rows = await self._database.records(f"{LIVE_FILES} AND f.id = %(id)s", {"company": company_id, "id": file_id})
         return file_of(rows[0]) if rows else None
 
     async def page(
@@ -60,25 +59,17 @@ class PostgresFileReader:
             given["name"] = _containing(given["name"])
         condition = "".join(f" AND {_CONDITIONS[name]}" for name in given)
         parameters = {"company": company_id, "limit": limit, "offset": offset, **given}
-        rows = await self._rows(
+        rows = await self._database.records(
             f"""{LIVE_FILES} {condition}
                 ORDER BY f.created_at DESC, f.id DESC LIMIT %(limit)s OFFSET %(offset)s""",
             parameters,
         )
-        total = await self._rows(
-            f"""SELECT count(*) AS total FROM files f
+        total = await self._database.value(
+            f"""SELECT count(*) FROM files f
                 WHERE f.deleted_at IS NULL AND f.company_id = %(company)s {condition}""",
             parameters,
         )
-        return [file_of(row) for row in rows], int(total[0]["total"])
-
-    async def _rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-        async with (
-            self._database.connection() as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            await cursor.execute(query, parameters)
-            return await cursor.fetchall()
+        return [file_of(row) for row in rows], total
 
 
 def _containing(text: str) -> str:
@@ -87,8 +78,8 @@ def _containing(text: str) -> str:
 
 
 class PostgresFileWriter:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
 
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         parameters = {"company": company_id, "ids": storable(file_ids)}
@@ -98,9 +89,8 @@ class PostgresFileWriter:
                ORDER BY id FOR UPDATE""",
             parameters,
         )
-        async with self._connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(f"{LIVE_FILES} AND f.id = ANY (%(ids)s)", parameters)
-            return {row["id"]: file_of(row) for row in await cursor.fetchall()}
+        locked = await fetch_records(self._connection, f"{LIVE_FILES} AND f.id = ANY (%(ids)s)", parameters)
+        return {row["id"]: file_of(row) for row in locked}
 
     async def set_tags(self, file_ids: Sequence[str], tags: Sequence[str]) -> None:
         await self._connection.execute(

@@ -6,7 +6,6 @@ Locked in this order: knowledge base, run, items.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from psycopg.rows import dict_row
 from psycopg.types.json import Json
 
 from libs.contracts.api.knowledge import KnowledgeBaseStatus
@@ -15,7 +14,7 @@ from libs.eventing import Transaction
 from libs.persistence import Connection
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.files import storable
-from services.ingestion.adapters.postgres.knowledge_bases import LIVE, knowledge_base_of, settings_json, view_of
+from services.ingestion.adapters.postgres.knowledge_bases import find, settings_json, view_of
 from services.ingestion.adapters.postgres.run_events import publish_superseded
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseView, StoredKnowledgeBase
 from services.ingestion.domain.runs import RunRef
@@ -58,12 +57,7 @@ class PostgresKnowledgeBaseWriter:
             raise Conflict("There is already a knowledge base with this id.")
 
     async def lock(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
-        async with self._connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(
-                f"{LIVE} AND company_id = %s AND id = ANY (%s) FOR UPDATE", (company_id, storable([knowledge_base_id]))
-            )
-            row = await cursor.fetchone()
-        return knowledge_base_of(row) if row else None
+        return await find(self._connection, company_id, knowledge_base_id, "FOR UPDATE")
 
     async def save(self, knowledge_base: StoredKnowledgeBase) -> None:
         kb = knowledge_base
@@ -126,10 +120,8 @@ class PostgresKnowledgeBaseWriter:
         )
 
     async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None:
-        async with self._connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(f"{LIVE} AND company_id = %s AND id = %s", (company_id, knowledge_base_id))
-            row = await cursor.fetchone()
-        return await view_of(self._connection, knowledge_base_of(row)) if row else None
+        stored = await find(self._connection, company_id, knowledge_base_id)
+        return await view_of(self._connection, stored) if stored else None
 
     async def _target_index(self, knowledge_base: StoredKnowledgeBase, new_id: str) -> str:
         wanted = knowledge_base.settings.hash()

@@ -2,12 +2,10 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
-
-from psycopg.rows import dict_row
+from typing import Any, Final, Literal
 
 from libs.contracts.api.knowledge import ChunkingStrategy, DatasourceError
-from libs.persistence import Connection, Database
+from libs.persistence import Connection, Database, fetch_records, fetch_value
 from services.ingestion.adapters.postgres.files import storable
 from services.ingestion.domain.knowledge_bases import (
     IndexSettings,
@@ -80,9 +78,8 @@ async def view_of(connection: Connection, stored: StoredKnowledgeBase) -> Knowle
     """The knowledge base with its files. Callers hold a lock or a snapshot."""
     found = await connection.execute(SOURCES, {"id": stored.id})
     sources = tuple(source_of(row) for row in await found.fetchall())
-    run = await connection.execute("SELECT state FROM ingestion_runs WHERE id = %s", (stored.run_id,))
-    row = await run.fetchone()
-    return KnowledgeBaseView(stored, sources, row[0] if row else None)
+    run_state = await fetch_value(connection, "SELECT state FROM ingestion_runs WHERE id = %s", (stored.run_id,))
+    return KnowledgeBaseView(stored, sources, run_state)
 
 
 class PostgresKnowledgeBaseReader:
@@ -91,53 +88,53 @@ class PostgresKnowledgeBaseReader:
 
     async def get(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
         async with self._database.connection() as connection:
-            return await _get(connection, company_id, knowledge_base_id)
+            return await find(connection, company_id, knowledge_base_id)
 
     async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None:
         async with self._moment() as connection:
-            stored = await _get(connection, company_id, knowledge_base_id)
+            stored = await find(connection, company_id, knowledge_base_id)
             return await view_of(connection, stored) if stored else None
 
     async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[KnowledgeBaseView], int]:
         async with self._moment() as connection:
-            counted = await connection.execute(
-                "SELECT count(*) FROM knowledge_bases WHERE deleting_at IS NULL AND company_id = %s", (company_id,)
+            total = await fetch_value(
+                connection,
+                "SELECT count(*) FROM knowledge_bases WHERE deleting_at IS NULL AND company_id = %s",
+                (company_id,),
             )
-            total = await counted.fetchone()
-            async with connection.cursor(row_factory=dict_row) as cursor:
-                await cursor.execute(
-                    f"{LIVE} AND company_id = %s ORDER BY created_at DESC, id DESC LIMIT %s OFFSET %s",
-                    (company_id, limit, offset),
-                )
-                found = [knowledge_base_of(row) for row in await cursor.fetchall()]
-            return [await view_of(connection, each) for each in found], total[0] if total else 0
+            found = await fetch_records(
+                connection,
+                f"{LIVE} AND company_id = %s ORDER BY created_at DESC, id DESC LIMIT %s OFFSET %s",
+                (company_id, limit, offset),
+            )
+            return [await view_of(connection, knowledge_base_of(row)) for row in found], total
 
     async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
         async with self._moment() as connection:
-            stored = await _get(connection, company_id, knowledge_base_id)
+            stored = await find(connection, company_id, knowledge_base_id)
             if stored is None:
                 return None
-            cursor = await connection.execute(
-                "SELECT settings FROM knowledge_base_indexes WHERE id = %s AND state <> 'dropping'", (stored.index_id,)
+            of_index = await fetch_value(
+                connection,
+                "SELECT settings FROM knowledge_base_indexes WHERE id = %s AND state <> 'dropping'",
+                (stored.index_id,),
             )
-            row = await cursor.fetchone()
-            settings = settings_of(row[0]) if row else stored.settings
-            given_up = row is None and stored.index_id is not None
+            settings = settings_of(of_index) if of_index else stored.settings
+            given_up = of_index is None and stored.index_id is not None
             return LiveIndex(stored.id, stored.name, stored.index_id, settings, given_up=given_up)
 
     async def sources(
         self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int
     ) -> tuple[list[Source], int] | None:
         async with self._moment() as connection:
-            if await _get(connection, company_id, knowledge_base_id) is None:
+            if await find(connection, company_id, knowledge_base_id) is None:
                 return None
-            counted = await connection.execute(f"SELECT count(*) FROM ({SOURCES}) s", {"id": knowledge_base_id})
-            total = await counted.fetchone()
+            total = await fetch_value(connection, f"SELECT count(*) FROM ({SOURCES}) s", {"id": knowledge_base_id})
             found = await connection.execute(
                 f"{SOURCES} LIMIT %(limit)s OFFSET %(offset)s",
                 {"id": knowledge_base_id, "limit": limit, "offset": offset},
             )
-            return [source_of(row) for row in await found.fetchall()], total[0] if total else 0
+            return [source_of(row) for row in await found.fetchall()], total
 
     async def seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
         async with self._database.transaction() as connection:
@@ -165,10 +162,9 @@ class PostgresKnowledgeBaseReader:
             yield connection
 
 
-async def _get(connection: Connection, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(
-            f"{LIVE} AND company_id = %s AND id = ANY (%s)", (company_id, storable([knowledge_base_id]))
-        )
-        row = await cursor.fetchone()
-    return knowledge_base_of(row) if row else None
+async def find(
+    connection: Connection, company_id: str, knowledge_base_id: str, lock: Literal["", "FOR UPDATE"] = ""
+) -> StoredKnowledgeBase | None:
+    statement = f"{LIVE} AND company_id = %s AND id = ANY (%s) {lock}"
+    rows = await fetch_records(connection, statement, (company_id, storable([knowledge_base_id])))
+    return knowledge_base_of(rows[0]) if rows else None

@@ -1,11 +1,11 @@
 """Runs in PostgreSQL: planned in steps, completed once, ended under the locks of knowledge base and run."""
 
-from typing import Any, Final
+from typing import Final
 
 from libs.contracts.api.knowledge import KnowledgeBaseStatus
 from libs.contracts.events.ingestion import IngestionProgress
 from libs.eventing import Outbox
-from libs.persistence import Connection, Database
+from libs.persistence import Connection, Database, fetch_value
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.knowledge_base_writer import set_status
 from services.ingestion.adapters.postgres.knowledge_bases import settings_of
@@ -152,7 +152,7 @@ class PostgresRuns:
                 return None
             progress = await count_items(connection, ref.index_id)
             completed = progress.failed == 0
-            worse = await _one(connection, _WORSE, {"kb": ref.knowledge_base_id, "index": ref.index_id})
+            worse = await fetch_value(connection, _WORSE, {"kb": ref.knowledge_base_id, "index": ref.index_id})
             switched = not worse and await self._switch(connection, ref)
             status: KnowledgeBaseStatus = "completed" if completed else "failed"
             await set_status(connection, ref.knowledge_base_id, status)
@@ -201,7 +201,7 @@ async def _locked_base(connection: Connection, run: RunRef) -> tuple[list[str], 
 
 
 async def _locked(connection: Connection, run: ClaimedRun, state: str) -> str | None:
-    planned_to: str | None = await _one(
+    planned_to: str | None = await fetch_value(
         connection,
         """SELECT planned_to FROM ingestion_runs
            WHERE id = %(id)s AND token = %(token)s AND state = %(state)s FOR UPDATE""",
@@ -219,10 +219,4 @@ async def _release(connection: Connection, run: ClaimedRun, state: str) -> None:
 
 
 async def _unfinished(connection: Connection, index_id: str) -> bool:
-    return bool(await _one(connection, _UNFINISHED, (index_id,)))
-
-
-async def _one(connection: Connection, statement: str, parameters: Any) -> Any:
-    cursor = await connection.execute(statement, parameters)
-    row = await cursor.fetchone()
-    return row[0] if row else None
+    return bool(await fetch_value(connection, _UNFINISHED, (index_id,)))

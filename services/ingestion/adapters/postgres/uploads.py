@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from psycopg.rows import dict_row
-
 from libs.contracts.errors import Conflict, ValidationFailed
 from libs.contracts.identifiers import new_id
-from libs.persistence import Connection, Database
+from libs.eventing import Transaction
+from libs.persistence import Database, fetch_records
 from services.ingestion.adapters.postgres.files import LIVE_FILES, file_of
 from services.ingestion.domain.files import StoredFile
 from services.ingestion.domain.ports.files import NewFile
@@ -33,8 +32,8 @@ class PostgresUploads:
 
 
 class PostgresUploadWriter:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
 
     async def earlier(self, company_id: str, user_id: str, key: str, content_hash: str) -> list[StoredFile] | None:
         entered = await self._connection.execute(
@@ -105,9 +104,9 @@ class PostgresUploadWriter:
         return str(row[0])
 
     async def _files(self, company_id: str, ids: Sequence[str]) -> list[StoredFile]:
-        async with self._connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(
-                f"{LIVE_FILES} AND f.id = ANY (%(ids)s) ORDER BY array_position(%(ids)s, f.id)",
-                {"company": company_id, "ids": list(ids)},
-            )
-            return [file_of(row) for row in await cursor.fetchall()]
+        rows = await fetch_records(
+            self._connection,
+            f"{LIVE_FILES} AND f.id = ANY (%(ids)s) ORDER BY array_position(%(ids)s, f.id)",
+            {"company": company_id, "ids": list(ids)},
+        )
+        return [file_of(row) for row in rows]

@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
-from psycopg.rows import dict_row
 from psycopg.types.json import Json
 
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
-from libs.persistence import Connection, Database
+from libs.eventing import Transaction
+from libs.persistence import Database, fetch_records
 from services.registry.domain.agent import StoredAgent, StoredVersion
 
 _AGENT_COLUMNS: Final = """
@@ -36,7 +36,7 @@ class PostgresAgentReader:
         return await self._one(f"{_LIVE_AGENTS} AND a.agent_key = %s", agent_key)
 
     async def visible_to(self, caller: Identity, *, limit: int | None, offset: int) -> list[StoredAgent]:
-        rows = await self._rows(
+        rows = await self._database.records(
             f"""{_LIVE_AGENTS} AND a.company_id = %(company)s
                 AND (%(all)s OR a.is_public OR a.is_shared OR a.owner_id = %(user)s)
                 ORDER BY a.created_at DESC, a.id DESC LIMIT %(limit)s OFFSET %(offset)s""",
@@ -51,7 +51,7 @@ class PostgresAgentReader:
         return [_agent_of(row) for row in rows]
 
     async def versions(self, agent_id: str, *, limit: int, offset: int) -> list[StoredVersion]:
-        rows = await self._rows(
+        rows = await self._database.records(
             f"""SELECT {_VERSION_COLUMNS} FROM agent_versions WHERE agent_id = %s
                 ORDER BY position DESC LIMIT %s OFFSET %s""",
             (agent_id, limit, offset),
@@ -59,13 +59,13 @@ class PostgresAgentReader:
         return [_version_of(row) for row in rows]
 
     async def count_versions(self, agent_id: str) -> int:
-        rows = await self._rows("SELECT count(*) AS total FROM agent_versions WHERE agent_id = %s", (agent_id,))
-        return int(rows[0]["total"])
+        query = "SELECT count(*) FROM agent_versions WHERE agent_id = %s"
+        return int(await self._database.value(query, (agent_id,)))
 
     async def version(self, agent_id: str, version_number: str) -> StoredVersion | None:
         if "\x00" in version_number:
             return None
-        rows = await self._rows(
+        rows = await self._database.records(
             f"SELECT {_VERSION_COLUMNS} FROM agent_versions WHERE agent_id = %s AND version_number = %s",
             (agent_id, version_number),
         )
@@ -74,21 +74,13 @@ class PostgresAgentReader:
     async def _one(self, query: str, value: str) -> StoredAgent | None:
         if "\x00" in value:  # PostgreSQL refuses the character, so nothing stored has it
             return None
-        rows = await self._rows(query, (value,))
+        rows = await self._database.records(query, (value,))
         return _agent_of(rows[0]) if rows else None
-
-    async def _rows(self, query: str, parameters: Any) -> list[dict[str, Any]]:
-        async with (
-            self._database.connection() as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            await cursor.execute(query, parameters)
-            return await cursor.fetchall()
 
 
 class PostgresAgentWriter:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
 
     async def add(self, agent: StoredAgent) -> bool:
         inserted = await self._connection.execute(
@@ -115,10 +107,8 @@ class PostgresAgentWriter:
             return None
         # Two statements: a join that waited for the lock would miss a version added meanwhile.
         await self._connection.execute("SELECT 1 FROM agents WHERE id = %s FOR UPDATE", (agent_id,))
-        async with self._connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(f"{_LIVE_AGENTS} AND a.id = %s", (agent_id,))
-            row = await cursor.fetchone()
-        return _agent_of(row) if row else None
+        rows = await fetch_records(self._connection, f"{_LIVE_AGENTS} AND a.id = %s", (agent_id,))
+        return _agent_of(rows[0]) if rows else None
 
     async def save(self, before: StoredAgent, after: StoredAgent, changed_by: str) -> None:
         if after.version_number != before.version_number:
