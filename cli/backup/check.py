@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cli.backup import databases
-from cli.backup.manifest import Checksum, Manifest, dump_file, objects_directory
+from cli.backup.manifest import Manifest, checksum, dump_file, inventory_file, objects_directory, read_inventory
+from cli.backup.objects import damaged
+from cli.backup.steps import Steps
 from deploy.local.errors import StackError
-
-if TYPE_CHECKING:
-    from libs.objects import Written
+from libs.objects import Written
 
 _REMEDY = "Restore another backup."
 _NAMED = 20
@@ -20,39 +19,31 @@ def checked(folder: Path) -> Manifest:
     manifest = Manifest.read(folder)
     for service in manifest.migrations:
         file = dump_file(folder, service)
-        if not file.is_file():
-            raise StackError(f"{file} is missing.", _REMEDY)
+        _check(file, manifest.dumps.get(service))
         if service not in manifest.dumps:
             databases.read_whole(file)
-        elif Checksum.of(file) != manifest.dumps[service]:
-            raise StackError(f"{file} is damaged: its size or checksum is not that of the manifest.", _REMEDY)
     return manifest
 
 
-def checked_objects(folder: Path, manifest: Manifest) -> "dict[str, dict[str, Written]]":
+def checked_objects(folder: Path, manifest: Manifest) -> dict[str, dict[str, Written]]:
     """Checks every object of every service that the manifest has an inventory of.
 
     Raises StackError with the names of missing and damaged ones.
     """
-    from cli.backup import inventory
-    from cli.backup.objects import damaged
-    from cli.backup.steps import Steps
-
     found = {}
-    for service, checksum in manifest.inventories.items():
-        file = inventory.inventory_file(folder, service)
-        if not file.is_file():
-            raise StackError(f"{file} is missing.", _REMEDY)
-        if Checksum.of(file) != checksum:
-            raise StackError(f"{file} is damaged: its size or checksum is not that of the manifest.", _REMEDY)
-        found[service] = inventory.read(file)
+    for service, expected in manifest.inventories.items():
+        file = inventory_file(folder, service)
+        _check(file, expected)
+        found[service] = read_inventory(file)
         steps = Steps(f"Objects of {service} checked")
         if problems := damaged(objects_directory(folder, service), found[service], steps):
-            raise StackError(f"Of {len(found[service])} objects of {service} {_list(problems)}.", _REMEDY)
+            more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+            named = f"{len(problems)} are not as they were written: {', '.join(problems[:_NAMED])}{more}"
+            raise StackError(f"Of {len(found[service])} objects of {service} {named}.", _REMEDY)
     return found
 
 
-def check_counts(folder: Path, manifest: Manifest, found: Mapping[str, Mapping[str, "Written"]]) -> None:
+def check_counts(folder: Path, manifest: Manifest, found: Mapping[str, Mapping[str, Written]]) -> None:
     """Checks number and bytes of the objects, for a backup without inventories.
 
     More is fine: a folder that was updated keeps objects that were deleted since.
@@ -67,6 +58,9 @@ def check_counts(folder: Path, manifest: Manifest, found: Mapping[str, Mapping[s
         raise StackError(f"Of {expected} bytes of objects the backup has {there}.", _REMEDY)
 
 
-def _list(problems: list[str]) -> str:
-    more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-    return f"{len(problems)} are not as they were written: {', '.join(problems[:_NAMED])}{more}"
+def _check(file: Path, expected: Written | None) -> None:
+    """Without an expected checksum the file only has to exist."""
+    if not file.is_file():
+        raise StackError(f"{file} is missing.", _REMEDY)
+    if expected is not None and checksum(file) != expected:
+        raise StackError(f"{file} is damaged: its size or checksum is not that of the manifest.", _REMEDY)

@@ -1,13 +1,17 @@
-"""The manifest of a backup; written last, so that a folder without one is no backup."""
+"""Files of a backup: dumps, lists of objects, and the manifest, written last: a folder without one is no backup."""
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from deploy.local.errors import StackError
 from deploy.local.files import write_atomically
+from libs.objects import Written
 
 _FORMAT = 3
 # Format 1 lists no single dumps, format 2 no single objects.
@@ -16,29 +20,17 @@ _WITH_DUMPS = 2
 _FIRST_FORMAT = 1
 
 
-@dataclass(frozen=True)
-class Checksum:
-    size: int
-    sha256: str
-
-    @classmethod
-    def of(cls, file: Path) -> "Checksum":
-        with file.open("rb") as opened:
-            digest = hashlib.file_digest(opened, "sha256")
-        return cls(file.stat().st_size, digest.hexdigest())
-
-
 @dataclass
 class Manifest:
     started_at: str
     finished_at: str = ""
     migrations: dict[str, str] = field(default_factory=dict)
     """Migration revision of each service's database; a release needs to know it to restore the backup."""
-    dumps: dict[str, Checksum] = field(default_factory=dict)
+    dumps: dict[str, Written] = field(default_factory=dict)
     """Checksums of the dumps by service; empty in format 1."""
     objects: dict[str, int] = field(default_factory=dict)
     """Number of objects by service."""
-    inventories: dict[str, Checksum] = field(default_factory=dict)
+    inventories: dict[str, Written] = field(default_factory=dict)
     """Checksums of the inventories by service; empty in formats 1 and 2."""
     bytes: int = 0
     """Size of the compressed dumps and the objects."""
@@ -60,8 +52,6 @@ class Manifest:
 
     @classmethod
     def _parsed(cls, text: str, folder: Path) -> "Manifest":
-        from pydantic import TypeAdapter, ValidationError
-
         document = json.loads(text)
         version = document.get("format") if isinstance(document, dict) else None
         if type(version) is not int or version < _FIRST_FORMAT:
@@ -83,9 +73,35 @@ class Manifest:
         return manifest
 
 
+def checksum(file: Path) -> Written:
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256")
+        return Written(opened.tell(), digest.hexdigest())
+
+
 def dump_file(folder: Path, service: str) -> Path:
     return folder / "databases" / f"{service}.dump"
 
 
 def objects_directory(folder: Path, service: str) -> Path:
     return folder.resolve() / "objects" / service
+
+
+def inventory_file(folder: Path, service: str) -> Path:
+    """The list of a service's objects: one JSON line per object."""
+    return folder / "objects" / f"{service}.jsonl"
+
+
+def write_inventory(file: Path, objects: Mapping[str, Written]) -> None:
+    with file.open("w") as opened:
+        for key in sorted(objects):
+            opened.write(json.dumps({"key": key, **asdict(objects[key])}) + "\n")
+
+
+def read_inventory(file: Path) -> dict[str, Written]:
+    """Raises StackError."""
+    try:
+        with file.open() as opened:
+            return {line.pop("key"): Written(**line) for line in map(json.loads, opened)}
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise StackError(f"{file} is damaged: {problem}") from problem

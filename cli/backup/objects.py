@@ -2,13 +2,13 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from cli.backup.manifest import Checksum
+from cli.backup.manifest import checksum
 from cli.backup.steps import Steps
 from deploy.local.errors import StackError
 from libs.objects import Entry, ObjectMissing, ObjectStore, StoreUnavailable, Written, open_store
@@ -16,7 +16,6 @@ from libs.objects import Entry, ObjectMissing, ObjectStore, StoreUnavailable, Wr
 _AT_ONCE: Final = 16
 # Reading an object occupies one thread and writing it another, which waits for the first.
 _THREADS: Final = 2 * _AT_ONCE + 4
-T = TypeVar("T")
 
 
 def copy_all(source_url: str, target_url: str, known: Mapping[str, Written], steps: Steps) -> dict[str, Written]:
@@ -24,14 +23,12 @@ def copy_all(source_url: str, target_url: str, known: Mapping[str, Written], ste
 
     ``known``: objects that an earlier copy wrote to the target. Raises StackError.
     """
-    source, target = open_store(source_url), open_store(target_url)
-    return _run(lambda: _copy_all(source, target, known, steps))
+    return _run(_Copying(open_store(source_url), open_store(target_url), known, steps))
 
 
 def copy_these(source_url: str, target_url: str, wanted: Mapping[str, Written], steps: Steps) -> None:
-    """Copies the named objects. Raises StackError, also for a damaged one."""
-    source, target = open_store(source_url), open_store(target_url)
-    _run(lambda: _copy_these(source, target, wanted, steps))
+    """Copies the named objects. Raises StackError, also for a missing or damaged one."""
+    _run(_Copying(open_store(source_url), open_store(target_url), wanted, steps, only_known=True))
 
 
 def damaged(directory: Path, wanted: Mapping[str, Written], steps: Steps) -> list[str]:
@@ -46,106 +43,80 @@ def _problem(file: Path, wanted: Written, steps: Steps) -> str:
     try:
         if file.stat().st_size != wanted.size:
             return "of another size"
-        digest = Checksum.of(file).sha256
+        return "" if checksum(file) == wanted else "damaged"
     except FileNotFoundError:
         return "missing"
     except OSError as problem:
         return f"cannot be read: {problem.strerror}"
     finally:
         steps.done()
-    return "" if digest == wanted.sha256 else "damaged"
 
 
-async def _copy_all(
-    source: ObjectStore, target: ObjectStore, known: Mapping[str, Written], steps: Steps
-) -> dict[str, Written]:
-    await target.start()
-    there = {entry.key: entry async for entry in target.entries()}
-    wanted = [entry async for entry in source.entries()]
-    found: dict[str, Written] = {}
+class _Copying:
+    """One copy of a store: of all its objects, or with ``only_known`` of exactly those, as they are known."""
 
-    async def copy(entry: Entry) -> None:
+    def __init__(
+        self,
+        source: ObjectStore,
+        target: ObjectStore,
+        known: Mapping[str, Written],
+        steps: Steps,
+        only_known: bool = False,
+    ) -> None:
+        self._source, self._target, self._known, self._steps = source, target, known, steps
+        self._only_known = only_known
+        self._there: dict[str, Entry] = {}
+        self._found: dict[str, Written] = {}
+
+    async def run(self) -> dict[str, Written]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+        await self._target.start()
+        self._there = {entry.key: entry async for entry in self._target.entries()}
+        entries = [each async for each in self._source.entries() if not self._only_known or each.key in self._known]
+        if self._only_known and (missing := self._known.keys() - {entry.key for entry in entries}):
+            raise StackError(f"The object {min(missing)} is missing.")
+        self._steps.begin(len(entries))
+        waiting = iter(entries)
+
+        async def take() -> None:
+            for entry in waiting:
+                await self._copy(entry)
+                self._steps.done()
+
+        # The first failure ends all: the others are cancelled with the loop.
+        await asyncio.gather(*(take() for _ in range(_AT_ONCE)))
+        return self._found
+
+    async def _copy(self, entry: Entry) -> None:
+        key, there = entry.key, self._there.get(entry.key)
         try:
-            written = await _measured(target, entry.key) if _has(there, entry) else None
+            written = None
+            if there is not None and there.size == entry.size and there.written_at >= entry.written_at:
+                written = await self._measured(key)
             # A copy that was damaged since is made again.
-            if written is None or known.get(entry.key, written) != written:
-                written = await _copy(source, target, entry.key)
-            found[entry.key] = written
+            if written is None or self._known.get(key, written) != written:
+                async with aclosing(await self._source.open(key)) as pieces:
+                    written = await self._target.put(key, pieces)
         except ObjectMissing:
+            if self._only_known:
+                raise StackError(f"The object {key} is missing.") from None
             # The object was deleted meanwhile, and so was, or will be, the row that names it.
-            pass
-
-    await _each(wanted, copy, steps)
-    return found
-
-
-async def _copy_these(source: ObjectStore, target: ObjectStore, wanted: Mapping[str, Written], steps: Steps) -> None:
-    await target.start()
-    there = {entry.key: entry async for entry in target.entries()}
-    entries = [entry async for entry in source.entries() if entry.key in wanted]
-    if missing := wanted.keys() - {entry.key for entry in entries}:
-        raise StackError(f"The object {min(missing)} is missing.")
-
-    async def copy(entry: Entry) -> None:
-        if _has(there, entry):
             return
-        try:
-            written = await _copy(source, target, entry.key)
-        except ObjectMissing:
-            raise StackError(f"The object {entry.key} is missing.") from None
-        if written != wanted[entry.key]:
-            raise StackError(f"The object {entry.key} is damaged.")
+        if self._only_known and written != self._known[key]:
+            raise StackError(f"The object {key} is damaged.")
+        self._found[key] = written
 
-    await _each(entries, copy, steps)
-
-
-def _has(there: Mapping[str, Entry], entry: Entry) -> bool:
-    same = there.get(entry.key)
-    return same is not None and same.size == entry.size and same.written_at >= entry.written_at
+    async def _measured(self, key: str) -> Written:
+        digest, size = hashlib.sha256(), 0
+        async with aclosing(await self._target.open(key)) as pieces:
+            async for piece in pieces:
+                digest.update(piece)
+                size += len(piece)
+        return Written(size, digest.hexdigest())
 
 
-async def _copy(source: ObjectStore, target: ObjectStore, key: str) -> Written:
-    async with aclosing(await source.open(key)) as pieces:
-        return await target.put(key, pieces)
-
-
-async def _measured(store: ObjectStore, key: str) -> Written:
-    digest, size = hashlib.sha256(), 0
-    async with aclosing(await store.open(key)) as pieces:
-        async for piece in pieces:
-            digest.update(piece)
-            size += len(piece)
-    return Written(size, digest.hexdigest())
-
-
-async def _each(entries: Iterable[Entry], work: Callable[[Entry], Awaitable[None]], steps: Steps) -> None:
-    """Runs several copies at once; the first failure ends all."""
-    entries = list(entries)
-    steps.begin(len(entries))
-    waiting = iter(entries)
-
-    async def take() -> None:
-        for entry in waiting:
-            await work(entry)
-            steps.done()
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(_AT_ONCE):
-            group.create_task(take())
-
-
-def _run(work: Callable[[], Awaitable[T]]) -> T:
-    async def run() -> T:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            asyncio.get_running_loop().set_default_executor(pool)
-            return await work()
-
+def _run(copying: _Copying) -> dict[str, Written]:
     try:
-        return asyncio.run(run())
+        return asyncio.run(copying.run())
     except StoreUnavailable as problem:
         raise StackError(f"Objects: {problem}") from problem
-    except BaseExceptionGroup as group:
-        first = group.exceptions[0]
-        if isinstance(first, StoreUnavailable):
-            raise StackError(f"Objects: {first}") from group
-        raise first from group

@@ -3,20 +3,24 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from cli.backup import databases
+from cli.backup.check import check_counts, checked, checked_objects
+from cli.backup.manifest import Manifest, dump_file, objects_directory
+from cli.backup.objects import copy_all, copy_these
+from cli.backup.steps import Steps
+from cli.backup.targets import check_stopped, empty
+from cli.doctor.installation import Installation
 from cli.terminal import Json, failures_explained, note, print_json
 from deploy.local.errors import StackError
-
-if TYPE_CHECKING:
-    from cli.backup.manifest import Manifest
-    from cli.backup.targets import BackupTargets
-    from deploy.local.home import Home
-    from libs.objects import Written
+from deploy.local.home import Home
+from libs.objects import Written
 
 app = typer.Typer(add_completion=False)
+Inventories = Mapping[str, Mapping[str, Written]]
 
 
 @app.command()
@@ -29,9 +33,6 @@ def restore(
     Those that AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL name, else a new embedded stack in AES_HOME.
     Kafka has to have new topics, or AES_TOPIC_PREFIX another value: what services last published they publish again.
     """
-    from cli.backup.check import checked, checked_objects
-    from cli.backup.targets import check_stopped, empty
-
     with failures_explained(json_output):
         check_stopped()
         manifest = checked(folder)
@@ -40,20 +41,16 @@ def restore(
             note(
                 f"An older release wrote no checksums of the objects of {', '.join(unchecked)}: they are only counted."
             )
-        with empty() as targets:
-            again = _restore(folder, manifest, objects, targets)
+        with empty() as installation:
+            again = _restore(folder, manifest, objects, installation)
     if json_output:
         print_json({"published_again": again, "unchecked_objects": unchecked})
     else:
         note(f"Restored. {sum(again.values())} events will be published again when the services start.")
 
 
-def _restore(
-    folder: Path, manifest: "Manifest", checked: "Mapping[str, Mapping[str, Written]]", targets: "BackupTargets"
-) -> dict[str, int]:
-    from cli.backup import databases
-
-    urls, stores = targets.databases, targets.objects
+def _restore(folder: Path, manifest: Manifest, checked: Inventories, installation: Installation) -> dict[str, int]:
+    urls, stores = installation.databases, installation.objects
     if missing := manifest.migrations.keys() - urls.keys() | manifest.objects.keys() - stores.keys():
         raise StackError(
             f"The backup has data of {', '.join(sorted(missing))}, and no place for them is named.",
@@ -61,45 +58,28 @@ def _restore(
         )
     if filled := [service for service in manifest.migrations if not databases.is_empty(urls[service])]:
         raise StackError(f"The databases of {', '.join(filled)} are not empty.", "Restore into new ones.")
-    with _in_whole(manifest, targets.home):
+    with _in_whole(manifest, installation.home):
         # Objects come before the rows: no row may exist without its bytes.
-        _write_objects(folder, manifest, checked, targets.objects)
-        return _write_rows(folder, manifest, targets)
+        _write_objects(folder, manifest, checked, stores)
+        for service in manifest.migrations:
+            databases.load(urls[service], dump_file(folder, service))
+        return {service: databases.publish_again(urls[service], manifest.started_at) for service in manifest.migrations}
 
 
-def _write_objects(
-    folder: Path, manifest: "Manifest", checked: "Mapping[str, Mapping[str, Written]]", urls: Mapping[str, str]
-) -> None:
-    from cli.backup.check import check_counts
-    from cli.backup.manifest import objects_directory
-    from cli.backup.objects import copy_all, copy_these
-    from cli.backup.steps import Steps
-
+def _write_objects(folder: Path, manifest: Manifest, checked: Inventories, stores: Mapping[str, str]) -> None:
     counted = {}
     for service in manifest.objects:
         source, steps = f"file:{objects_directory(folder, service)}", Steps(f"Objects of {service}")
         if service in checked:
-            copy_these(source, urls[service], checked[service], steps)
+            copy_these(source, stores[service], checked[service], steps)
         else:
-            counted[service] = copy_all(source, urls[service], {}, steps)
+            counted[service] = copy_all(source, stores[service], {}, steps)
     if counted:
         check_counts(folder, manifest, counted)
 
 
-def _write_rows(folder: Path, manifest: "Manifest", targets: "BackupTargets") -> dict[str, int]:
-    from cli.backup import databases
-    from cli.backup.manifest import dump_file
-
-    for service in manifest.migrations:
-        databases.load(targets.databases[service], dump_file(folder, service))
-    return {
-        service: databases.publish_again(targets.databases[service], manifest.started_at)
-        for service in manifest.migrations
-    }
-
-
 @contextmanager
-def _in_whole(manifest: "Manifest", home: "Home | None") -> Iterator[None]:
+def _in_whole(manifest: Manifest, home: Home | None) -> Iterator[None]:
     """Marks the stack as half restored while it lasts: `aes up` refuses it, and a failure says what to do."""
     if home is not None:
         home.restore_marker.touch()

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from cli.backup import inventory
 from cli.backup.check import checked, checked_objects
-from cli.backup.manifest import Checksum, Manifest, dump_file, objects_directory
+from cli.backup.manifest import Manifest, checksum, dump_file, inventory_file, objects_directory, write_inventory
 from cli.backup.targets import ORDER
 from deploy.local.control import bring_up
 from deploy.local.errors import StackError
@@ -29,16 +28,16 @@ def folder(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         objects[name] = Written(len(content), hashlib.sha256(content).hexdigest())
-    listed = inventory.inventory_file(tmp_path, "artifacts")
-    inventory.write(listed, objects)
+    listed = inventory_file(tmp_path, "artifacts")
+    write_inventory(listed, objects)
     moment = "2026-01-01T00:00:00.000000Z"
     manifest = Manifest(
         started_at=moment,
         finished_at=moment,
         migrations={"runtime": "0001"},
-        dumps={"runtime": Checksum.of(file)},
+        dumps={"runtime": checksum(file)},
         objects={"artifacts": 2},
-        inventories={"artifacts": Checksum.of(listed)},
+        inventories={"artifacts": checksum(listed)},
         bytes=40,
     )
     manifest.write(tmp_path)
@@ -128,7 +127,7 @@ def test_objects_that_are_not_are_named(folder: Path, content: bytes | None, tol
 
 
 def test_an_inventory_that_is_not_as_it_was_written(folder: Path) -> None:
-    listed = inventory.inventory_file(folder, "artifacts")
+    listed = inventory_file(folder, "artifacts")
     listed.write_text(listed.read_text().replace("two", "2wo"))
     with pytest.raises(StackError, match=r"artifacts\.jsonl is damaged"):
         checked_objects(folder, checked(folder))
