@@ -18,6 +18,7 @@ class ErrorKind(StrEnum):
     CONFLICT = "conflict_error"
     TOO_LARGE = "request_too_large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+    RANGE = "range_not_satisfiable"
     VALIDATION = "validation_error"
     RATE_LIMIT = "rate_limit_error"
     INTERNAL = "internal_error"
@@ -99,6 +100,10 @@ class TooLarge(ServiceError):
 
 class UnsupportedMediaType(ServiceError):
     kind = ErrorKind.UNSUPPORTED_MEDIA_TYPE
+
+
+class RangeNotSatisfiable(ServiceError):
+    kind = ErrorKind.RANGE
 
 
 class ValidationFailed(ServiceError):

@@ -10,15 +10,15 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from libs.contracts.errors import InvalidRequest, ServiceError, TooLarge
+from libs.contracts.identifiers import new_id
+from libs.service_defaults.errors import error_body
+from libs.service_defaults.observed_requests import HEADER
+
 LARGEST_HEAD: Final = 64 * 1024
 _HEAD_SECONDS: Final = 60.0
 _UNREAD_SECONDS: Final = 60.0
 _UNSENT_BYTES: Final = 128 * 1024
-_TOO_LARGE: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"content-type: text/plain; charset=utf-8\r\ncontent-length: 32\r\nconnection: close\r\n\r\n"
-    b"The request's head is too large."
-)
 
 
 class HttpServer(uvicorn.Server):
@@ -125,10 +125,27 @@ class BoundedConnection(HttpToolsProtocol):
             return
         self._head_size += len(data)
         if self._head_size > LARGEST_HEAD and not self.transport.is_closing():
-            self.transport.write(_TOO_LARGE)
-            self.transport.close()
+            self._refuse("431 Request Header Fields Too Large", TooLarge("The request's head is too large."))
         elif self._head_timer is None:
             self._start_head_timer()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """Stands in for uvicorn's, which answers in plain text."""
+        self._refuse("400 Bad Request", InvalidRequest("The request is not valid HTTP."))
+
+    def _refuse(self, status: str, problem: ServiceError) -> None:
+        """The one shape of errors for what the application never sees."""
+        correlation_id = new_id()
+        body = error_body(problem.info(correlation_id))
+        head = (
+            f"HTTP/1.1 {status}",
+            "content-type: application/json",
+            f"content-length: {len(body)}",
+            f"{HEADER}: {correlation_id}",
+            "connection: close",
+        )
+        self.transport.write("\r\n".join((*head, "", "")).encode() + body)
+        self.transport.close()
 
     def on_message_begin(self) -> None:
         self._in_head, self._head_size = True, 0

@@ -25,6 +25,7 @@ STATUSES: Final[dict[ErrorKind, int]] = {
     ErrorKind.CONFLICT: 409,
     ErrorKind.TOO_LARGE: 413,
     ErrorKind.UNSUPPORTED_MEDIA_TYPE: 415,
+    ErrorKind.RANGE: 416,
     ErrorKind.VALIDATION: 422,
     ErrorKind.RATE_LIMIT: 429,
     ErrorKind.INTERNAL: 500,
@@ -33,14 +34,20 @@ STATUSES: Final[dict[ErrorKind, int]] = {
     ErrorKind.TIMEOUT: 504,
 }
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
+RETRIED: Final = (ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
+"""Errors whose answers say when to come back."""
+CHALLENGES: Final = 'ApiKey realm="agent-execution-service", Bearer realm="agent-execution-service"'
+"""RFC 9110 wants a 401 to name ways to authenticate. Keys in a header have no registered scheme; this name is usual."""
 _DEFAULT_RETRY_SECONDS: Final = 2
 
 
 def error_response(info: ErrorInfo) -> Response:
     """The HTTP answer for an error."""
     headers = {}
-    if info.type in (ErrorKind.UNAVAILABLE, ErrorKind.RATE_LIMIT):
+    if info.type in RETRIED:
         headers["Retry-After"] = str(info.retry_after or _DEFAULT_RETRY_SECONDS)
+    if info.type is ErrorKind.AUTHENTICATION:
+        headers["WWW-Authenticate"] = CHALLENGES
     return Response(error_body(info), STATUSES[info.type], headers, media_type="application/json")
 
 

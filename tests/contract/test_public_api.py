@@ -1,4 +1,4 @@
-"""The public API is what it was when it was a table of operations of our own (commit 64d0405)."""
+"""The public API is what its baseline says; a change of one is a change of the other, seen in its review."""
 
 import asyncio
 from pathlib import Path

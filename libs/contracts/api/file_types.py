@@ -1,15 +1,17 @@
 """File types: found by the extension and checked against the first bytes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.errors import UnsupportedMediaType
 
-HEAD_BYTES: Final = 1024
+HEAD_BYTES: Final = 8 * 1024
 """Bytes of a file that the check of its signature needs."""
 
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
+_ENTRY: Final = b"PK\x03\x04"
+_ENTRY_HEAD: Final = 30
 _OLE: Final = (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",)
 _KNOWN: Final[dict[str, tuple[bytes, ...]]] = {
     "a PNG image": (b"\x89PNG\r\n\x1a\n",),
@@ -44,7 +46,33 @@ def _webp(head: bytes) -> bool:
 
 def _pdf(head: bytes) -> bool:
     # Readers accept other bytes before the header, within the first kilobyte.
-    return b"%PDF-" in head
+    return b"%PDF-" in head[:1024]
+
+
+def _office(folder: str) -> Check:
+    """An Office Open XML document of the kind that keeps its parts in that folder of the archive.
+
+    Which kind it is need not show at the beginning; what has begun with another kind's parts is not of this one.
+    """
+
+    def check(head: bytes) -> bool:
+        found = _office_folders(head)
+        return head.startswith(_ZIP) and (not found or folder in found)
+
+    return check
+
+
+def _office_folders(head: bytes) -> set[str]:
+    return {name.partition("/")[0] for name in _entries(head)} & set(_OFFICE_FOLDERS)
+
+
+def _entries(head: bytes) -> Iterator[str]:
+    """Names of an archive's entries whose headers lie in its first bytes."""
+    place = head.find(_ENTRY)
+    while place >= 0:
+        length = int.from_bytes(head[place + 26 : place + 28], "little")
+        yield head[place + _ENTRY_HEAD : place + _ENTRY_HEAD + length].decode("utf-8", "replace")
+        place = head.find(_ENTRY, place + len(_ENTRY))
 
 
 def _text(head: bytes) -> bool:
@@ -58,18 +86,19 @@ _IMAGES: Final = {
     "bmp": FileType("image/bmp", _signature(b"BM")),
     "webp": FileType("image/webp", _webp),
 }
+_OFFICE_FOLDERS: Final = {"word": "a Word document", "xl": "an Excel workbook", "ppt": "a PowerPoint presentation"}
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument"
 TYPES: Final[dict[str, FileType]] = {
     **_IMAGES,
     "jpeg": _IMAGES["jpg"],
     "pdf": FileType("application/pdf", _pdf),
-    "docx": FileType(f"{_OFFICE}.wordprocessingml.document", _signature(*_ZIP)),
+    "docx": FileType(f"{_OFFICE}.wordprocessingml.document", _office("word")),
     "doc": FileType("application/msword", _signature(*_OLE)),
     "txt": FileType("text/plain", _text),
     "md": FileType("text/markdown", _text),
     "html": FileType("text/html", _text),
     "csv": FileType("text/csv", _text),
-    "xlsx": FileType(f"{_OFFICE}.spreadsheetml.sheet", _signature(*_ZIP)),
+    "xlsx": FileType(f"{_OFFICE}.spreadsheetml.sheet", _office("xl")),
     "xls": FileType("application/vnd.ms-excel", _signature(*_OLE)),
     "json": FileType("application/json", _text),
 }
@@ -96,6 +125,8 @@ def check_signature(name: str, kind: FileType, head: bytes) -> None:
 
 
 def _looks_like(head: bytes) -> str | None:
+    for folder in _office_folders(head) if head.startswith(_ZIP) else ():
+        return _OFFICE_FOLDERS[folder]
     for name, signatures in _KNOWN.items():
         if head.startswith(signatures):
             return name

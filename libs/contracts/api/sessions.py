@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from libs.contracts.api.agents import AgentConfiguration, StrictModel
 from libs.contracts.errors import ErrorInfo
@@ -84,10 +84,30 @@ class ImageBlock(StrictModel):
 ContentBlock = Annotated[TextBlock | ImageUrlBlock | FileBlock | ImageBlock, Field(discriminator="type")]
 
 
-class ExecuteBody(StrictModel):
-    """``POST /runtime/{session_id}/execute/``: a text or a list of blocks."""
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the text is nothing but white space")
+    return text
 
-    content: Annotated[str, Field(min_length=1)] | Annotated[list[ContentBlock], Field(min_length=1, max_length=100)]
+
+def _no_blank_blocks(blocks: list[ContentBlock]) -> list[ContentBlock]:
+    for block in blocks:
+        if isinstance(block, TextBlock):
+            _not_blank(block.text)
+    return blocks
+
+
+MessageText = Annotated[str, Field(min_length=1, json_schema_extra={"pattern": r"\S"}), AfterValidator(_not_blank)]
+MessageBlocks = Annotated[list[ContentBlock], Field(min_length=1, max_length=100), AfterValidator(_no_blank_blocks)]
+
+
+class ExecuteBody(StrictModel):
+    """``POST /runtime/{session_id}/execute/``: a text or a list of blocks.
+
+    Models refuse texts of white space only. The command takes them: it may come from an older gateway.
+    """
+
+    content: MessageText | MessageBlocks
     correlation_id: str | None = Field(default=None, pattern=CORRELATION_ID_PATTERN)
 
 

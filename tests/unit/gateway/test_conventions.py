@@ -27,7 +27,7 @@ async def test_only_this_version_is_served(public: Gateway, url: str) -> None:
 async def test_a_method_that_a_path_lacks_is_named(public: Gateway) -> None:
     response = await public.client.put("/agent/")
     assert (response.status_code, error_of(response)["type"]) == (405, "method_not_allowed")
-    assert response.headers["allow"] == "GET, POST"
+    assert response.headers["allow"] == "GET, HEAD, POST"
 
 
 @pytest.mark.parametrize("path", ["/me", "/docs", f"/agent/{new_id()}"])

@@ -32,7 +32,7 @@ async def test_a_preflight_for_an_origin_of_the_key_is_answered(public: Gateway)
 async def test_a_preflight_for_a_configured_origin_is_answered(public: Gateway) -> None:
     answer = await preflight(public, "/sessions/", CONSOLE)
     assert answer.status_code == 204
-    assert answer.headers["access-control-allow-methods"] == "GET, POST"
+    assert answer.headers["access-control-allow-methods"] == "GET, HEAD, POST"
     assert "X-API-Key" in answer.headers["access-control-allow-headers"]
 
 

@@ -73,7 +73,7 @@ async def test_a_download_that_nobody_takes_ends() -> None:
     held = AsyncExitStack()
     answer = await held.enter_async_context(upstreams.exchange("GET", "artifacts", "/x", person("a")))
     with pytest.raises(TimeoutError):
-        await ProxyResponse(answer, held, piece_seconds=0.01)({}, no_more, send)
+        await ProxyResponse(answer, held, piece_seconds=0.01)({"method": "GET"}, no_more, send)
 
 
 async def no_more() -> Any:

@@ -1,6 +1,7 @@
 """Limits of the HTTP server that hold before the application sees a request."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -65,7 +66,23 @@ async def _until_closed(port: int, *pieces: bytes) -> bytes:
 @pytest.mark.parametrize("head", [b"X-Big: " + b"a" * LARGEST_HEAD, b"X-Small: a\r\n" * (LARGEST_HEAD // 10)])
 async def test_a_head_without_end_is_refused(port: int, head: bytes) -> None:
     answer = await _until_closed(port, BEGINNING, head)
-    assert answer.startswith(b"HTTP/1.1 431 ")
+    _check_error(answer, 431, "request_too_large")
+
+
+@pytest.mark.parametrize(
+    "request_bytes", [b"NONSENSE\r\n\r\n", b"GET / HTTP/1.1\r\nBad Header: x\r\n\r\n", b"\x16\x03\x01\0\0"]
+)
+async def test_what_is_no_http_gets_an_error_like_others(port: int, request_bytes: bytes) -> None:
+    _check_error(await _until_closed(port, request_bytes), 400, "invalid_request_error")
+
+
+def _check_error(answer: bytes, status: int, kind: str) -> None:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
+    error = json.loads(body)["error"]
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert (headers["content-type"], headers["content-length"]) == ("application/json", str(len(body)))
+    assert (error["type"], error["correlation_id"]) == (kind, headers["X-Correlation-ID"])
 
 
 async def test_large_bodies_and_many_requests_are_no_large_head(port: int) -> None:

@@ -15,10 +15,10 @@ from libs.tracing import current_correlation_id
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.ports import ConnectionStore, KeyStore
-from services.gateway.entrypoints.http.event_streams import EventStreams
+from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, EventStreams
 from services.gateway.entrypoints.http.reference.described import Described
 from services.gateway.entrypoints.http.reference.parameters import IDEMPOTENCY_KEY, LIMIT, OFFSET
-from services.gateway.entrypoints.http.validation import chosen_from, page_of
+from services.gateway.entrypoints.http.validation import check_parameters, chosen_from, page_of
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, RevokeKey, RotateKey
 from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
@@ -29,6 +29,7 @@ from services.gateway.use_cases.submit_turn import SubmitTurn
 DEFAULT_WAIT: Final = 120.0
 MAX_WAIT: Final = 600.0
 _WAIT: Final = re.compile(r"wait\s*=\s*\"?(\d{1,9})\"?", re.ASCII)
+_WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)", re.ASCII)
 _MAX_KEY: Final = 200
 _MIN_PUBLIC_KEY: Final = 32
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -133,6 +134,15 @@ class Paging(Described):
         return {"limit": limit, "offset": offset, **chosen_from(query, self._filters)}
 
 
+class Unpaged(Described):
+    """Dependency of lists that come whole. Raises ``ValidationFailed`` for anything in the query."""
+
+    errors = (422,)
+
+    async def __call__(self, request: Request) -> None:
+        check_parameters(request.scope["query_string"], ())
+
+
 @dataclass(frozen=True, slots=True)
 class Preference:
     """``wait`` in seconds; 0 when the caller does not want to wait for the turn's end."""
@@ -159,10 +169,23 @@ def preference_of(prefer: str | None) -> Preference:
 
 
 def wants_events(accept: str | None) -> bool:
-    return accept is not None and "text/event-stream" in accept.lower()
+    """Whether an ``Accept`` header names event streams, and JSON not rather than them. ``*/*`` does not name them."""
+    if accept is None or MEDIA_TYPE not in accept.lower():
+        return False
+    weights = dict(map(_weighed, accept.lower().split(",")))
+    events = weights.get(MEDIA_TYPE, 0.0)
+    return events > 0 and events >= weights.get("application/json", 0.0)
+
+
+def _weighed(accepted: str) -> tuple[str, float]:
+    """A media type of ``Accept`` with its weight, which is 1 unless a readable one is given."""
+    media_type, *parameters = (part.strip() for part in accepted.split(";"))
+    given = next((_WEIGHT.fullmatch(each) for each in parameters if each.startswith("q")), None)
+    return media_type, float(given[1]) if given else 1.0
 
 
 UseCasesDep = Annotated[UseCases, Depends(use_cases)]
 PlainWrite = Annotated[Write, Depends(WriteDependency())]
 IdempotentWrite = Annotated[Write, Depends(IdempotentWriteDependency())]
 Page = Annotated[dict[str, Any], Depends(Paging())]
+Unfiltered = Annotated[None, Depends(Unpaged())]

@@ -90,6 +90,8 @@ class EventStreamResponse(StreamingResponse):
         # Not as Starlette does it: DisconnectWatcher notices who leaves, without a task for each stream.
         try:
             with self._streams.opened(self._key_id):
+                if scope["method"] == "HEAD":
+                    self.body_iterator = no_body()
                 await self.stream_response(send)
         except asyncio.CancelledError:
             if not self._streams.was_ended():
@@ -97,6 +99,12 @@ class EventStreamResponse(StreamingResponse):
             await send({"type": "http.response.body", "body": b""})
         finally:
             await self._events.aclose()
+
+
+async def no_body() -> AsyncGenerator[bytes, None]:
+    """The body of a streamed answer to HEAD, whose server would otherwise wait for the end of what nobody gets."""
+    return
+    yield
 
 
 async def _chain(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

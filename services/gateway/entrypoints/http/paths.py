@@ -1,7 +1,7 @@
 """Paths of the public API: the prefix, path parameters, and which operations stand at a path."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
 from fastapi.dependencies.models import Dependant
@@ -23,11 +23,22 @@ class _NameConvertor(StringConvertor):
 register_url_convertor("name", _NameConvertor())
 
 
+class PublicRoute(APIRoute):
+    """An operation. Every GET is a HEAD as well, whose answer the server sends without its body."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        methods = self.methods or set()
+        if "GET" in methods:
+            methods.add("HEAD")
+
+
 def public_router(path: str, tag: str) -> APIRouter:
     """A router for operations below ``/api/v1``. Operation ids are the names of the functions."""
     return APIRouter(
         prefix=f"{PREFIX}{path}",
         tags=[tag],
+        route_class=PublicRoute,
         default_response_class=Response,
         generate_unique_id_function=operation_id,
     )

@@ -6,16 +6,18 @@ from typing import Final
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from libs.contracts.errors import ServiceError
+from libs.contracts.errors import RangeNotSatisfiable, ServiceError
 from libs.service_defaults import UpstreamStream
 from libs.service_defaults.uploads import boundary_of
 from libs.service_defaults.upstream_answers import refusal
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.ports import Upstreams
 from services.gateway.entrypoints.http.dependencies import idempotency_key
+from services.gateway.entrypoints.http.errors import refusal as refused
+from services.gateway.entrypoints.http.event_streams import no_body
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.upload_stream import UploadStream
 
@@ -24,7 +26,6 @@ _PASSED_ON: Final = (
     "Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Length", "Content-Range",
     "Content-Security-Policy", "Content-Type", "ETag", "X-Content-Type-Options",
 )  # fmt: skip
-_NOT_AN_ERROR: Final = (416,)
 _PIECE_SECONDS: Final = 60.0
 
 
@@ -46,6 +47,8 @@ class ProxyResponse(StreamingResponse):
                 await send(message)
 
         async with self._held:
+            if scope["method"] == "HEAD":
+                self.body_iterator = no_body()
             await self.stream_response(send_in_time)
 
 
@@ -95,7 +98,7 @@ class TransferProxy:
 
     async def download(
         self, request: Request, caller: Principal, upstream: str, path: str, *, judges_caller: bool = False
-    ) -> ProxyResponse:
+    ) -> Response:
         """The upstream's bytes, or the part that the request asks for.
 
         ``judges_caller``: the upstream checks what the caller presents, and a 401 of it is the caller's.
@@ -106,7 +109,11 @@ class TransferProxy:
             answer = await held.enter_async_context(
                 self._upstreams.exchange("GET", upstream, path, caller.identity, headers=headers)
             )
-            if answer.status >= 400 and answer.status not in _NOT_AN_ERROR:
+            if answer.status == 416:
+                response = refused(RangeNotSatisfiable("There is nothing in this range of the file."))
+                response.headers["Content-Range"] = answer.headers.get("Content-Range", "bytes */*")
+                return response
+            if answer.status >= 400:
                 body = b"".join([piece async for piece in answer.pieces])
                 raise refusal(answer.status, body, judges_caller=judges_caller)
             return ProxyResponse(answer, held.pop_all())

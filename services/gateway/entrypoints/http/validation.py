@@ -123,23 +123,28 @@ def expiry(text: str | None, now: datetime) -> datetime | None:
 
 
 def page_of(query: bytes, others: Collection[str] = ()) -> tuple[int, int]:
-    """``limit`` and ``offset`` of a query that may have some others as well. Raises ``ValidationFailed``.
+    """``limit`` and ``offset`` of a query that may have some others as well. Raises ``ValidationFailed``."""
+    given = check_parameters(query, ("limit", "offset", *others))
+    limit = number_of(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    return limit, number_of(given, "offset", 0, 0, MAX_OFFSET)
 
-    What is no parameter is refused: a misspelt filter would answer with everything.
+
+def check_parameters(query: bytes, known: Sequence[str]) -> dict[str, str]:
+    """The query's parameters. Raises ``ValidationFailed`` for others: a misspelt filter would answer with everything.
+
+    Public keys may stand in any query.
     """
     given = query_values(query)
-    known = ("limit", "offset", *others)
     for name in given:
         if name not in known and name not in PUBLIC_KEYS:
             raise _unknown_parameter(name, known)
-    limit = number_of(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    return limit, number_of(given, "offset", 0, 0, MAX_OFFSET)
+    return given
 
 
 def _unknown_parameter(name: str, known: Sequence[str]) -> ValidationFailed:
     shown, message = name[:100], "there is no such parameter"
     close = difflib.get_close_matches(shown, known, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"these are taken: {', '.join(known)}"
+    hint = f"did you mean '{close[0]}'?" if close else f"these are taken: {', '.join(known) or 'none'}"
     detail = ErrorDetail(loc=["query", shown], type="extra_forbidden", message=message, hint=hint)
     return ValidationFailed(f"The query is not valid: {shown}: {message}.", details=[detail])
 

@@ -1,6 +1,7 @@
 """The OpenAPI document: FastAPI's, with what the dependencies of each route say of themselves."""
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from http import HTTPStatus
 from typing import Any, Final, get_args
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from libs.contracts.errors import ErrorKind
-from libs.service_defaults.errors import STATUSES
+from libs.service_defaults.errors import RETRIED, STATUSES
 from services.gateway.entrypoints.http.paths import described_dependencies
 from services.gateway.entrypoints.http.reference import texts
 from services.gateway.entrypoints.http.reference.described import ALWAYS, Described, Schema
@@ -35,26 +36,32 @@ _SCHEMES: Final[dict[str, Any]] = {
 
 def document(app: FastAPI) -> dict[str, Any]:
     """OpenAPI 3.1 of the whole public API."""
+    routes = [_without_head(route) for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema]
     described = get_openapi(
         title=app.title,
         version=app.version,
         description=app.description,
-        routes=app.routes,
+        routes=routes,
         tags=[{"name": name, "description": text} for name, text in texts.TAGS.items()],
         servers=[{"url": "/"}],
         separate_input_output_schemas=False,
     )
     described["security"] = [{"apiKey": []}]
     models: dict[type[BaseModel], None] = {ErrorBody: None}
-    for route in app.routes:
-        if not isinstance(route, APIRoute) or not route.include_in_schema:
-            continue
+    for route in routes:
         for method in route.methods or ():
             operation = described["paths"][route.path_format][method.lower()]
             for dependency in _complete(operation, described_dependencies(route.dependant)):
                 models.update(dict.fromkeys(_models_of(dependency.body_schema)))
     described["components"] = _components(described["components"], list(models))
     return described
+
+
+def _without_head(route: APIRoute) -> APIRoute:
+    """The route with the methods that are documented: HEAD goes without saying where there is GET."""
+    documented = copy(route)
+    documented.methods = (route.methods or set()) - {"HEAD"}
+    return documented
 
 
 def _complete(operation: dict[str, Any], dependencies: Iterable[tuple[Described, list[str]]]) -> list[Described]:
@@ -81,7 +88,7 @@ def _complete(operation: dict[str, Any], dependencies: Iterable[tuple[Described,
 
 def _answers(responses: dict[str, Any]) -> dict[str, Any]:
     """Selects the answers that are no errors, without the 422 that FastAPI adds in a shape of its own."""
-    answers = {status: answer for status, answer in responses.items() if int(status) < 400 or status == "416"}
+    answers = {status: answer for status, answer in responses.items() if int(status) < 400}
     for answer in answers.values():
         shared = {"X-Correlation-ID": {"$ref": "#/components/headers/X-Correlation-ID"}}
         answer["headers"] = {**shared, **answer.get("headers", {})}
@@ -133,6 +140,7 @@ def _components(made: dict[str, Any], models: list[type[BaseModel]]) -> dict[str
             "X-Correlation-ID": {"description": texts.CORRELATION_OUT, "schema": {"type": "string"}},
             "Location": {"description": texts.LOCATION, "schema": {"type": "string"}},
             "Retry-After": {"description": texts.RETRY_AFTER, "schema": {"type": "integer"}},
+            "WWW-Authenticate": {"description": texts.CHALLENGES, "schema": {"type": "string"}},
         },
     }
 
@@ -140,8 +148,10 @@ def _components(made: dict[str, Any], models: list[type[BaseModel]]) -> dict[str
 def _error(status: int) -> dict[str, Any]:
     kind = _KINDS[status]
     headers = ["X-Correlation-ID"]
-    if kind in (ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE):
+    if kind in RETRIED:
         headers.append("Retry-After")
+    if kind is ErrorKind.AUTHENTICATION:
+        headers.append("WWW-Authenticate")
     example: dict[str, Any] = {"type": kind.value, "message": texts.ERRORS[kind], "correlation_id": "order-4711"}
     return {
         "description": f"{HTTPStatus(status).phrase}: {texts.ERRORS[kind]}",

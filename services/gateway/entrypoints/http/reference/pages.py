@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from libs.contracts import asyncapi
 from libs.contracts.errors import NotFound
-from services.gateway.entrypoints.http.paths import PREFIX
+from services.gateway.entrypoints.http.paths import PREFIX, PublicRoute
 from services.gateway.entrypoints.http.reference import texts
 
 _START_NAME: Final = "start.js"
@@ -56,7 +56,7 @@ _START: Final = b"""SwaggerUIBundle({
 """
 
 
-router = APIRouter(prefix=PREFIX, include_in_schema=False)
+router = APIRouter(prefix=PREFIX, include_in_schema=False, route_class=PublicRoute)
 
 
 @router.get("/openapi.json")

@@ -41,6 +41,7 @@ AGENT_KEY: Final = "The key of a public agent, together with an `Origin` header 
 CORRELATION_IN: Final = "A label of yours that finds all events of this request again; one is made when you send none."
 CORRELATION_OUT: Final = "The request's label."
 LOCATION: Final = "Where to find what was made."
+CHALLENGES: Final = "The ways to authenticate."
 RETRY_AFTER: Final = "Seconds until it makes sense to try again."
 IDEMPOTENCY: Final = (
     "A text of your choice that marks a repeat of this request: a repeat changes nothing and gets the first one's"
@@ -72,6 +73,7 @@ ERRORS: Final = {
     ErrorKind.CONFLICT: "The state of things does not allow it.",
     ErrorKind.TOO_LARGE: "The body is larger than 512 KiB.",
     ErrorKind.UNSUPPORTED_MEDIA_TYPE: "The body is neither JSON nor YAML.",
+    ErrorKind.RANGE: "There is nothing in the range that was asked for; `Content-Range` says how much there is.",
     ErrorKind.VALIDATION: "The request is understood but not valid; `details` says where and why.",
     ErrorKind.RATE_LIMIT: "Too many requests.",
     ErrorKind.INTERNAL: "Something went wrong on our side.",

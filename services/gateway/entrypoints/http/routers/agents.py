@@ -24,7 +24,7 @@ from services.gateway.domain.outcomes import entity_in
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, Unfiltered, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, id_of, json_answer
 from services.gateway.entrypoints.http.paths import public_router
 from services.gateway.entrypoints.http.reference.described import answer, errors
@@ -52,8 +52,12 @@ async def validate_agent(
     return await upstream.post(caller, "registry", "/internal/agents/validate", orjson.dumps(body))
 
 
-@router.get("/", summary="List the agents that you may use", responses={200: answer("Stored agents.", list[Agent])})
-async def list_agents(caller: Reader, upstream: Upstream) -> Response:
+@router.get(
+    "/",
+    summary="List the agents that you may use",
+    responses={200: answer("Stored agents.", list[Agent])},
+)
+async def list_agents(caller: Reader, _: Unfiltered, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", "/internal/agents")
 
 

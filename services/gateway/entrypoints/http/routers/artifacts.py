@@ -41,8 +41,7 @@ _BYTES: Final = {
     200: file_answer("The bytes."),
     206: file_answer("The part of them that was asked for."),
     304: answer("You have them already."),
-    416: answer("The artifact is not as long as that."),
-    **errors(404),
+    **errors(404, 416),
 }
 _ALSO_FILES: Final = f"Also needs the scope `{Scope.FILES_WRITE}`."
 _MAX_ROWS: Final = 100

@@ -52,8 +52,7 @@ async def get_file(id: str, caller: Reader, upstream: Upstream) -> Response:
         200: file_answer("The file's bytes."),
         206: file_answer("The part of them that was asked for."),
         304: answer("You have them already."),
-        416: answer("The file is not as long as that."),
-        **errors(404),
+        **errors(404, 416),
     },
 )
 async def download_file(request: Request, id: str, caller: Reader, transfers: TransferProxyDep) -> Response:

@@ -30,7 +30,7 @@ from services.gateway.domain.outcomes import entity_in
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, Unfiltered, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, id_of, json_answer
 from services.gateway.entrypoints.http.paths import public_router
 from services.gateway.entrypoints.http.reference.described import answer, errors
@@ -59,7 +59,7 @@ async def list_knowledge_bases(caller: Reader, page: Page, upstream: Upstream) -
     summary="List what a knowledge base can be made from",
     responses={200: answer("All collections.", AvailableCollections)},
 )
-async def list_available_collections(caller: Reader, upstream: Upstream) -> Response:
+async def list_available_collections(caller: Reader, _: Unfiltered, upstream: Upstream) -> Response:
     return await upstream.get(caller, "ingestion", f"{_BASE}/available-collections")
 
 

@@ -1,0 +1,53 @@
+"""Types of files by their name and first bytes."""
+
+import io
+import zipfile
+
+import pytest
+
+from libs.contracts.api.file_types import HEAD_BYTES, check_signature, type_of
+from libs.contracts.errors import UnsupportedMediaType
+from tests.support import office_files
+
+DOCX = office_files.docx(["a paragraph"])
+XLSX = office_files.xlsx({"sheet": [["a", 1]]})
+
+
+def archive(*names: str) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as package:
+        for name in names:
+            package.writestr(name, "content " * 20)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.docx", DOCX),
+        ("a.xlsx", XLSX),
+        # Which kind it is shows later than in the first bytes.
+        ("a.docx", archive("[Content_Types].xml", "_rels/.rels")),
+        ("a.docx", archive("word/document.xml", "word/embeddings/book.xlsx", "xl/workbook.xml")),
+    ],
+)
+def test_office_documents_by_their_own_name(name: str, content: bytes) -> None:
+    check_signature(name, type_of(name), content[:HEAD_BYTES])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "looks"),
+    [
+        ("a.docx", XLSX, "an Excel workbook"),
+        ("a.xlsx", DOCX, "a Word document"),
+        ("a.docx", archive("[Content_Types].xml", "ppt/presentation.xml"), "a PowerPoint presentation"),
+    ],
+)
+def test_office_documents_by_the_name_of_another_kind(name: str, content: bytes, looks: str) -> None:
+    with pytest.raises(UnsupportedMediaType, match=looks):
+        check_signature(name, type_of(name), content[:HEAD_BYTES])
+
+
+@pytest.mark.parametrize("head", [b"PK\x03\x04", b"PK\x03\x04" + b"\xff" * 40, b"PK\x05\x06" + bytes(18)])
+def test_archives_that_are_cut_off_are_no_error(head: bytes) -> None:
+    check_signature("a.docx", type_of("a.docx"), head)

@@ -1,0 +1,129 @@
+"""Promises of HTTP that every server keeps: HEAD, weights of Accept, challenges, Retry-After, answers to bad ranges."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from libs.contracts.errors import ErrorInfo, ErrorKind
+from libs.contracts.identifiers import new_id
+from libs.service_defaults import UpstreamStream
+from libs.service_defaults.errors import error_response
+from services.gateway.entrypoints.http.dependencies import wants_events
+from services.gateway.entrypoints.http.event_streams import EventStreams
+from tests.support.gateway import Gateway, error_of
+
+
+class Upstream:
+    """Answers every exchange with this status and these headers, and a body that never ends."""
+
+    def __init__(self, status: int, headers: dict[str, str]) -> None:
+        self.closed = False
+        self._status = status
+        self._headers = headers
+
+    @asynccontextmanager
+    async def exchange(self, *_: Any, **__: Any) -> AsyncIterator[UpstreamStream]:
+        async def pieces() -> AsyncIterator[bytes]:
+            while True:
+                yield b"x"
+
+        yield UpstreamStream(self._status, self._headers, pieces())
+        self.closed = True
+
+
+@pytest.mark.parametrize("path", ["/me/", "/models/", "/openapi.json", "/docs/"])
+async def test_what_can_be_read_answers_head(public: Gateway, path: str) -> None:
+    public.upstreams.answers["GET", "runtime", "/internal/models"] = (200, {"models": []})
+    read, asked = await public.client.get(path), await public.client.head(path)
+    assert (read.status_code, asked.status_code) == (200, 200)
+    assert asked.headers["content-length"] == read.headers["content-length"]
+    assert asked.headers["content-type"] == read.headers["content-type"]
+
+
+async def test_head_of_a_write_is_no_method(public: Gateway) -> None:
+    assert (await public.client.head("/agent/validate/")).status_code == 405
+
+
+async def test_head_of_a_download_ends_without_its_bytes(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    upstream = Upstream(200, {"Content-Length": "70000000", "ETag": '"e"'})
+    monkeypatch.setattr(public.upstreams, "exchange", upstream.exchange)
+    answer = await public.client.head(f"/files/{new_id()}/download/")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert (answer.headers["content-length"], answer.headers["etag"]) == ("70000000", '"e"')
+    assert upstream.closed
+
+
+async def test_head_of_an_event_stream_ends() -> None:
+    async def endless() -> AsyncGenerator[bytes, None]:
+        while True:
+            yield b"event: x\n\n"
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    response = await EventStreams().respond(endless(), "key")
+    await response({"type": "http", "method": "HEAD"}, None, send)  # type: ignore[arg-type]
+    assert [message.get("body", b"") for message in sent] == [b"", b""]
+
+
+@pytest.mark.parametrize(
+    ("accept", "streams"),
+    [
+        (None, False),
+        ("*/*", False),
+        ("application/json", False),
+        ("text/event-stream", True),
+        ("Text/Event-Stream; charset=utf-8", True),
+        ("application/json, text/event-stream", True),
+        ("text/event-stream;q=0", False),
+        ("text/event-stream; q=0.0, application/json", False),
+        ("application/json;q=0.9, text/event-stream;q=0.5", False),
+        ("application/json;q=0.1, text/event-stream;q=0.5", True),
+        ("text/event-stream;q=nonsense", True),
+        ("text/event-streams", False),
+    ],
+)
+def test_weights_of_what_is_accepted_count(accept: str | None, streams: bool) -> None:
+    assert wants_events(accept) is streams
+
+
+async def test_a_refused_credential_is_told_how_to_authenticate(public: Gateway) -> None:
+    answer = await public.client.get("/me/", headers={"x-api-key": "nobody's"})
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("ApiKey realm=")
+
+
+@pytest.mark.parametrize("kind", [ErrorKind.TIMEOUT, ErrorKind.UNAVAILABLE, ErrorKind.RATE_LIMIT])
+def test_errors_that_pass_say_when_to_come_back(kind: ErrorKind) -> None:
+    assert int(error_response(ErrorInfo(type=kind, message="later")).headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize("path", ["/agent/", "/knowledge-bases/available-collections/"])
+async def test_lists_that_come_whole_take_no_parameters(public: Gateway, path: str) -> None:
+    answer = await public.client.get(f"{path}?limit=5")
+    assert (answer.status_code, error_of(answer)["details"][0]["loc"]) == (422, ["query", "limit"])
+    assert public.upstreams.asked == []
+
+
+@pytest.mark.parametrize("content", [" ", "\n\t", " \u2003", [{"type": "text", "text": " \n"}]])
+async def test_a_message_of_white_space_is_refused(public: Gateway, content: Any) -> None:
+    answer = await public.client.post(f"/runtime/{new_id()}/execute/", json={"content": content})
+    assert answer.status_code == 422
+    assert {"loc": ["content"], "message": "the text is nothing but white space"}.items() <= (
+        error_of(answer)["details"][0].items()
+    )
+    assert public.bus.sent == []
+
+
+async def test_a_range_beyond_the_end_is_an_error_like_others(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    upstream = Upstream(416, {"Content-Range": "bytes */5", "ETag": '"e"'})
+    monkeypatch.setattr(public.upstreams, "exchange", upstream.exchange)
+    answer: httpx.Response = await public.client.get(f"/files/{new_id()}/download/", headers={"Range": "bytes=9-"})
+    assert (answer.status_code, error_of(answer)["type"]) == (416, "range_not_satisfiable")
+    assert answer.headers["content-range"] == "bytes */5"
+    assert upstream.closed
