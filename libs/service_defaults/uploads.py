@@ -40,7 +40,8 @@ def boundary_of(content_type: str) -> str:
     """The separator of the parts. Raises ``UnsupportedMediaType`` when the body is no multipart form."""
     media_type, options = parse_options_header(content_type)
     boundary = str(options.get("boundary", ""))
-    if media_type != "multipart/form-data" or not 0 < len(boundary) <= _BOUNDARY_BYTES:
+    is_readable = 0 < len(boundary) <= _BOUNDARY_BYTES and boundary.isascii() and boundary.isprintable()
+    if media_type != "multipart/form-data" or not is_readable:
         raise UnsupportedMediaType("The Content-Type must be multipart/form-data with a boundary.")
     return boundary
 
@@ -72,8 +73,9 @@ async def _events(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[An
                 for event in parser.parse(piece):
                     yield event
         parser.close()
-    except (MultipartError, UnicodeError) as problem:
-        raise InvalidRequest(f"The body is not a valid multipart form: {problem}.") from None
+    except MultipartError as problem:
+        # Of several arguments the others are Python's exceptions.
+        raise InvalidRequest(f"The body is not a valid multipart form: {problem.args[0]}.") from None
 
 
 def _file_name(segment: MultipartSegment) -> str:

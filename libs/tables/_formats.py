@@ -89,6 +89,8 @@ def _objects(path: Path) -> list[dict[str, Any]] | None:
         found = json.loads(path.read_bytes(), parse_int=_integer)
     except RecursionError:
         raise TableUnreadable("The file is not valid JSON: it is nested too deeply.") from None
+    except UnicodeDecodeError:
+        raise TableUnreadable("The file is not valid JSON: it is not encoded as UTF-8.") from None
     except ValueError as problem:
         raise TableUnreadable(f"The file is not valid JSON: {problem}.") from None
     is_table = isinstance(found, list) and all(isinstance(each, dict) for each in found)

@@ -1,9 +1,10 @@
+import random
 from collections.abc import AsyncIterator
 
 import pytest
 
-from libs.contracts.errors import ServiceError, TooLarge, UnsupportedMediaType, ValidationFailed
-from libs.service_defaults.uploads import checked_pieces
+from libs.contracts.errors import InvalidRequest, ServiceError, TooLarge, UnsupportedMediaType, ValidationFailed
+from libs.service_defaults.uploads import boundary_of, checked_pieces, file_parts
 
 
 class Upload:
@@ -55,3 +56,53 @@ async def test_refused_files(pieces: tuple[bytes, ...], raised: type[ServiceErro
     with pytest.raises(raised):
         await incoming.pass_through()
     assert incoming.passed == passed
+
+
+FORM = "multipart/form-data; boundary=x"
+PART = b'--x\r\nContent-Disposition: form-data; name="file"; filename="%s"\r\n%s\r\nhello\r\n--x--\r\n'
+HARMFUL = (
+    *(b"\0", b"\t", b"\r\n", b'"', b"\\", b"\xe9", b"\xff", b"--x", b"--x--"),
+    *(b"*=idna''xn--%ff", b"Content-Length: 3\r\n"),
+)
+
+
+async def names_in(body: bytes, content_type: str = FORM) -> list[str]:
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 50):
+            yield body[start : start + 50]
+
+    found = []
+    async for part in file_parts(pieces(), content_type):
+        found.append(part.name)
+        async for _ in part.pieces:
+            pass
+    return found
+
+
+async def test_a_name_that_is_no_utf_8_is_refused_in_plain_words() -> None:
+    assert await names_in(PART % ("café.txt".encode(), b"")) == ["café.txt"]
+    with pytest.raises(InvalidRequest) as refused:
+        await names_in(PART % ("café.txt".encode("latin-1"), b""))
+    assert refused.value.message == "The body is not a valid multipart form: Segment header failed to decode."
+
+
+@pytest.mark.parametrize("boundary", ["", "é", '"\n"', '"a\x01"', "x" * 71])
+def test_boundaries_that_cannot_be_told_apart_are_refused(boundary: str) -> None:
+    with pytest.raises(UnsupportedMediaType):
+        boundary_of(f"multipart/form-data; boundary={boundary}")
+
+
+async def test_no_form_however_broken_is_answered_with_an_exception_of_python() -> None:
+    chance = random.Random(4711)
+    refusals = []
+    for _ in range(2_000):
+        form = bytearray(PART % (b"a.txt", b"Content-Type: text/plain\r\n"))
+        for _ in range(chance.randint(1, 4)):
+            place = chance.randrange(len(form))
+            form[place : place + chance.randint(0, 4)] = chance.choice(HARMFUL)
+        try:
+            await names_in(bytes(form))
+        except ServiceError as refused:
+            refusals.append(refused.message)
+    assert refusals
+    assert [message for message in refusals if "Error" in message] == []
