@@ -18,17 +18,14 @@ class UpstreamAddresses:
 
     def __init__(self, addresses: dict[str, str], clock: Callable[[], float] = time.monotonic) -> None:
         """``addresses``: base URLs by service, separated by commas; empty for a service that is not installed."""
-        self._addresses = {name: [one.strip() for one in urls.split(",")] for name, urls in addresses.items() if urls}
+        self.by_service = {name: [one.strip() for one in urls.split(",")] for name, urls in addresses.items() if urls}
         self._clock = clock
         self._skipped_until: dict[str, float] = {}
         self._calls = 0
 
-    def installed(self, upstream: str) -> bool:
-        return upstream in self._addresses
-
     def in_order(self, upstream: str) -> list[str]:
         """The addresses to try, best first. Raises ``ServiceUnavailable`` when the service is not installed."""
-        addresses = self._addresses.get(upstream)
+        addresses = self.by_service.get(upstream)
         if not addresses:
             raise ServiceUnavailable(f"this installation has no {upstream} service")
         if len(addresses) == 1:

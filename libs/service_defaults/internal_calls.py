@@ -63,6 +63,7 @@ class UpstreamClient:
 
     def __init__(self, addresses: dict[str, str], signer: IdentitySigner) -> None:
         self._addresses = UpstreamAddresses(addresses)
+        self.installed: Callable[[str], bool] = self._addresses.by_service.__contains__
         self._signer = signer
         self._session: aiohttp.ClientSession | None = None
         self._streaming: aiohttp.ClientSession | None = None
@@ -72,10 +73,6 @@ class UpstreamClient:
         for session in (self._session, self._streaming):
             if session is not None:
                 await session.close()
-
-    def installed(self, upstream: str) -> bool:
-        """Whether this installation has that service."""
-        return self._addresses.installed(upstream)
 
     async def request(
         self,

@@ -15,8 +15,7 @@ from libs.eventing import Outbox
 from libs.persistence import Database
 from services.gateway.adapters.postgres.accounts import PostgresAccounts
 from services.gateway.adapters.postgres.keys import PostgresKeys
-from services.gateway.domain.accounts import ALL_SCOPES, DEFAULT_RATE_LIMIT, ApiKey, Company, User
-from services.gateway.domain.credentials import digest_of, has_form
+from services.gateway.domain.accounts import ALL_SCOPES, DEFAULT_RATE_LIMIT, ApiKey, Company, User, digest_of, has_form
 from services.gateway.domain.idempotency import Write
 from services.gateway.use_cases.change_keys import IssuedKey, IssueKey, KeyRequest, RevokeKey, RotateKey
 

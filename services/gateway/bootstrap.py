@@ -5,8 +5,9 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -36,13 +37,12 @@ from services.gateway.entrypoints.http.paths import PREFIX
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 from services.gateway.settings import GatewaySettings
-from services.gateway.use_cases.authentication.key_authenticator import KeyAuthenticator
-from services.gateway.use_cases.authentication.public_principals import PublicPrincipals
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, IssueKey, RevokeKey, RotateKey
-from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
+from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.submit_turn import SubmitTurn
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
@@ -82,27 +82,29 @@ class PublicApi:
 
 def assemble(outside: Dependencies) -> PublicApi:
     """The public API on top of real or fake dependencies."""
-    heard: dict[str, Any] = {"fresh": outside.bus.fresh, "now": outside.now, "monotonic": outside.monotonic}
-    authenticator = KeyAuthenticator(outside.keys, outside.tokens, **heard)
-    public_keys = PublicPrincipals(outside.connections, outside.upstreams, **heard)
+    principals = Principals(
+        outside.keys,
+        outside.connections,
+        outside.tokens,
+        outside.upstreams,
+        fresh=outside.bus.fresh,
+        now=outside.now,
+        monotonic=outside.monotonic,
+    )
     streams = EventStreams()
 
-    def changed(identifier: str) -> None:
-        authenticator.forget(identifier)
-        public_keys.forget(identifier)
-
     def revoked(identifier: str) -> None:
-        changed(identifier)
+        principals.forget(identifier)
         streams.end(identifier)
 
     application = PublicApplication(
-        Authentication(authenticator, public_keys, RateLimiter(outside.monotonic)),
-        _use_cases(outside, streams, changed),
+        Authentication(principals, RateLimiter(outside.monotonic)),
+        _use_cases(outside, streams, principals.forget),
         Forwarder(outside.upstreams),
         TransferProxy(outside.upstreams, TransferLimiter()),
         shared_origins=outside.shared_origins,
     )
-    return PublicApi(application, revoked, changed)
+    return PublicApi(application, revoked, principals.forget)
 
 
 def _use_cases(outside: Dependencies, streams: EventStreams, forget: Callable[[str], None]) -> UseCases:
@@ -147,7 +149,7 @@ def build(settings: GatewaySettings) -> Service:
             idempotency=idempotency,
             bus=sender,
             upstreams=service.calls,
-            now=_now,
+            now=partial(datetime.now, UTC),
             monotonic=time.monotonic,
             shared_origins=settings.shared_origins(),
         )
@@ -218,7 +220,3 @@ async def _clean(idempotency: PostgresIdempotency) -> None:
         forgotten = await idempotency.forget_old(_IDEMPOTENCY_DAYS)
         _log.info("idempotency.cleaned", forgotten=forgotten)
         await asyncio.sleep(_CLEANING_SECONDS)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

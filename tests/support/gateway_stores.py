@@ -7,9 +7,8 @@ from typing import Any
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from services.gateway.domain.accounts import ALL_SCOPES, ApiKey, KeyOwner
+from services.gateway.domain.accounts import ALL_SCOPES, ApiKey, KeyOwner, new_secret
 from services.gateway.domain.connections import Connection, ConnectionOwner
-from services.gateway.domain.credentials import new_secret
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, Write
 
 

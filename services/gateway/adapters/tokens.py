@@ -8,7 +8,7 @@ from typing import Any, Final
 import jwt
 
 from libs.contracts.errors import AuthenticationFailed
-from services.gateway.domain.credentials import TokenGrant
+from services.gateway.domain.accounts import TokenGrant
 
 _ALGORITHM: Final = "HS256"
 _PURPOSE: Final = b"aes bearer tokens"

@@ -1,5 +1,8 @@
-"""Companies, users, their API keys, and the principal of a request."""
+"""Companies, users, their API keys with secrets and bearer tokens, and the principal of a request."""
 
+import hashlib
+import re
+import secrets
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
@@ -10,6 +13,11 @@ from services.gateway.domain.connections import PublicUse
 ALL_SCOPES: Final = frozenset(scope.value for scope in Scope)
 DEFAULT_RATE_LIMIT: Final = 600
 """Requests a minute."""
+_MARK: Final = "aes_"
+_PREFIX_LENGTH: Final = len(_MARK) + 8
+_FORM: Final = re.compile(r"aes_[A-Za-z0-9_-]{43}")
+LONGEST_TOKEN_SECONDS: Final = 3600
+"""The longest life of a bearer token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +70,39 @@ class KeyOwner:
     key: ApiKey
     company_name: str
     user_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A new secret. People recognise the key by its ``prefix``; only the ``digest`` is stored."""
+
+    text: str
+    prefix: str
+    digest: bytes
+
+
+def new_secret() -> Secret:
+    """Makes 256 random bits, so that the digest needs no salt or slow hash."""
+    text = _MARK + secrets.token_urlsafe(32)
+    return Secret(text, text[:_PREFIX_LENGTH], digest_of(text))
+
+
+def digest_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def has_form(text: str) -> bool:
+    """Whether the text has the form of a secret; any other is refused without asking the database."""
+    return _FORM.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenGrant:
+    """The rights of a bearer token: never more than its key has at the moment, and never for longer."""
+
+    key_id: str
+    scopes: frozenset[str]
+    expires_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

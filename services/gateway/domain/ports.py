@@ -8,9 +8,8 @@ from typing import Any, Protocol
 from libs.contracts.identity import Identity
 from libs.eventing import OffsetMove, Partition
 from libs.service_defaults import UpstreamResponse, UpstreamStream
-from services.gateway.domain.accounts import ApiKey, KeyOwner
+from services.gateway.domain.accounts import ApiKey, KeyOwner, TokenGrant
 from services.gateway.domain.connections import Connection, ConnectionOwner
-from services.gateway.domain.credentials import TokenGrant
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 

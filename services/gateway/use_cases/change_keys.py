@@ -8,8 +8,7 @@ from typing import Final
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
-from services.gateway.domain.accounts import ApiKey, Principal
-from services.gateway.domain.credentials import new_secret
+from services.gateway.domain.accounts import ApiKey, Principal, new_secret
 from services.gateway.domain.idempotency import KeyReused, OtherBody, Write
 from services.gateway.domain.ports import KeyStore
 

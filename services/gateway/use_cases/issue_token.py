@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from libs.contracts.errors import PermissionDenied
-from services.gateway.domain.accounts import Principal
-from services.gateway.domain.credentials import TokenGrant
+from services.gateway.domain.accounts import Principal, TokenGrant
 from services.gateway.domain.ports import TokenCodec
 
 _log = structlog.get_logger("tokens")

@@ -10,7 +10,7 @@ from libs.contracts.messages import Command
 from libs.service_defaults.upstream_answers import checked
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.ports import Upstreams
-from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
 
 @dataclass(frozen=True, slots=True)

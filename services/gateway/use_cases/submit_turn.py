@@ -1,12 +1,109 @@
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+"""Submits a turn and follows it: to its end, until it is accepted, or event by event."""
 
-from libs.contracts.api.sessions import ExecuteBody
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Final
+
+from libs.contracts.api.sessions import ExecuteBody, TurnStatus
 from libs.contracts.commands.runtime import ExecuteTurn
+from libs.contracts.errors import TimedOut
+from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed, TurnQueued, TurnStarted
+from libs.eventing import Received
 from services.gateway.domain.idempotency import Write
-from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
-from services.gateway.use_cases.commands.submitted_turn import SubmittedTurn
+from services.gateway.domain.turn_stream import TurnStream
+from services.gateway.use_cases.command_dispatcher import NOT_TAKEN_UP, CommandDispatcher, PendingCommand, raise_failure
+
+_TAKEN_UP_SECONDS: Final = 5.0
+_STEP_SECONDS: Final = 2.6
+"""A little longer than the silence after which the upstream's look-up is asked."""
+KEEP_ALIVE_SECONDS: Final = 15.0
+_STATUS: Final[dict[str, TurnStatus]] = {
+    TurnQueued.TYPE: "queued",
+    TurnStarted.TYPE: "running",
+    TurnCompleted.TYPE: "completed",
+    TurnFailed.TYPE: "failed",
+    TurnCancelled.TYPE: "cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The last known status of a turn that goes on by itself."""
+
+    status: TurnStatus
+
+
+class SubmittedTurn(PendingCommand):
+    """A turn in the hands of the runtime; exactly one of ``finish``, ``accepted`` and ``follow`` is called."""
+
+    async def finish(self, seconds: float) -> Received | Unfinished:
+        """Waits up to ``seconds`` for the completed turn. Raises the error of a refused, failed or cancelled turn.
+
+        Raises ``TimedOut`` when the runtime has not accepted it within 5 s.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        status: TurnStatus = "queued"
+        received = await self._await_acceptance()
+        while True:
+            if received is not None:
+                if self.replies.ends(received):
+                    raise_failure(received)
+                    return received
+                status = _STATUS.get(received.envelope.type, status)
+            left = deadline - loop.time()
+            if left <= 0:
+                return Unfinished(status)
+            received = await self.replies.next(left)
+            if received is None:
+                return Unfinished(status)
+
+    async def accepted(self) -> Unfinished:
+        """Waits until the turn is stored. Raises its refusal, or ``TimedOut`` as ``finish`` does."""
+        received = await self._await_acceptance()
+        if received is None:
+            return Unfinished("queued")
+        status = _STATUS.get(received.envelope.type)
+        if status is None:
+            raise_failure(received)
+        return Unfinished(status or "running")
+
+    async def follow(self) -> AsyncIterator[Received | None]:
+        """Yields the turn's events up to the terminal one, and ``None`` after every 15 s without one.
+
+        Before the first event it raises as ``accepted`` does.
+        """
+        received = await self._await_acceptance()
+        if received is not None and received.envelope.type not in _STATUS and self.replies.ends(received):
+            raise_failure(received)
+        # The first events of a repeat went to an earlier request; text must not wait for them.
+        stream = TurnStream(from_beginning=not self.known)
+        while True:
+            if received is None:
+                yield None
+            else:
+                for shown in stream.take(received):
+                    yield shown
+                if self.replies.ends(received):
+                    return
+            received = await self.replies.next(KEEP_ALIVE_SECONDS)
+
+    async def _await_acceptance(self) -> Received | None:
+        """Returns the first event, or ``None`` when the runtime is known to have the turn."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _TAKEN_UP_SECONDS
+        if self.known:
+            # A repeat's outcome has arrived already, if there is one; silence means that the turn is under way.
+            return await self.replies.next(0.01)
+        while (left := deadline - loop.time()) > 0:
+            received = await self.replies.next(min(left, _STEP_SECONDS))
+            if received is not None:
+                return received
+            if self.replies.state == "taken":
+                return None
+        raise TimedOut(NOT_TAKEN_UP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +112,9 @@ class SubmitTurn:
 
     commands: CommandDispatcher
 
-    @asynccontextmanager
-    async def __call__(
+    def __call__(
         self, write: Write, session_id: str, body: ExecuteBody, *, stream: bool
-    ) -> AsyncIterator[SubmittedTurn]:
+    ) -> AbstractAsyncContextManager[SubmittedTurn]:
         # The content was validated as part of the body a moment ago.
         command = ExecuteTurn.model_construct(session_id=session_id, content=body.content, stream=stream)
-        async with self.commands.dispatch(write, ExecuteTurn, lambda _: command, subject=session_id) as pending:
-            yield SubmittedTurn(pending.command_id, pending.replies, pending.known)
+        return self.commands.dispatch(write, ExecuteTurn, lambda _: command, SubmittedTurn, subject=session_id)

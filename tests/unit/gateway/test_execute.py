@@ -21,7 +21,7 @@ from libs.contracts.events.runtime import (
 )
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
-from services.gateway.use_cases.commands import submitted_turn
+from services.gateway.use_cases import submit_turn
 from tests.support.gateway import Gateway, Sent, error_of, rejected
 
 SESSION = new_id()
@@ -111,7 +111,7 @@ async def test_other_ends_become_errors(public: Gateway, end: Callable[[Sent], E
 
 
 async def test_a_turn_that_nobody_takes_up_times_out(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submitted_turn, "_TAKEN_UP_SECONDS", 0.01)
+    monkeypatch.setattr(submit_turn, "_TAKEN_UP_SECONDS", 0.01)
     for headers in ({}, {"Prefer": "respond-async"}, STREAM):
         response = await public.client.post(PATH, json={"content": "Hi"}, headers=headers)
         assert (response.status_code, error_of(response)["type"]) == (504, "timeout_error")

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from services.gateway.domain.credentials import new_secret
+from services.gateway.domain.accounts import new_secret
 from tests.support.gateway import Gateway, error_of
 
 

@@ -9,8 +9,8 @@ import pytest
 from libs.contracts.errors import AuthenticationFailed
 from libs.eventing import IdentitySigner
 from services.gateway.adapters.tokens import JwtTokens
-from services.gateway.domain.credentials import TokenGrant
-from services.gateway.use_cases.authentication.key_authenticator import KeyAuthenticator
+from services.gateway.domain.accounts import TokenGrant
+from services.gateway.use_cases.principals import Principals
 from tests.support.gateway import Gateway, error_of
 
 SIGNING_KEY = "k" * 40
@@ -21,9 +21,15 @@ async def make(public: Gateway, secret: str | None = None, **body: Any) -> Any:
     return await public.client.post("/auth/token/", json=body, headers=headers)
 
 
-def authenticator(public: Gateway) -> KeyAuthenticator:
-    return KeyAuthenticator(
-        public.keys, JwtTokens(SIGNING_KEY), fresh=public.bus.fresh, now=public.clock.now, monotonic=lambda: 0.0
+def principals(public: Gateway) -> Principals:
+    return Principals(
+        public.keys,
+        public.connections,
+        JwtTokens(SIGNING_KEY),
+        public.upstreams,
+        fresh=public.bus.fresh,
+        now=public.clock.now,
+        monotonic=lambda: 0.0,
     )
 
 
@@ -34,7 +40,7 @@ async def test_a_key_is_exchanged_for_a_token_of_an_hour(public: Gateway) -> Non
     assert (made.json()["token_type"], made.json()["expires_in"]) == ("Bearer", 3600)
     assert made.json()["expires_at"] == "2030-01-01T01:00:00.000000Z"
     assert made.json()["scopes"] == sorted(public.key.scopes)
-    principal = await authenticator(public).by_token(made.json()["access_token"])
+    principal = await principals(public).by_token(made.json()["access_token"])
     assert (principal.identity.user_id, principal.identity.key_id) == ("user-1", public.key.id)
     assert principal.rate_limit == public.key.rate_limit
 
@@ -52,9 +58,9 @@ async def test_a_token_has_no_scope_that_its_key_lacks(public: Gateway) -> None:
     refused = await make(public, secret, scopes=["artifacts:write"])
     assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
     token = (await make(public, secret, scopes=["artifacts:read"])).json()["access_token"]
-    assert (await authenticator(public).by_token(token)).identity.scopes == {"artifacts:read"}
+    assert (await principals(public).by_token(token)).identity.scopes == {"artifacts:read"}
     public.keys.change(key.id, scopes=frozenset({"agents:read"}))
-    assert (await authenticator(public).by_token(token)).identity.scopes == frozenset()
+    assert (await principals(public).by_token(token)).identity.scopes == frozenset()
 
 
 async def test_a_token_ends_in_time_and_with_its_key(public: Gateway) -> None:
@@ -71,7 +77,7 @@ async def test_a_token_ends_in_time_and_with_its_key(public: Gateway) -> None:
 async def test_a_revocation_that_is_heard_of_ends_tokens_at_once(public: Gateway) -> None:
     secret, key = public.keys.issue()
     token = (await make(public, secret)).json()["access_token"]
-    known = authenticator(public)
+    known = principals(public)
     await known.by_token(token)
     public.keys.change(key.id, revoked_at=public.clock.now())
     await known.by_token(token)
@@ -88,7 +94,7 @@ async def test_a_token_of_somebody_elses_making_is_none(public: Gateway) -> None
     head, claims, signature = good.split(".")
     unsigned = jwt.encode({"kid": public.key.id, "scopes": [], "exp": 2_000_000_000}, "", algorithm="none")
     plain = jwt.encode({"kid": public.key.id, "scopes": [], "exp": 2_000_000_000}, SIGNING_KEY, algorithm="HS256")
-    identity = (await authenticator(public).by_token(good)).identity
+    identity = (await principals(public).by_token(good)).identity
     internal = IdentitySigner(SIGNING_KEY).sign(identity, expires_at=2_000_000_000)
     for bad in ("", "x", good[:-2], f"{head}.{claims}.", f"{head}.{claims}A.{signature}", unsigned, plain, internal):
         assert "not valid" in await refusal(public, bad)
@@ -125,5 +131,5 @@ async def test_artifact_endpoints_take_tokens_within_their_scopes_and_the_keys_r
 
 async def refusal(public: Gateway, token: str) -> str:
     with pytest.raises(AuthenticationFailed) as caught:
-        await authenticator(public).by_token(token)
+        await principals(public).by_token(token)
     return caught.value.message

@@ -12,7 +12,7 @@ from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpda
 from libs.contracts.events.runtime import CancelTurnAccepted, SessionCreated, SessionDeleted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
-from services.gateway.use_cases.commands import command_dispatcher
+from services.gateway.use_cases import command_dispatcher
 from tests.support.gateway import Gateway, Sent, error_of, rejected
 
 CONFIGURATION = {"name": "Support", "agent_type": "llm_agent"}

@@ -12,7 +12,7 @@ from libs.contracts.identifiers import new_id
 from libs.eventing import IdentitySigner
 from services.artifacts.domain.links import LinkSigner
 from services.gateway.adapters.tokens import JwtTokens
-from services.gateway.domain.credentials import TokenGrant
+from services.gateway.domain.accounts import TokenGrant
 from services.registry.settings import RegistrySettings
 from tests.support.command_records import ALICE
 

@@ -15,8 +15,7 @@ from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.entrypoints.http.paths import reads_body
 from services.gateway.entrypoints.http.reference.described import Described
 from services.gateway.entrypoints.http.validation import query_values
-from services.gateway.use_cases.authentication.key_authenticator import KeyAuthenticator
-from services.gateway.use_cases.authentication.public_principals import PublicPrincipals
+from services.gateway.use_cases.principals import Principals
 
 _BEARER: Final = "bearer "
 _MISSING: Final = "The request has no API key: send it in the x-api-key header."
@@ -36,9 +35,8 @@ _SCHEMES: Final = {Credential.BEARER: ("bearer",), Credential.PUBLIC_KEY: ("conn
 class Authentication:
     """Finds the principal behind a credential and counts the request against its rate limit."""
 
-    def __init__(self, keys: KeyAuthenticator, public_keys: PublicPrincipals, limiter: RateLimiter) -> None:
-        self._keys = keys
-        self._public_keys = public_keys
+    def __init__(self, principals: Principals, limiter: RateLimiter) -> None:
+        self._principals = principals
         self._limiter = limiter
 
     async def authenticate(self, request: Request, credentials: frozenset[Credential]) -> Principal:
@@ -49,7 +47,7 @@ class Authentication:
         """
         secret = request.headers.get("x-api-key")
         if secret:
-            principal = await self._keys.by_secret(secret)
+            principal = await self._principals.by_secret(secret)
         else:
             principal = await self._without_key(request, credentials)
         if principal.rate_limit is not None:
@@ -71,7 +69,7 @@ class Authentication:
         if presented[: len(_BEARER)].lower() == _BEARER:
             if Credential.BEARER not in credentials:
                 raise AuthenticationFailed(_NO_TOKENS)
-            return await self._keys.by_token(presented[len(_BEARER) :].strip())
+            return await self._principals.by_token(presented[len(_BEARER) :].strip())
         principal = await self._public(request.scope["query_string"])
         if principal is None:
             raise AuthenticationFailed(_MISSING)
@@ -91,8 +89,8 @@ class Authentication:
         if connection_key is not None and agent_key is not None:
             raise AuthenticationFailed("Give either agent_key or connection_key, not both.")
         if connection_key is not None:
-            return await self._public_keys.by_connection_key(connection_key)
-        return None if agent_key is None else await self._public_keys.by_agent_key(agent_key)
+            return await self._principals.by_connection_key(connection_key)
+        return None if agent_key is None else await self._principals.by_agent_key(agent_key)
 
 
 class Authenticated(Described):

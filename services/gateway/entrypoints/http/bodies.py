@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import yaml
 from fastapi import Request
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
@@ -15,7 +15,7 @@ from libs.service_defaults.observed_requests import begin_span
 from libs.tracing import bind_correlation_id
 from services.gateway.entrypoints.http.json_bodies import parse_json
 from services.gateway.entrypoints.http.reference.described import WITH_BODY, Described, Schema
-from services.gateway.entrypoints.http.validation import required_object, validated
+from services.gateway.entrypoints.http.validation import invalid, required_object
 from services.gateway.entrypoints.http.yaml_bodies import parse_yaml
 
 MAX_BODY: Final = 512 * 1024
@@ -56,7 +56,11 @@ class ParsedBody(_Body, Generic[M]):
         self._model = model
 
     async def __call__(self, request: Request) -> M:
-        body = validated(self._model, await self._values(request))
+        values = await self._values(request)
+        try:
+            body = self._model.model_validate(values, strict=True)
+        except ValidationError as problem:
+            raise invalid(problem, values, self._model) from None
         # Only the body may say which correlation it belongs to, and with that which trace.
         if isinstance(correlation_id := getattr(body, "correlation_id", None), str):
             bind_correlation_id(correlation_id)

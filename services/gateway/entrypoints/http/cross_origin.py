@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Final
 
 from fastapi.routing import APIRoute
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -37,36 +37,36 @@ class CrossOriginMiddleware(CORSMiddleware):
         self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
-        origin = headers.get("origin")
+        added = [_VARY]
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], _VARY]
-                if shared and origin is not None:
-                    added = MutableHeaders(raw=message["headers"])
-                    added.update(self.simple_headers)
-                    added["Access-Control-Allow-Origin"] = origin
+                message["headers"] = [*message["headers"], *added]
             await send(message)
 
-        shared = False
         app = self.app
-        try:
-            if origin is not None:
-                shared = await self._is_shared(origin, scope["query_string"])
-            if shared and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-                operations = [route for route in self._paths.at(scope["path"]) if route.include_in_schema]
-                app = self._preflight(operations, headers) if operations else app
-        except Exception as problem:
-            app = refusal(as_service_error(problem))
+        origin = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"), None)
+        if origin is not None:
+            try:
+                if await self._is_shared(origin, scope["query_string"]):
+                    allowed = {**self.simple_headers, "Access-Control-Allow-Origin": origin}
+                    added += Headers(allowed).raw
+                    app = self._preflight(scope, origin) or app
+            except Exception as problem:
+                app = refusal(as_service_error(problem))
         await app(scope, receive, send_with_headers)
 
     async def _is_shared(self, origin: str, query: bytes) -> bool:
         return self.is_allowed_origin(origin) or await self._authentication.is_shared_with(origin, query)
 
-    def _preflight(self, operations: list[APIRoute], headers: Headers) -> Response:
-        """The answer to a browser's question for an allowed origin. Raises ``PermissionDenied``."""
-        configured = self.is_allowed_origin(headers["origin"])
+    def _preflight(self, scope: Scope, origin: str) -> Response | None:
+        """The answer to a browser's question for an allowed origin, if it is one. Raises ``PermissionDenied``."""
+        if scope["method"] != "OPTIONS" or "access-control-request-method" not in Headers(scope=scope):
+            return None
+        operations = [route for route in self._paths.at(scope["path"]) if route.include_in_schema]
+        if not operations:
+            return None
+        configured = self.is_allowed_origin(origin)
         takers = [route for route in operations if configured or _takes_public_keys(route)]
         if not takers:
             raise PermissionDenied("A public key is not enough for anything at this path.")

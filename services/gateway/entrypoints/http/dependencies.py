@@ -21,7 +21,7 @@ from services.gateway.entrypoints.http.reference.parameters import IDEMPOTENCY_K
 from services.gateway.entrypoints.http.validation import check_parameters, chosen_from, page_of
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, RevokeKey, RotateKey
-from services.gateway.use_cases.commands.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.submit_turn import SubmitTurn
@@ -61,7 +61,15 @@ async def use_cases(request: Request) -> UseCases:
 
 
 class WriteDependency(Described):
-    """Dependency: the request as a write to carry out. Stands behind the caller and the body of an operation."""
+    """Dependency: the request as a write to carry out. Stands behind the caller and the body of an operation.
+
+    ``repeatable``: by an ``Idempotency-Key``; raises ``InvalidRequest`` for a bad one.
+    """
+
+    def __init__(self, *, repeatable: bool) -> None:
+        self._repeatable = repeatable
+        if repeatable:
+            self.errors, self.parameters = (409, 422, 504), (IDEMPOTENCY_KEY,)
 
     async def __call__(self, request: Request) -> Write:
         principal: Principal = request.state.principal
@@ -69,34 +77,25 @@ class WriteDependency(Described):
         return Write(
             identity=principal.identity,
             correlation_id=correlation_id(),
-            request=self._repeatable(request, principal),
+            request=_repeatable(request, principal) if self._repeatable else None,
             # The caller's W3C trace context; one that is malformed is ignored, as the recommendation says.
             traceparent=given if given is not None and _TRACEPARENT.fullmatch(given) else None,
         )
 
-    def _repeatable(self, request: Request, principal: Principal) -> IdempotentRequest | None:  # noqa: ARG002
+
+def _repeatable(request: Request, principal: Principal) -> IdempotentRequest | None:
+    key = idempotency_key(request, principal)
+    if key is None:
         return None
-
-
-class IdempotentWriteDependency(WriteDependency):
-    """A write that an ``Idempotency-Key`` makes repeatable. Raises ``InvalidRequest`` for a bad one."""
-
-    errors = (409, 422, 504)
-    parameters = (IDEMPOTENCY_KEY,)
-
-    def _repeatable(self, request: Request, principal: Principal) -> IdempotentRequest | None:
-        key = idempotency_key(request, principal)
-        if key is None:
-            return None
-        values = getattr(request.state, "values", None)
-        return IdempotentRequest(
-            company_id=principal.identity.company_id,
-            principal_id=principal.identity.user_id,
-            method=request.method,
-            path=request.scope["path"],
-            key=key,
-            body_hash=hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).digest(),
-        )
+    values = getattr(request.state, "values", None)
+    return IdempotentRequest(
+        company_id=principal.identity.company_id,
+        principal_id=principal.identity.user_id,
+        method=request.method,
+        path=request.scope["path"],
+        key=key,
+        body_hash=hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).digest(),
+    )
 
 
 def correlation_id() -> str:
@@ -184,8 +183,9 @@ def _weighed(accepted: str) -> tuple[str, float]:
     return media_type, float(given[1]) if given else 1.0
 
 
+idempotent_write: Final = WriteDependency(repeatable=True)
 UseCasesDep = Annotated[UseCases, Depends(use_cases)]
-PlainWrite = Annotated[Write, Depends(WriteDependency())]
-IdempotentWrite = Annotated[Write, Depends(IdempotentWriteDependency())]
+PlainWrite = Annotated[Write, Depends(WriteDependency(repeatable=False))]
+IdempotentWrite = Annotated[Write, Depends(idempotent_write)]
 Page = Annotated[dict[str, Any], Depends(Paging())]
 Unfiltered = Annotated[None, Depends(Unpaged())]

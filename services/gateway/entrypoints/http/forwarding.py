@@ -1,12 +1,14 @@
-"""Reads, passed on to the services that own the answer."""
+"""Answers of the services that own them, passed on: of reads, and of writes from the events that end them."""
 
 from typing import Annotated, Any
 
+import orjson
 from fastapi import Depends, Request
 from starlette.responses import Response
 
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
+from libs.eventing import Received
 from libs.service_defaults.upstream_answers import checked
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.ports import Upstreams
@@ -43,6 +45,22 @@ def id_of(value: str, thing: str) -> str:
     if not is_id(value):
         raise NotFound(f"There is no {thing} with this id.")
     return value
+
+
+def entity_in(received: Received, name: str) -> bytes:
+    """Returns a field of a successful event as JSON: the body of the answer."""
+    event: dict[str, Any] = orjson.loads(received.payload)
+    return orjson.dumps(event[name])
+
+
+def results_in(received: Received) -> bytes:
+    """Returns the ``reply`` of a bulk operation; results of single files have an error only where there is one."""
+    reply: dict[str, Any] = orjson.loads(received.payload)["reply"]
+    for result in reply.get("results", ()):
+        error = result.pop("error", None)
+        if error is not None:
+            result["error"] = {name: value for name, value in error.items() if value is not None}
+    return orjson.dumps(reply)
 
 
 async def _forwarder(request: Request) -> Forwarder:

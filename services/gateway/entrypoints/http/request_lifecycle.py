@@ -1,10 +1,7 @@
 """Requests under way: how each of them ends when it fails, when its caller leaves and when the service stops."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import structlog
 from starlette.requests import ClientDisconnect
@@ -29,44 +26,30 @@ class InFlightRequests:
     """The tasks that answer requests."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[object]] = set()
-
-    @contextmanager
-    def track(self) -> Iterator[None]:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        WAITING.inc()
-        try:
-            yield
-        finally:
-            WAITING.dec()
-            self._tasks.discard(task)
+        self.tasks: set[asyncio.Task[object]] = set()
 
     async def drain(self, seconds: float) -> None:
         """Give requests under way that long to end by themselves, then tell their callers how to go on."""
         deadline = asyncio.get_running_loop().time() + seconds
-        while self._tasks and (left := deadline - asyncio.get_running_loop().time()) > 0:
-            await asyncio.wait(self._tasks, timeout=left)
-        for task in self._tasks:
+        while self.tasks and (left := deadline - asyncio.get_running_loop().time()) > 0:
+            await asyncio.wait(self.tasks, timeout=left)
+        for task in self.tasks:
             task.cancel()
 
 
 class DisconnectWatcher:
-    """Cancels the request's task when the client closes the connection.
+    """Keeps the request's task among ``tasks``, and cancels it when the client closes the connection.
 
     Watching starts a second after the request has been read: most answers are there by then and need no watcher.
     Multipart uploads are not watched: their body is passed on while it is read, and that notices by itself.
     """
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    def __init__(self, scope: Scope, receive: Receive, tasks: set[asyncio.Task[object]]) -> None:
         self.disconnected = False
         self._receive = receive
+        self._tasks = tasks
         self._has_no_body = scope["method"] in ("GET", "DELETE", "HEAD", "OPTIONS")
-        self._is_upload = any(
-            name == b"content-type" and value.startswith(b"multipart/") for name, value in scope["headers"]
-        )
-        self._task: asyncio.Task[object] | None = None
+        self._is_upload = (b"content-type", b"multipart/") in ((name, value[:10]) for name, value in scope["headers"])
         self._timer: asyncio.TimerHandle | None = None
         self._watcher: asyncio.Task[None] | None = None
 
@@ -77,19 +60,21 @@ class DisconnectWatcher:
             self._begin()
         return message
 
-    def __enter__(self) -> Self:
-        self._task = asyncio.current_task()
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task: asyncio.Task[object] = task
+        self._tasks.add(task)
+        WAITING.inc()
         if self._has_no_body:
             self._begin()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._watcher is not None:
-            self._watcher.cancel()
+    def __exit__(self, *_: object) -> None:
+        WAITING.dec()
+        self._tasks.discard(self._task)
+        for waiting in (self._timer, self._watcher):
+            if waiting is not None:
+                waiting.cancel()
 
     def _begin(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_SECONDS, self._start_watching)
@@ -101,8 +86,7 @@ class DisconnectWatcher:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.disconnected = True
-        if self._task is not None:
-            self._task.cancel()
+        self._task.cancel()
 
 
 class RequestLifecycleMiddleware:
@@ -121,9 +105,9 @@ class RequestLifecycleMiddleware:
             await self._app(scope, receive, send)
             return
         response = _Response(send)
-        watcher = DisconnectWatcher(scope, receive)
+        watcher = DisconnectWatcher(scope, receive, self._in_flight.tasks)
         try:
-            with self._in_flight.track(), watcher:
+            with watcher:
                 await self._app(scope, watcher.receive, response.send)
         except ClientDisconnect:
             raise

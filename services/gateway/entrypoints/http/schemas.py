@@ -10,8 +10,8 @@ from libs.contracts.errors import ErrorInfo
 from libs.contracts.identity import Scope
 from libs.contracts.origins import ORIGIN_PATTERN, canonical_origin
 from libs.contracts.timestamps import Timestamp, parse_time
+from services.gateway.domain.accounts import LONGEST_TOKEN_SECONDS
 from services.gateway.domain.connections import PUBLIC_SCOPES
-from services.gateway.domain.credentials import LONGEST_SECONDS
 
 
 def _moment(text: str) -> str:
@@ -78,7 +78,7 @@ class TokenBody(StrictModel):
     """``POST /auth/token/``. Without ``scopes`` the token may do what its key may."""
 
     scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
-    expires_in: int = Field(default=LONGEST_SECONDS, ge=60, le=LONGEST_SECONDS, description="Seconds.")
+    expires_in: int = Field(default=LONGEST_TOKEN_SECONDS, ge=60, le=LONGEST_TOKEN_SECONDS, description="Seconds.")
 
 
 class TokenReply(BaseModel):

@@ -23,14 +23,6 @@ _MOST_DETAILS: Final = 50
 PUBLIC_KEYS: Final = ("agent_key", "connection_key")
 
 
-def validated(model: type[M], values: Any) -> M:
-    """The values as that model, types taken literally. Raises ``ValidationFailed`` with every finding."""
-    try:
-        return model.model_validate(values, strict=True)
-    except ValidationError as problem:
-        raise invalid(problem, values, model) from None
-
-
 def required_object(values: Any) -> dict[str, Any]:
     """The body as an object. Raises ``ValidationFailed`` for any other value."""
     if isinstance(values, dict):

@@ -10,12 +10,18 @@ from libs.contracts.api.files import BulkBody, BulkReply, File, FilePage, Upload
 from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.outcomes import results_in
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Paging, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, id_of, json_answer
+from services.gateway.entrypoints.http.forwarding import (
+    TransferProxyDep,
+    Upstream,
+    created,
+    id_of,
+    json_answer,
+    results_in,
+)
 from services.gateway.entrypoints.http.paths import public_router
 from services.gateway.entrypoints.http.reference.described import answer, errors, file_answer
 from services.gateway.entrypoints.http.reference.parameters import query_parameter

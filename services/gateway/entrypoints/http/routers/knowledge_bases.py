@@ -26,12 +26,11 @@ from libs.contracts.commands.ingestion import (
 )
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.outcomes import entity_in
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, Unfiltered, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import Upstream, created, id_of, json_answer
+from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, id_of, json_answer
 from services.gateway.entrypoints.http.paths import public_router
 from services.gateway.entrypoints.http.reference.described import answer, errors
 

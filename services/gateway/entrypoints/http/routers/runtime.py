@@ -24,6 +24,7 @@ from services.gateway.entrypoints.http.dependencies import (
     Preference,
     UseCases,
     UseCasesDep,
+    idempotent_write,
     preference_of,
     wants_events,
 )
@@ -34,8 +35,7 @@ from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.reference.parameters import also_takes, reference_to
 from services.gateway.entrypoints.http.reference.texts import EVENTS, EXECUTE
 from services.gateway.entrypoints.http.schemas import TurnCancelledReply
-from services.gateway.use_cases.commands.submitted_turn import Unfinished
-from services.gateway.use_cases.submit_turn import SubmitTurn
+from services.gateway.use_cases.submit_turn import SubmitTurn, Unfinished
 
 router = public_router("/runtime", "Runtime")
 Executor = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.RUNTIME_EXECUTE])]
@@ -50,19 +50,19 @@ _STREAM: Final = {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"turn"
     responses={
         200: {**answer("The reply, or the turn's events.", ExecuteReply), "content": _STREAM},
         202: answer("The turn goes on.", TurnAccepted, location=True),
-        **errors(404, 409, 502),
+        **errors(404, 409, 502, 504),
     },
-    openapi_extra=also_takes(reference_to("Prefer")),
+    openapi_extra=also_takes(reference_to("Prefer"), reference_to("IdempotencyKey")),
 )
 async def execute(
     request: Request,
     session_id: str,
     caller: Executor,
     body: Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody, examples.MESSAGES))],
-    write: IdempotentWrite,
 ) -> Response:
-    # Neither is a dependency here: each would cost 10 µs, and most requests are for this.
+    # None of these is a dependency here: each would cost 10 µs, and most requests are for this.
     use: UseCases = request.app.state.use_cases
+    write = await idempotent_write(request)
     preference = preference_of(request.headers.get("prefer"))
     if wants_events(request.headers.get("accept")):
         events = _events(use.submit_turn, write, session_id, body)

@@ -4,16 +4,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import Final
+from typing import Final, TypeVar
 
-from libs.contracts.errors import ServiceUnavailable, TimedOut
+from libs.contracts.errors import Conflict, ErrorKind, ServiceUnavailable, TimedOut, error_from
+from libs.contracts.events.runtime import TurnCancelled, TurnFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Command
+from libs.contracts.messages import Command, CommandRejected
 from libs.eventing import CommandSender, CommandState, Received, Replies
 from libs.tracing import bind_correlation_id
 from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write
-from services.gateway.domain.outcomes import is_refused_for_now, raise_failure
 from services.gateway.domain.ports import IdempotencyStore
 
 _TAKEN_UP_SECONDS: Final = 10.0
@@ -27,6 +27,7 @@ _UNFINISHED: Final = (
     "The request was taken up but is not done yet. It may still be carried out; repeating it with the same"
     " Idempotency-Key is safe."
 )
+_TRANSIENT: Final = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT})
 Make = Callable[[str], Command | Awaitable[Command]]
 """Makes the command for its id; may ask other services and raise what the caller is told."""
 
@@ -41,6 +42,9 @@ class PendingCommand:
     command_id: str
     replies: Replies
     known: bool = False
+
+
+P = TypeVar("P", bound=PendingCommand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +63,13 @@ class CommandDispatcher:
 
         ``subject``: the id of the entity that the command is about, by default the command's own id.
         """
-        return await self._outcome(self.dispatch(write, type(command), lambda _: command, subject=subject))
+        return await self._outcome(
+            self.dispatch(write, type(command), lambda _: command, PendingCommand, subject=subject)
+        )
 
     async def create(self, write: Write, command: type[Command], make: Make) -> Received:
         """Like ``run``, for an entity that gets the command's id: a repeated creation finds the same one."""
-        return await self._outcome(self.dispatch(write, command, make))
+        return await self._outcome(self.dispatch(write, command, make, PendingCommand))
 
     async def _outcome(self, dispatched: AbstractAsyncContextManager[PendingCommand]) -> Received:
         async with dispatched as pending:
@@ -80,8 +86,8 @@ class CommandDispatcher:
 
     @asynccontextmanager
     async def dispatch(
-        self, write: Write, command: type[Command], make: Make, *, subject: str | None = None
-    ) -> AsyncIterator[PendingCommand]:
+        self, write: Write, command: type[Command], make: Make, pending: type[P], *, subject: str | None = None
+    ) -> AsyncIterator[P]:
         """Sends the command, unless its upstream has it from an earlier request, and listens for its events."""
         if not self.installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
@@ -90,13 +96,13 @@ class CommandDispatcher:
             # Subscribed before the look-up: an outcome is either received or found.
             async with self.bus.replies(record.command_id, command, write.identity) as replies:
                 state = await self._state(command, record, write.identity)
-                if write.request is None or not is_refused_for_now(state):
+                if write.request is None or not _is_refused_for_now(state):
                     if state.outcome is not None:
                         replies.arrive(state.outcome)
                     if not state.known:
                         made = make(record.command_id)
                         await self._send(write, record, await made if isawaitable(made) else made, subject)
-                    yield PendingCommand(record.command_id, replies, state.known)
+                    yield pending(record.command_id, replies, state.known)
                     return
             # Nothing was done, and the upstream goes on refusing this command id: the repeat gets another one.
             record = await self.idempotency.renew(
@@ -139,3 +145,21 @@ class CommandDispatcher:
         except ServiceUnavailable:
             # Sending twice is safe: the upstream's inbox knows a command that it has carried out.
             return CommandState(known=False)
+
+
+def _is_refused_for_now(state: CommandState) -> bool:
+    """Whether the upstream did nothing and may accept the same command later."""
+    if state.outcome is None or not state.outcome.envelope.type.endswith(".rejected.v1"):
+        return False
+    return CommandRejected.decode(state.outcome.payload).error.type in _TRANSIENT
+
+
+def raise_failure(received: Received) -> None:
+    """Raises the error of a refusal, failure or cancellation; does nothing for a success."""
+    event_type = received.envelope.type
+    if event_type.endswith(".rejected.v1"):
+        raise error_from(CommandRejected.decode(received.payload).error)
+    if event_type == TurnFailed.TYPE:
+        raise error_from(TurnFailed.decode(received.payload).error)
+    if event_type == TurnCancelled.TYPE:
+        raise Conflict("The turn was cancelled.")
