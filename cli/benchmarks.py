@@ -22,11 +22,6 @@ class Engine(StrEnum):
     WEAVIATE = "weaviate"
 
 
-@app.callback()
-def bench() -> None:
-    """Measure the service."""
-
-
 @app.command()
 def turns(
     quick: Annotated[bool, typer.Option("--quick", help="One short round, to see that it works.")] = False,

@@ -3,17 +3,18 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
 
 from deploy.local.errors import StackError
-
-if TYPE_CHECKING:
-    from libs.eventing import KafkaConnection
+from deploy.local.home import Home
+from deploy.local.state import StackState
+from libs.eventing import KafkaConnection, KafkaSettings
 
 
 @dataclass(frozen=True)
 class BusAddress:
-    kafka: "KafkaConnection"
+    kafka: KafkaConnection
     prefix: str
     """Prefix of every topic and group."""
 
@@ -25,9 +26,6 @@ class BusAddress:
 
 def bus_address() -> BusAddress:
     """Takes AES_KAFKA_BOOTSTRAP_SERVERS, else the embedded stack's Kafka. Raises StackError without either."""
-    from deploy.local.home import Home
-    from deploy.local.state import StackState
-
     prefix = os.environ.get("AES_TOPIC_PREFIX", "")
     if os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS"):
         return BusAddress(named_kafka(), prefix)
@@ -42,17 +40,11 @@ def bus_address() -> BusAddress:
 
 def embedded_bus(port: int, prefix: str) -> BusAddress:
     """The embedded stack's Kafka, which needs no credentials."""
-    from libs.eventing import KafkaConnection
-
     return BusAddress(KafkaConnection(servers=f"127.0.0.1:{port}"), prefix)
 
 
-def named_kafka(environment: Mapping[str, str] = os.environ) -> "KafkaConnection":
+def named_kafka(environment: Mapping[str, str] = os.environ) -> KafkaConnection:
     """Kafka as the services' AES_KAFKA_… variables describe it. Raises StackError."""
-    from pydantic import ValidationError
-
-    from libs.eventing import KafkaSettings
-
     try:
         given = {name: value for name, value in environment.items() if name.startswith("AES_KAFKA_")}
         return KafkaSettings.model_validate(given).kafka()

@@ -2,15 +2,16 @@
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import urlsplit
 
+import httpx
 import typer
 
+from deploy.local.development_key import known_key
 from deploy.local.errors import StackError
-
-if TYPE_CHECKING:
-    import httpx
+from deploy.local.home import Home
+from deploy.local.state import StackState
 
 BaseUrl = Annotated[
     str | None,
@@ -29,20 +30,14 @@ class Connection:
     """Address without `/api/v1`."""
     api_key: str
 
-    def client(self, timeout: float = 150) -> "httpx.Client":
+    def client(self, timeout: float = 150) -> httpx.Client:
         """Opens a client for paths below `/api/v1`, such as `/me/`. The caller closes it."""
-        import httpx
-
         headers = {"x-api-key": self.api_key}
         return httpx.Client(base_url=f"{self.base_url}/api/v1", headers=headers, timeout=timeout)
 
 
 def connect(base_url: str | None, api_key: str | None) -> Connection:
     """Completes the given address and key from the running stack. Raises StackError when one is missing."""
-    from deploy.local.development_key import known_key
-    from deploy.local.home import Home
-    from deploy.local.state import StackState
-
     home = Home.from_environment()
     if base_url is None:
         state = StackState.read(home.state_file)

@@ -4,7 +4,11 @@ from typing import Annotated
 
 import typer
 
+from cli.progress import Progress
 from cli.terminal import Json, failures_explained, note, print_json
+from deploy.local.control import purge as delete_state
+from deploy.local.control import take_down
+from deploy.local.home import Home
 
 app = typer.Typer(add_completion=False)
 
@@ -16,11 +20,6 @@ def down(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before deleting.")] = False,
 ) -> None:
     """Stop the embedded stack: services first, then Kafka and PostgreSQL."""
-    from cli.progress import Progress
-    from deploy.local.control import purge as delete_state
-    from deploy.local.control import take_down
-    from deploy.local.home import Home
-
     home = Home.from_environment()
     if purge and not yes:
         typer.confirm(f"Delete all data in {home.root}?", abort=True, err=True)

@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from cli.terminal import Json, failures_explained, print_json
+from deploy.local.errors import StackError
+from deploy.local.files import tail
+from deploy.local.home import Home
 
 app = typer.Typer(add_completion=False)
 _POLL_SECONDS = 0.3
@@ -21,10 +24,6 @@ def logs(
     json_output: Json = False,
 ) -> None:
     """Show the logs of the embedded stack."""
-    from deploy.local.errors import StackError
-    from deploy.local.files import tail
-    from deploy.local.home import Home
-
     directory = Home.from_environment().logs
     with failures_explained(json_output):
         files = {path.stem: path for path in sorted(directory.glob("*.log"))}

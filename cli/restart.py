@@ -6,6 +6,9 @@ from typing import Annotated
 import typer
 
 from cli.terminal import GREEN, Json, emphasise, failures_explained, note, print_json
+from deploy.local.home import Home
+from deploy.local.restarting import parts_of
+from deploy.local.restarting import restart as restart_part
 
 app = typer.Typer(add_completion=False)
 
@@ -23,10 +26,6 @@ def restart(
     Each is asked to end, finishes or hands back what it has in work, and is ready again before the next one is
     asked. A service of several replicas works all the while.
     """
-    from deploy.local.home import Home
-    from deploy.local.restarting import parts_of
-    from deploy.local.restarting import restart as restart_part
-
     home = Home.from_environment()
     done = []
     with failures_explained(json_output):

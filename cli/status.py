@@ -3,8 +3,12 @@
 import asyncio
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from cli.terminal import Json, failures_explained, print_json
+from deploy.local.home import Home
+from deploy.local.status import read_status
 
 app = typer.Typer(add_completion=False)
 _STYLES = {
@@ -19,17 +23,11 @@ _STYLES = {
 @app.command()
 def status(json_output: Json = False) -> None:
     """Show what runs, where, and whether it is ready."""
-    from deploy.local.home import Home
-    from deploy.local.status import read_status
-
     with failures_explained(json_output):
         current = asyncio.run(read_status(Home.from_environment()))
     if json_output:
         print_json(current.as_json())
         return
-
-    from rich.console import Console
-    from rich.table import Table
 
     console = Console(highlight=False)
     remedies = {

@@ -4,7 +4,7 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -22,6 +22,19 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 def note(text: str = "") -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Prints a table on stdout; its first column, a name or id to be copied, is never cut off."""
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    table = Table(*(Column(heading, overflow="fold") for heading in headings), box=None, padding=(0, 2, 0, 0))
+    table.header_style, table.show_header, table.columns[0].no_wrap = "dim", any(headings), True
+    for row in rows:
+        table.add_row(*(Text("" if value is None else str(value)) for value in row))
+    Console(highlight=False).print(table)
 
 
 def emphasise(text: str, code: int) -> str:

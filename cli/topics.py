@@ -8,6 +8,8 @@ import typer
 
 from cli.bus_address import named_kafka
 from cli.terminal import Json, failures_explained, note, print_json
+from deploy.local.errors import StackError
+from libs.eventing import BusUnavailable, Replication, create_topics
 
 app = typer.Typer(help="Manage the topics on the bus.", no_args_is_help=True, add_completion=False)
 Replicas = Annotated[
@@ -41,9 +43,6 @@ def create(replication_factor: Replicas = 1, min_insync_replicas: InSync = None,
 
     Topics that are there are left as they are.
     """
-    from deploy.local.errors import StackError
-    from libs.eventing import BusUnavailable, Replication, create_topics
-
     with failures_explained(json_output):
         if not os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS"):
             raise StackError("AES_KAFKA_BOOTSTRAP_SERVERS is not set.", "Set it to host:port of a Kafka broker.")

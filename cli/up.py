@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
+from cli.progress import Progress
 from cli.terminal import BOLD, GREEN, Json, emphasise, failures_explained, note, print_json
+from deploy.local.control import bring_up, development_key
+from deploy.local.home import Home
 
 app = typer.Typer(add_completion=False)
 
@@ -26,10 +29,6 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
     AES_HOME says. Ends with the address and the API key of the development company; further gateways are reached
     at the ports that `aes status` shows.
     """
-    from cli.progress import Progress
-    from deploy.local.control import bring_up, development_key
-    from deploy.local.home import Home
-
     home = Home.from_environment()
     began = time.monotonic()
     with failures_explained(json_output):

@@ -4,15 +4,10 @@ from typing import Annotated
 
 import typer
 
-from cli.administration.gateway_database import DatabaseUrl, as_json, run, show
-from cli.terminal import Json, print_json
+from cli.administration.gateway_database import DatabaseUrl, as_json, run
+from cli.terminal import Json, print_json, print_table
 
 app = typer.Typer(help="Manage the companies that use the service.", no_args_is_help=True, add_completion=False)
-
-
-@app.callback()
-def companies() -> None:
-    """Manage the companies that use the service."""
 
 
 @app.command()
@@ -31,7 +26,7 @@ def create(
     if json_output:
         print_json(as_json(company))
     else:
-        show(("id", "name"), [(company.id, company.name)])
+        print_table(("id", "name"), [(company.id, company.name)])
 
 
 @app.command("list")
@@ -42,4 +37,4 @@ def list_all(database_url: DatabaseUrl = None, json_output: Json = False) -> Non
         print_json({"companies": [as_json(company) for company in found]})
     else:
         rows = [(company.id, company.name, company.rate_limit or "no limit") for company in found]
-        show(("id", "name", "requests a minute"), rows)
+        print_table(("id", "name", "requests a minute"), rows)

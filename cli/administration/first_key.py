@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,9 +10,8 @@ from cli.administration.gateway_database import Company, DatabaseUrl, run
 from cli.terminal import Json, failures_explained, note, print_json
 from deploy.local.errors import StackError
 from deploy.local.files import write_atomically
-
-if TYPE_CHECKING:
-    from services.gateway.administration import Administration
+from libs.contracts.errors import NotFound
+from services.gateway.administration import Administration
 
 _TAKEN = "taken\n"
 KeyFile = Annotated[Path, typer.Argument(help="File that the key waits in.")]
@@ -30,7 +29,7 @@ def first(
     A company that has a valid key, as after a restore, gets none: its holders make others.
     """
 
-    async def ensure(gateway: "Administration") -> bool:
+    async def ensure(gateway: Administration) -> bool:
         if file.exists():
             return False
         await _ensure_user(gateway, company, user)
@@ -58,9 +57,7 @@ def take(file: KeyFile, json_output: Json = False) -> None:
         print(secret)
 
 
-async def _ensure_user(gateway: "Administration", company: str, user: str) -> None:
-    from libs.contracts.errors import NotFound
-
+async def _ensure_user(gateway: Administration, company: str, user: str) -> None:
     try:
         await gateway.company(company)
     except NotFound:

@@ -4,15 +4,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+import psycopg
 import typer
+from psycopg_pool import PoolTimeout
 
 from cli.terminal import failures_explained
+from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
-
-if TYPE_CHECKING:
-    from services.gateway.administration import Administration
+from deploy.local.home import Home
+from deploy.local.stack import postgres_of
+from libs.contracts.errors import ServiceError
+from libs.contracts.timestamps import format_time
+from services.gateway.administration import Administration, administration
 
 T = TypeVar("T")
 DatabaseUrl = Annotated[
@@ -26,19 +31,13 @@ DatabaseUrl = Annotated[
 Company = Annotated[str, typer.Option("--company", help="Name or id of the company.")]
 
 
-def run(work: "Callable[[Administration], Awaitable[T]]", database_url: str | None, as_json: bool) -> T:
+def run(work: Callable[[Administration], Awaitable[T]], database_url: str | None, as_json: bool) -> T:
     """Ends the command with a readable message when the work fails."""
     with failures_explained(as_json):
         return asyncio.run(_run(work, database_url or _url_of_stack()))
 
 
-async def _run(work: "Callable[[Administration], Awaitable[T]]", database_url: str) -> T:
-    import psycopg
-    from psycopg_pool import PoolTimeout
-
-    from libs.contracts.errors import ServiceError
-    from services.gateway.administration import administration
-
+async def _run(work: Callable[[Administration], Awaitable[T]], database_url: str) -> T:
     try:
         async with administration(database_url) as gateway:
             return await work(gateway)
@@ -57,8 +56,6 @@ async def _run(work: "Callable[[Administration], Awaitable[T]]", database_url: s
 
 async def _connection_problem(database_url: str) -> str:
     """Returns why no connection can be made, without the address, which has a password in it."""
-    import psycopg
-
     try:
         async with await psycopg.AsyncConnection.connect(database_url, connect_timeout=5):
             return "it did not answer in time"
@@ -69,10 +66,6 @@ async def _connection_problem(database_url: str) -> str:
 
 
 def _url_of_stack() -> str:
-    from deploy.local.credentials import Credentials
-    from deploy.local.home import Home
-    from deploy.local.stack import postgres_of
-
     home = Home.from_environment()
     if not home.credentials_file.exists():
         raise StackError(
@@ -84,7 +77,6 @@ def _url_of_stack() -> str:
 
 def as_json(entity: Any) -> dict[str, Any]:
     """Returns the fields of a company, user or key."""
-    from libs.contracts.timestamps import format_time
 
     def value(field: object) -> object:
         if isinstance(field, datetime):
@@ -92,16 +84,3 @@ def as_json(entity: Any) -> dict[str, Any]:
         return sorted(field) if isinstance(field, frozenset) else field
 
     return {name: value(field) for name, field in asdict(entity).items()}
-
-
-def show(headings: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    """Prints a table."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row))
-    Console(highlight=False).print(table)

@@ -2,17 +2,15 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cli.administration import first_key
-from cli.administration.gateway_database import Company, DatabaseUrl, as_json, run, show
-from cli.terminal import Json, note, print_json
-
-if TYPE_CHECKING:
-    from services.gateway.domain.accounts import ApiKey
-    from services.gateway.use_cases.change_keys import IssuedKey
+from cli.administration.gateway_database import Company, DatabaseUrl, as_json, run
+from cli.terminal import Json, note, print_json, print_table
+from services.gateway.domain.accounts import ALL_SCOPES, ApiKey
+from services.gateway.use_cases.change_keys import IssuedKey
 
 app = typer.Typer(help="Manage API keys.", no_args_is_help=True, add_completion=False)
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
@@ -21,11 +19,6 @@ KeyId = Annotated[str, typer.Argument(help="Id of the key.")]
 
 app.command()(first_key.first)
 app.command()(first_key.take)
-
-
-@app.callback()
-def keys() -> None:
-    """Manage API keys."""
 
 
 @app.command()
@@ -44,8 +37,6 @@ def create(
     json_output: Json = False,
 ) -> None:
     """Make an API key. Its secret is shown this once."""
-    from services.gateway.domain.accounts import ALL_SCOPES
-
     expires_at = parse_expiry(expires, datetime.now(UTC))
     wanted = frozenset(scope.strip() for scope in scopes.split(",")) if scopes != "all" else ALL_SCOPES
     issued = run(
@@ -67,7 +58,7 @@ def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Js
         return
     now = datetime.now(UTC)
     rows = [(key.id, key.prefix, key.name, _state(key, now), key.expires_at, key.user_id) for key in found]
-    show(("id", "prefix", "name", "state", "expires", "user"), rows)
+    print_table(("id", "prefix", "name", "state", "expires", "user"), rows)
 
 
 @app.command()
@@ -119,7 +110,7 @@ def parse_expiry(text: str, now: datetime) -> datetime | None:
     return moment
 
 
-def _show_issued(issued: "IssuedKey", json_output: bool) -> None:
+def _show_issued(issued: IssuedKey, json_output: bool) -> None:
     if json_output:
         print_json({**as_json(issued.key), "secret": issued.secret})
         return
@@ -127,6 +118,6 @@ def _show_issued(issued: "IssuedKey", json_output: bool) -> None:
     print(issued.secret)
 
 
-def _state(key: "ApiKey", now: datetime) -> str:
+def _state(key: ApiKey, now: datetime) -> str:
     state = key.state(now)
     return "rotated, in grace" if state == "valid" and key.successor_id else state

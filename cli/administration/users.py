@@ -4,15 +4,10 @@ from typing import Annotated
 
 import typer
 
-from cli.administration.gateway_database import Company, DatabaseUrl, as_json, run, show
-from cli.terminal import Json, print_json
+from cli.administration.gateway_database import Company, DatabaseUrl, as_json, run
+from cli.terminal import Json, print_json, print_table
 
 app = typer.Typer(help="Manage the users of a company.", no_args_is_help=True, add_completion=False)
-
-
-@app.callback()
-def users() -> None:
-    """Manage the users of a company."""
 
 
 @app.command()
@@ -27,7 +22,7 @@ def create(
     if json_output:
         print_json(as_json(user))
     else:
-        show(("id", "name"), [(user.id, user.name)])
+        print_table(("id", "name"), [(user.id, user.name)])
 
 
 @app.command("list")
@@ -37,4 +32,4 @@ def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Js
     if json_output:
         print_json({"users": [as_json(user) for user in found]})
     else:
-        show(("id", "name"), [(user.id, user.name) for user in found])
+        print_table(("id", "name"), [(user.id, user.name) for user in found])

@@ -6,7 +6,22 @@ from typing import Annotated, Any
 import typer
 
 from cli.connection import ApiKey, BaseUrl
+from cli.demo import (
+    conversation,
+    files,
+    history,
+    knowledge,
+    materials,
+    next_steps,
+    provider,
+    start,
+    timeline,
+    validation,
+)
+from cli.demo.api import Api
+from cli.demo.screen import Screen
 from cli.terminal import Json, failures_explained, print_json
+from libs.contracts.identifiers import new_id
 
 app = typer.Typer(add_completion=False)
 Model = Annotated[
@@ -26,30 +41,13 @@ def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = Non
 
     Starts the embedded stack if it does not run. It stays up afterwards; `./aes down` stops it.
     """
-    from cli.demo.screen import Screen
-
     with failures_explained(json_output):
         result = _run(Screen(quiet=json_output), model, base_url, api_key)
     if json_output:
         print_json(result)
 
 
-def _run(screen: Any, model: str | None, base_url: str | None, api_key: str | None) -> dict[str, Any]:
-    from cli.demo import (
-        conversation,
-        files,
-        history,
-        knowledge,
-        materials,
-        next_steps,
-        provider,
-        start,
-        timeline,
-        validation,
-    )
-    from cli.demo.api import Api
-    from libs.contracts.identifiers import new_id
-
+def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str | None) -> dict[str, Any]:
     library = materials.load(model)
     began = time.time()
     correlation_id = f"demo-{new_id()[-12:]}"

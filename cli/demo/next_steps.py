@@ -6,6 +6,7 @@ from pathlib import Path
 from cli.demo.conversation import Talk
 from cli.demo.screen import Screen
 from cli.demo.start import Running
+from deploy.local.home import PROJECT_ROOT
 
 _COMMANDS = """\
 AES={base_url}/api/v1
@@ -50,8 +51,6 @@ def _key(stack: Running) -> str:
 
 def _near(path: Path) -> str:
     """The path relative to the current directory where that is shorter."""
-    from deploy.local.home import PROJECT_ROOT
-
     full = path if path.is_absolute() else PROJECT_ROOT / path
     here = Path(os.path.relpath(full))
     return str(full if here.parts[:2] == ("..", "..") else here)

@@ -3,14 +3,15 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cli.bus_address import embedded_bus, named_kafka
 from cli.connection import Connection, connect
 from cli.demo.screen import Screen
-
-if TYPE_CHECKING:
-    from libs.eventing import KafkaConnection
+from cli.progress import Progress
+from deploy.local.control import bring_up, development_key
+from deploy.local.home import Home
+from deploy.local.state import StackState
+from libs.eventing import KafkaConnection
 
 
 @dataclass(frozen=True)
@@ -18,24 +19,19 @@ class Running:
     """A running service; `kafka` is None for a service elsewhere whose broker was not named."""
 
     connection: Connection
-    kafka: "KafkaConnection | None"
+    kafka: KafkaConnection | None
     topic_prefix: str
     key_file: Path | None
     """File with the key; None when the caller gave the key."""
 
 
 def is_running() -> bool:
-    from deploy.local.home import Home
-    from deploy.local.state import StackState
-
     state = StackState.read(Home.from_environment().state_file)
     return state.is_supervised() and state.phase == "running"
 
 
 def downloads() -> Path:
     """Directory for the demo's downloads."""
-    from deploy.local.home import Home
-
     return Home.from_environment().root / "demo"
 
 
@@ -47,10 +43,6 @@ def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running
         _welcome(screen, connection)
         kafka = named_kafka() if os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS") else None
         return Running(connection, kafka, prefix, None)
-
-    from cli.progress import Progress
-    from deploy.local.control import bring_up, development_key
-    from deploy.local.home import Home
 
     home = Home.from_environment()
     if is_running():

@@ -2,27 +2,21 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from cli.terminal import Json, failures_explained, note, print_json
-
-if TYPE_CHECKING:
-    from cli.bus_address import BusAddress
-    from cli.dlq.dlq_topic import DlqReader, DlqTopic, TopicContent
-    from cli.dlq.replay import Outcome
+from cli.bus_address import BusAddress, bus_address
+from cli.dlq.dlq_topic import DlqReader, DlqTopic, TopicContent, dlq_topic_named, dlq_topics, open_dlq_reader
+from cli.dlq.replay import Outcome, open_replay
+from cli.terminal import Json, failures_explained, note, print_json, print_table
+from libs.contracts.timestamps import format_time
 
 T = TypeVar("T")
 Topic = Annotated[str, typer.Argument(help="A dead-letter topic as `aes dlq list` names it.")]
 app = typer.Typer(
     help="See and replay messages that could not be processed.", no_args_is_help=True, add_completion=False
 )
-
-
-@app.callback()
-def dlq() -> None:
-    """See and replay messages that could not be processed."""
 
 
 @app.command("list")
@@ -39,7 +33,7 @@ def list_all(
     if not shown:
         note("There are no dead letters.")
         return
-    _table(
+    print_table(
         ("topic", "letters", "not replayed", "oldest", "newest"),
         [[row[name] for name in ("topic", "letters", "waiting", "oldest", "newest")] for row in shown],
     )
@@ -63,7 +57,7 @@ def show(
             note(f"There are no letters in {topic}.")
             return
         columns = ("offset", "type", "dead_since", "attempts", "replayed", "reason")
-        _table(columns, [[row[name] for name in columns] for row in letters])
+        print_table(columns, [[row[name] for name in columns] for row in letters])
         return
     document, value = _read(lambda reader, _: _one(reader, topic, offset), json_output)
     if payload:
@@ -71,7 +65,7 @@ def show(
     if json_output:
         print_json(document)
         return
-    _table(("", ""), [[name, part] for name, part in _lines(document)])
+    print_table(("", ""), [[name, part] for name, part in _lines(document)])
 
 
 @app.command()
@@ -100,17 +94,14 @@ def replay(
         print_json({"topic": topic, "letters": [outcome.as_json() for outcome in outcomes]})
     else:
         for outcome in refused:
-            note(f"DlqMessage {outcome.offset} stays where it is. {outcome.refusal}")
+            note(f"Letter {outcome.offset} stays where it is. {outcome.refusal}")
         if outcomes:
             note(f"Replayed {_letters(len(outcomes) - len(refused))}.")
     if refused:
         raise typer.Exit(1)
 
 
-def _read(work: "Callable[[DlqReader, BusAddress], Awaitable[T]]", as_json: bool) -> T:
-    from cli.bus_address import bus_address
-    from cli.dlq.dlq_topic import open_dlq_reader
-
+def _read(work: Callable[[DlqReader, BusAddress], Awaitable[T]], as_json: bool) -> T:
     async def run() -> T:
         address = bus_address()
         async with open_dlq_reader(address) as reader:
@@ -120,10 +111,7 @@ def _read(work: "Callable[[DlqReader, BusAddress], Awaitable[T]]", as_json: bool
         return asyncio.run(run())
 
 
-async def _list(reader: "DlqReader") -> list[dict[str, Any]]:
-    from cli.dlq.dlq_topic import dlq_topics
-    from libs.contracts.timestamps import format_time
-
+async def _list(reader: DlqReader) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for dlq_topic, content in (await reader.contents(dlq_topics())).items():
         ends = [content.first, content.end - 1] if content.count else []
@@ -142,33 +130,28 @@ async def _list(reader: "DlqReader") -> list[dict[str, Any]]:
     return rows
 
 
-async def _newest(reader: "DlqReader", topic: str, limit: int) -> list[dict[str, Any]]:
+async def _newest(reader: DlqReader, topic: str, limit: int) -> list[dict[str, Any]]:
     dlq_topic, content = await _content(reader, topic)
     offsets = range(max(content.first, content.end - limit), content.end)
     return [(await reader.message(dlq_topic, at)).summary(at in content.replayed) for at in offsets]
 
 
-async def _one(reader: "DlqReader", topic: str, offset: int) -> tuple[dict[str, Any], bytes]:
+async def _one(reader: DlqReader, topic: str, offset: int) -> tuple[dict[str, Any], bytes]:
     dlq_topic, content = await _content(reader, topic)
     message = await reader.message(dlq_topic, offset)
     return message.as_json(offset in content.replayed), message.value
 
 
-async def _waiting(reader: "DlqReader", topic: str) -> list[int]:
+async def _waiting(reader: DlqReader, topic: str) -> list[int]:
     return (await _content(reader, topic))[1].waiting
 
 
-async def _content(reader: "DlqReader", topic: str) -> "tuple[DlqTopic, TopicContent]":
-    from cli.dlq.dlq_topic import dlq_topic_named
-
+async def _content(reader: DlqReader, topic: str) -> tuple[DlqTopic, TopicContent]:
     dlq_topic = dlq_topic_named(topic)
     return dlq_topic, await reader.content(dlq_topic)
 
 
-async def _replay(reader: "DlqReader", address: "BusAddress", topic: str, offsets: list[int]) -> "list[Outcome]":
-    from cli.dlq.dlq_topic import dlq_topic_named
-    from cli.dlq.replay import open_replay
-
+async def _replay(reader: DlqReader, address: BusAddress, topic: str, offsets: list[int]) -> list[Outcome]:
     async with open_replay(reader, dlq_topic_named(topic), address) as replaying:
         return [outcome async for outcome in replaying.run(offsets)]
 
@@ -185,16 +168,3 @@ def _lines(document: dict[str, Any]) -> list[tuple[str, Any]]:
         else:
             lines.append((name.replace("_", " "), part))
     return lines
-
-
-def _table(headings: tuple[str, ...], rows: list[list[Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*headings, box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=any(headings))
-    # A topic's name is copied, so it is never cut off.
-    table.columns[0].no_wrap = True
-    for row in rows:
-        table.add_row(*(Text("" if value is None else str(value)) for value in row))
-    Console(highlight=False).print(table)

@@ -1,15 +1,20 @@
 """`aes doctor`."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from cli.doctor.bus import bus_checks
+from cli.doctor.databases import database_checks
+from cli.doctor.findings import Check, Finding, examine
+from cli.doctor.http_checks import object_checks, service_checks, weaviate_checks
+from cli.doctor.installation import Installation, find_installation
+from cli.doctor.machine import machine_checks
 from cli.terminal import Json, failures_explained, print_json
-
-if TYPE_CHECKING:
-    from cli.doctor.findings import Check, Finding
-    from cli.doctor.installation import Installation
+from deploy.local.state import StackState
 
 app = typer.Typer(add_completion=False)
 _SIGNS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red"), "skipped": ("·", "dim")}
@@ -22,9 +27,6 @@ def doctor(json_output: Json = False) -> None:
     Examines the installation that AES_KAFKA_BOOTSTRAP_SERVERS, AES_<SERVICE>_DATABASE_URL and the like name, else the
     embedded stack. Ends with exit code 1 when a check failed.
     """
-    from cli.doctor.findings import examine
-    from cli.doctor.installation import find_installation
-
     with failures_explained(json_output):
         installation = find_installation()
         findings = asyncio.run(examine(checks_of(installation)))
@@ -38,13 +40,7 @@ def doctor(json_output: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def checks_of(installation: "Installation") -> "list[Check]":
-    from cli.doctor.bus import bus_checks
-    from cli.doctor.databases import database_checks
-    from cli.doctor.http_checks import object_checks, service_checks, weaviate_checks
-    from cli.doctor.machine import machine_checks
-    from deploy.local.state import StackState
-
+def checks_of(installation: Installation) -> list[Check]:
     checks = machine_checks(
         installation.signing_key, installation.secrets_key, installation.directories, installation.home
     )
@@ -61,11 +57,7 @@ def checks_of(installation: "Installation") -> "list[Check]":
     return checks + (weaviate_checks(installation.weaviate) if installation.weaviate is not None else [])
 
 
-def _show(title: str, findings: "list[Finding]") -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+def _show(title: str, findings: list[Finding]) -> None:
     console = Console(highlight=False)
     console.print(Text(title, "bold"))
     table = Table(box=None, show_header=False, padding=(0, 1))

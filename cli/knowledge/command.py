@@ -3,23 +3,23 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 
 from cli.connection import ApiKey, BaseUrl, connect
-from cli.terminal import Json, failures_explained, note, print_json
-
-if TYPE_CHECKING:
-    from cli.knowledge.api import KnowledgeApi
+from cli.knowledge.api import KnowledgeApi
+from cli.knowledge.folder import find_files
+from cli.knowledge.following import follow
+from cli.knowledge.uploads import upload
+from cli.terminal import Json, failures_explained, note, print_json, print_table
+from deploy.local.errors import StackError
 
 app = typer.Typer(help="Manage knowledge bases.", no_args_is_help=True, add_completion=False)
 _WIDEST_PASSAGE = 400
-
-
-@app.callback()
-def kb() -> None:
-    """Manage knowledge bases."""
 
 
 @app.command()
@@ -114,22 +114,13 @@ def search(
 
 
 @contextmanager
-def _api(base_url: str | None, api_key: str | None) -> "Iterator[KnowledgeApi]":
-    from cli.knowledge.api import KnowledgeApi
-
+def _api(base_url: str | None, api_key: str | None) -> Iterator[KnowledgeApi]:
     with connect(base_url, api_key).client() as client:
         yield KnowledgeApi(client)
 
 
-def _create(api: "KnowledgeApi", settings: dict[str, Any], paths: list[Path], json_output: bool) -> bool:
+def _create(api: KnowledgeApi, settings: dict[str, Any], paths: list[Path], json_output: bool) -> bool:
     """Uploads and ingests; returns whether everything succeeded."""
-    from rich.console import Console
-
-    from cli.knowledge.folder import find_files
-    from cli.knowledge.following import follow
-    from cli.knowledge.uploads import upload
-    from deploy.local.errors import StackError
-
     console = Console(stderr=True, highlight=False)
     files, skipped = find_files(paths)
     if skipped:
@@ -165,9 +156,7 @@ def _create(api: "KnowledgeApi", settings: dict[str, Any], paths: list[Path], js
 
 
 @contextmanager
-def _removed_unless_filled(api: "KnowledgeApi", knowledge_base_id: str) -> Iterator[None]:
-    from deploy.local.errors import StackError
-
+def _removed_unless_filled(api: KnowledgeApi, knowledge_base_id: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
@@ -178,24 +167,15 @@ def _removed_unless_filled(api: "KnowledgeApi", knowledge_base_id: str) -> Itera
 
 
 def _show_knowledge_bases(found: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("id", "name", "status", "files", "engine", box=None, padding=(0, 2, 0, 0), header_style="dim")
-    # An id is copied, so it is never cut off.
-    table.columns[0].no_wrap = True
+    rows = []
     for base in found:
         status = f"{base['status']} {base['progress']} %" if base["status"] == "running" else base["status"]
         documents = f"{base['datasource_count']}/{base['total_datasources']}"
-        table.add_row(base["id"], base["name"], status, documents, base["processing_engine"])
-    Console(highlight=False).print(table)
+        rows.append((base["id"], base["name"], status, documents, base["processing_engine"]))
+    print_table(("id", "name", "status", "files", "engine"), rows)
 
 
 def _show_passages(passages: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.text import Text
-
     console = Console(highlight=False)
     if not passages:
         note("Nothing fits.")
