@@ -18,12 +18,11 @@ from services.runtime.adapters.metrics import PrometheusMetrics
 from services.runtime.adapters.models.providers import model_providers, new_session
 from services.runtime.adapters.observed import ObservedAgent, ObservedModel, observed
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
+from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
-from services.runtime.adapters.postgres.steps import PostgresSteps
-from services.runtime.adapters.postgres.turn_outcomes import PostgresTurnOutcomes
 from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.domain.admission import AdmissionPolicy, Backlog
 from services.runtime.domain.agents import AgentLoop

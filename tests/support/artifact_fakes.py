@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from libs.contracts.api.artifacts import ArtifactText, Sheet
 from libs.contracts.errors import Conflict, NotFound, ServiceUnavailable, UnsupportedMediaType
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from services.runtime.domain.artifacts import ArtifactFacts, Table, TextPortion
+from services.runtime.domain.artifacts import ArtifactFacts
 from services.runtime.domain.conversation import Citation
 
 _STRATEGIES = {
@@ -29,7 +30,7 @@ class Stored:
     session_id: str
     facts: ArtifactFacts
     content: bytes = b""
-    tables: tuple[Table, ...] = ()
+    tables: tuple[Sheet, ...] = ()
     key: str | None = None
     """The key of a generated artifact."""
 
@@ -52,7 +53,7 @@ class FakeArtifacts:
         content: bytes | str = b"",
         *,
         session_id: str = "session",
-        tables: Sequence[Table] = (),
+        tables: Sequence[Sheet] = (),
         **facts: object,
     ) -> ArtifactFacts:
         raw = content.encode() if isinstance(content, str) else content
@@ -92,12 +93,13 @@ class FakeArtifacts:
 
     async def text(
         self, session_id: str, artifact_id: str, caller: Identity, *, offset: int, limit: int
-    ) -> TextPortion:
+    ) -> ArtifactText:
         stored = self._ready("text", session_id, artifact_id, caller)
         if stored.facts.strategy != "rag_indexing":
             raise UnsupportedMediaType("this is no document")
         text = stored.content.decode()
-        return TextPortion(text[offset : offset + limit], offset, len(text))
+        shown = text[offset : offset + limit]
+        return ArtifactText(artifact_id=artifact_id, text=shown, offset=offset, characters=len(text))
 
     async def search(
         self, session_id: str, query: str, caller: Identity, *, artifact_ids: Sequence[str] | None, top_k: int
@@ -113,11 +115,11 @@ class FakeArtifacts:
         ]
         return tuple(found[:top_k])
 
-    async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> tuple[Table, ...]:
+    async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> list[Sheet]:
         stored = self._ready("tables", session_id, artifact_id, caller)
         if stored.facts.strategy != "structural_parsing":
             raise UnsupportedMediaType("this is no table")
-        return tuple(replace(table, rows=table.rows[:rows]) for table in stored.tables)
+        return [table.model_copy(update={"rows": table.rows[:rows]}) for table in stored.tables]
 
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes:
         return self._find("content", session_id, artifact_id, caller).content

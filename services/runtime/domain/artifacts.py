@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from libs.contracts.api.artifacts import ArtifactText, Sheet
 from libs.contracts.identity import Identity
 from services.runtime.domain.conversation import ArtifactPart, Citation
 
@@ -30,26 +31,6 @@ class ArtifactFacts:
         return ArtifactPart(self.id, self.name, self.content_type, self.strategy, url)
 
 
-@dataclass(frozen=True, slots=True)
-class TextPortion:
-    """A document's text from ``offset`` on; ``characters`` in all."""
-
-    text: str
-    offset: int
-    characters: int
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The structure of one sheet: columns, first rows and the number of rows."""
-
-    name: str
-    headers: tuple[str, ...]
-    types: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    row_count: int
-
-
 class SessionArtifacts(Protocol):
     """The artifacts of one session, for a caller who may use it.
 
@@ -69,7 +50,7 @@ class SessionArtifacts(Protocol):
 
     async def text(
         self, session_id: str, artifact_id: str, caller: Identity, *, offset: int, limit: int
-    ) -> TextPortion: ...
+    ) -> ArtifactText: ...
 
     async def search(
         self, session_id: str, query: str, caller: Identity, *, artifact_ids: Sequence[str] | None, top_k: int
@@ -77,7 +58,7 @@ class SessionArtifacts(Protocol):
         """Chunks of the processed documents, best first; of all of them when no ids are given."""
         ...
 
-    async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> tuple[Table, ...]: ...
+    async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> list[Sheet]: ...
 
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes: ...
 

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from services.runtime.domain.artifacts import Table
+from libs.contracts.api.artifacts import Sheet
 
 _LONGEST_CELL: Final = 120
 _MOST_SHEETS: Final = 20
 _NOT_A_NAME: Final = re.compile(r"\W+", re.ASCII)
 
 
-def described(tables: Sequence[Table]) -> str:
+def described(tables: Sequence[Sheet]) -> str:
     """Sheets with their columns, types and first rows."""
     blocks = [
         "\n".join(

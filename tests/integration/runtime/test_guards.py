@@ -1,8 +1,7 @@
 """The guards of single statements, met by what a stale or beaten worker would write."""
 
 from libs.contracts.errors import TimedOut
-from services.runtime.adapters.postgres.steps import PostgresSteps
-from services.runtime.adapters.postgres.turn_outcomes import PostgresTurnOutcomes
+from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
 from tests.support.runtime_nodes import Node, ObedientModel, until
 from tests.support.runtime_turns import claimed_turn

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 import xlsxwriter
 
+from libs.contracts.api.artifacts import Sheet
 from libs.tables import TableUnreadable
 from services.runtime.adapters.tools.artifacts import table_worker
 from services.runtime.adapters.tools.artifacts.table_query import QueryLimits, TableQuery
-from services.runtime.domain.artifacts import ArtifactFacts, Table
+from services.runtime.domain.artifacts import ArtifactFacts
 from services.runtime.domain.tools import ToolContext, ToolFailed
 from tests.support.agent_fakes import CALLER
 from tests.support.artifact_fakes import FakeArtifacts
@@ -50,16 +51,17 @@ def test_the_worker_runs_selects_only(locked: Run) -> None:
     assert locked("FROM sheet1 SELECT region LIMIT 1") == {"columns": ["region"], "rows": [["North"]], "more": False}
 
 
-def sheet(name: str = "Sheet1", columns: str = "") -> Table:
+def sheet(name: str = "Sheet1", columns: str = "") -> Sheet:
     """Its description by the artifacts service; ``columns`` as `name type, name type`."""
     pairs = [column.rsplit(" ", 1) for column in columns.split(", ")]
-    return Table(name, tuple(name for name, _ in pairs), tuple(kind for _, kind in pairs), (), 0)
+    headers, types = [name for name, _ in pairs], [kind for _, kind in pairs]
+    return Sheet(name=name, headers=headers, types=types, rows=[], row_count=0)
 
 
 class Asked:
     """One file and the tool to query it."""
 
-    def __init__(self, name: str, content: bytes | str, *sheets: Table, limits: QueryLimits | None = None) -> None:
+    def __init__(self, name: str, content: bytes | str, *sheets: Sheet, limits: QueryLimits | None = None) -> None:
         self.artifacts = FakeArtifacts()
         tables = sheets or (sheet(columns=SALES_COLUMNS),)
         self.file: ArtifactFacts = self.artifacts.put(name, content, tables=tables)

@@ -101,7 +101,7 @@ async def test_contents(tmp_path: Path) -> None:
     sheet = {"name": "S", "headers": ["a"], "types": ["integer"], "rows": [[1]], "row_count": 7}
     artifacts, calls = answering({"sheets": [sheet]})
     [table] = await artifacts.tables("s/1", "a1", CALLER, rows=1)
-    assert (table.headers, table.rows, table.row_count) == (("a",), ((1,),), 7)
+    assert (table.headers, table.rows, table.row_count) == (["a"], [[1]], 7)
     assert calls.asked[0][2] == {"rows": 1}
 
     artifacts, _ = answering(b"bytes of it")

@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 import orjson
 
-from libs.contracts.api.artifacts import Artifact, ArtifactPage, ArtifactPassages, ArtifactPreview, ArtifactText
+from libs.contracts.api.artifacts import Artifact, ArtifactPage, ArtifactPassages, ArtifactPreview, ArtifactText, Sheet
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.retry import CircuitBreaker, RetryPolicy
 from libs.service_defaults import UpstreamClient, UpstreamResponse, UpstreamStream
 from libs.service_defaults.upstream_answers import checked
-from services.runtime.domain.artifacts import ArtifactFacts, Table, TextPortion
+from services.runtime.domain.artifacts import ArtifactFacts
 from services.runtime.domain.conversation import Citation
 
 _DEADLINE_SECONDS: Final = 10.0
@@ -45,11 +45,10 @@ class HttpArtifacts:
 
     async def text(
         self, session_id: str, artifact_id: str, caller: Identity, *, offset: int, limit: int
-    ) -> TextPortion:
+    ) -> ArtifactText:
         params = {"offset": offset, "limit": limit}
         body = await self._ask("GET", f"{_place(session_id, artifact_id)}/text", caller, params=params)
-        text = ArtifactText.model_validate_json(body)
-        return TextPortion(text.text, text.offset, text.characters)
+        return ArtifactText.model_validate_json(body)
 
     async def search(
         self, session_id: str, query: str, caller: Identity, *, artifact_ids: Sequence[str] | None, top_k: int
@@ -68,19 +67,10 @@ class HttpArtifacts:
             for found in ArtifactPassages.model_validate_json(body).results
         )
 
-    async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> tuple[Table, ...]:
+    async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> list[Sheet]:
         place = f"{_place(session_id, artifact_id)}/preview"
-        preview = ArtifactPreview.model_validate_json(await self._ask("GET", place, caller, params={"rows": rows}))
-        return tuple(
-            Table(
-                sheet.name,
-                tuple(sheet.headers),
-                tuple(sheet.types),
-                tuple(tuple(row) for row in sheet.rows),
-                sheet.row_count,
-            )
-            for sheet in preview.sheets
-        )
+        body = await self._ask("GET", place, caller, params={"rows": rows})
+        return ArtifactPreview.model_validate_json(body).sheets
 
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes:
         async def fetch() -> UpstreamResponse:

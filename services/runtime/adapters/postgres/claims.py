@@ -1,16 +1,24 @@
-"""Claims of queued turns, one per idle session, and the columns of a claimed turn."""
+"""Claimed turns: claims of queued ones, one per idle session, and their worker's steps and outcomes.
+
+A batch is one transaction. Every write of a worker is guarded by the turn's fencing token.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+import orjson
+import psycopg
+import structlog
 from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
 from libs.contracts.identity import Identity
-from libs.eventing import MessageContext, MessageDraft
-from libs.persistence import Connection
-from services.runtime.domain.turns import ClaimedTurn
+from libs.eventing import MessageContext, MessageDraft, Outbox
+from libs.persistence import Connection, as_json
+from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, StepRecord, TurnOutcome
+
+_log = structlog.get_logger("runtime.turns")
 
 LIVE: Final = "(status IN ('queued', 'running') OR worker_id IS NOT NULL)"
 """Queued, running, and cancelled turns whose execution has not stopped yet: the condition of ix_turns_live."""
@@ -41,6 +49,51 @@ _CLAIM: Final = f"""
     WHERE t.id = lowest.id
     RETURNING {CLAIMED_COLUMNS}, t.event_sequence
 """
+_RECORD: Final = """
+    WITH held AS (
+        UPDATE turns t SET event_sequence = t.event_sequence + g.events
+        FROM unnest(%(turns)s::text[], %(fences)s::integer[], %(events)s::integer[]) AS g (id, fence, events)
+        WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'running'
+        RETURNING t.id, t.event_sequence
+    ), kept AS (
+        INSERT INTO steps (turn_id, number, call_id, kind, payload)
+        SELECT s.turn_id, s.number, s.call_id, s.kind, s.payload
+        FROM json_to_recordset(%(steps)s) AS s (
+            turn_id text, number integer, call_id text, kind text, payload json)
+        JOIN held ON held.id = s.turn_id
+    )
+    SELECT id, event_sequence FROM held
+"""
+# Fence and status decide: a worker whose turn was taken over or cancelled updates no row, and writes nothing.
+_FINISH: Final = """
+    WITH given AS (
+        SELECT * FROM json_to_recordset(%s) AS g (
+            id text, fence integer, status text, message_id text, content text, reply json, usage json,
+            error json, step integer, answer json, events integer)
+    ), ended AS (
+        UPDATE turns t
+        SET status = g.status, worker_id = NULL, message_id = g.message_id, reply = g.reply, usage = g.usage,
+            error = g.error, finished_at = now(), event_sequence = t.event_sequence + g.events
+        FROM given g WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'running'
+        RETURNING t.id, t.session_id, t.position, t.event_sequence
+    ), said AS (
+        INSERT INTO messages (session_id, position, id, turn_id, role, content)
+        SELECT e.session_id, 2 * e.position + 1, g.message_id, e.id, 'assistant', g.content
+        FROM ended e JOIN given g ON g.id = e.id WHERE g.message_id IS NOT NULL
+    ), stepped AS (
+        INSERT INTO steps (turn_id, number, kind, payload)
+        SELECT e.id, g.step, 'answer', g.answer FROM ended e JOIN given g ON g.id = e.id WHERE g.answer IS NOT NULL
+    )
+    SELECT id, event_sequence FROM ended
+"""
+_RELEASE: Final = """
+    UPDATE turns t SET worker_id = NULL
+    FROM unnest(%s::text[], %s::integer[]) AS g (id, fence)
+    WHERE t.id = g.id AND t.fence = g.fence AND t.worker_id IS NOT NULL
+    RETURNING t.id, t.event_sequence
+"""
+_OUTCOME_TAKEN: Final = "uq_outbox_outcome"
+_TERMINAL: Final = frozenset({OutcomeKind.COMPLETED, OutcomeKind.FAILED})
 
 
 async def claim(
@@ -81,3 +134,137 @@ def identity_from(text: str) -> Identity:
 def identity_json(identity: Identity) -> str:
     """The same text for the same identity, so that reading it back meets the cache."""
     return identity.model_dump_json()
+
+
+class PostgresSteps:
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
+        """False for a step whose turn is no longer held under its fencing token; a repeat is True."""
+        try:
+            return await self._record(steps)
+        except psycopg.errors.UniqueViolation as problem:
+            if len(steps) > 1 or problem.diag.constraint_name != "pk_steps":
+                raise
+            return [True]  # the commit whose answer was lost did take place
+
+    async def _record(self, steps: Sequence[StepRecord]) -> list[bool]:
+        turns = {step.turn.id: step.turn for step in steps}
+        events = dict.fromkeys(turns, 0)
+        for step in steps:
+            events[step.turn.id] += len(step.events)
+        async with self._outbox.pipelined() as transaction:
+            cursor = await transaction.connection.execute(
+                _RECORD,
+                {
+                    "turns": list(turns),
+                    "fences": [turn.fence for turn in turns.values()],
+                    "events": list(events.values()),
+                    "steps": as_json([_step_row(step) for step in steps]),
+                },
+            )
+            last: dict[str, int] = dict(await cursor.fetchall())
+            following = {turn_id: last[turn_id] - events[turn_id] + 1 for turn_id in last}
+            transaction.drafts.extend(draft for step in steps for draft in _step_events(step, following))
+        return [step.turn.id in last for step in steps]
+
+
+def _step_events(step: StepRecord, following: dict[str, int]) -> list[MessageDraft]:
+    turn = step.turn
+    if turn.id not in following:
+        return []
+    first = following[turn.id]
+    following[turn.id] = first + len(step.events)
+    return [turn.draft(event, first + place) for place, event in enumerate(step.events)]
+
+
+def _step_row(step: StepRecord) -> dict[str, Any]:
+    columns = ("number", "call_id", "kind", "payload")
+    return {"turn_id": step.turn.id, **{column: getattr(step, column) for column in columns}}
+
+
+class PostgresTurnOutcomes:
+    def __init__(self, outbox: Outbox, *, worker_id: str, turn_deadline: float) -> None:
+        self._outbox = outbox
+        self._worker_id = worker_id
+        self._turn_deadline = turn_deadline
+
+    async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_next: bool) -> list[CommitResult]:
+        try:
+            return await self._commit(outcomes, claim_next=claim_next, with_events=True)
+        except psycopg.errors.UniqueViolation as problem:
+            if len(outcomes) > 1 or problem.diag.constraint_name != _OUTCOME_TAKEN:
+                raise
+        # The command was given up while its turn ran: its one outcome stands, only the row is left to end.
+        _log.error("turn.outcome_taken", turn_id=outcomes[0].turn.id)
+        return await self._commit(outcomes, claim_next=claim_next, with_events=False)
+
+    async def _commit(
+        self, outcomes: Sequence[TurnOutcome], *, claim_next: bool, with_events: bool
+    ) -> list[CommitResult]:
+        terminal = [outcome for outcome in outcomes if outcome.kind in _TERMINAL]
+        sessions = list({outcome.turn.session_id for outcome in outcomes})
+        next_turns: dict[str, ClaimedTurn] = {}
+        async with self._outbox.pipelined() as transaction:
+            connection = transaction.connection
+            # Sessions first, like admission and take-over: locking a turn first could deadlock with them.
+            await connection.execute(LOCK_SESSIONS, (sessions,))
+            written = await _end(connection, outcomes, terminal)
+            if claim_next:
+                claiming = await claim(connection, sessions, worker_id=self._worker_id, deadline=self._turn_deadline)
+            applied = {turn_id: sequence for cursor in written for turn_id, sequence in await cursor.fetchall()}
+            if with_events:
+                transaction.drafts.extend(_outcome_events(terminal, applied))
+            if claim_next:
+                for turn, started in claimed_turns(await claiming.fetchall()):
+                    next_turns[turn.session_id] = turn
+                    transaction.drafts.append(started)
+        # Of two outcomes in one session the first starts the next turn; nothing is started twice.
+        return [
+            CommitResult(outcome.turn.id in applied, next_turns.pop(outcome.turn.session_id, None))
+            for outcome in outcomes
+        ]
+
+
+async def _end(
+    connection: Connection, outcomes: Sequence[TurnOutcome], terminal: Sequence[TurnOutcome]
+) -> list[AsyncCursor[TupleRow]]:
+    cursors = []
+    if terminal:
+        cursors.append(await connection.execute(_FINISH, (as_json([_outcome_row(outcome) for outcome in terminal]),)))
+    if len(terminal) < len(outcomes):
+        released = [outcome.turn for outcome in outcomes if outcome.kind not in _TERMINAL]
+        held = ([turn.id for turn in released], [turn.fence for turn in released])
+        cursors.append(await connection.execute(_RELEASE, held))
+    return cursors
+
+
+def _outcome_events(terminal: Sequence[TurnOutcome], applied: dict[str, int]) -> list[MessageDraft]:
+    drafts = []
+    for outcome in terminal:
+        last = applied.get(outcome.turn.id)
+        if last is None or outcome.event is None:
+            continue
+        # The row took a number for each event; the terminal one has the last.
+        first = last - len(outcome.preceding)
+        drafts += [outcome.turn.draft(event, first + place) for place, event in enumerate(outcome.preceding)]
+        drafts.append(outcome.turn.draft(outcome.event, last, outcome.payload))
+    return drafts
+
+
+def _outcome_row(outcome: TurnOutcome) -> dict[str, Any]:
+    completed = outcome.kind is OutcomeKind.COMPLETED
+    return {
+        "id": outcome.turn.id,
+        "fence": outcome.turn.fence,
+        "status": outcome.kind.value,
+        "message_id": outcome.message_id,
+        "content": outcome.text if completed else None,
+        "reply": orjson.Fragment(outcome.payload) if completed and outcome.payload is not None else None,
+        "usage": outcome.usage,
+        "error": outcome.error,
+        "step": outcome.final_step,
+        "answer": outcome.final_answer,
+        "events": len(outcome.preceding) + 1,
+    }

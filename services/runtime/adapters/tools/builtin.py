@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from libs.outbound import GuardedResolver
 from services.runtime.adapters.tools.artifacts.artifact_create import ArtifactCreate
-from services.runtime.adapters.tools.artifacts.artifact_read import ArtifactRead
-from services.runtime.adapters.tools.artifacts.artifact_search import ArtifactSearch
+from services.runtime.adapters.tools.artifacts.artifact_reading import ArtifactRead, ArtifactSearch
 from services.runtime.adapters.tools.artifacts.table_query import TableQuery
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.adapters.tools.current_time import CurrentTime

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from libs.contracts.api.artifacts import Sheet
 from libs.contracts.errors import NotFound, ServiceUnavailable
 from services.runtime.domain.agents import AgentSpec, AgentTask
-from services.runtime.domain.artifacts import ArtifactFacts, Table
+from services.runtime.domain.artifacts import ArtifactFacts
 from services.runtime.domain.conversation import (
     AssistantMessage,
     ImagePart,
@@ -100,8 +101,9 @@ async def test_a_file_named_twice_stands_where_it_was_named_last(artifacts: Fake
 
 
 async def test_a_table_is_given_by_its_structure(artifacts: FakeArtifacts) -> None:
-    rows = tuple((f"2025-{month:02}", month) for month in range(1, 13))
-    table = Table("Crossings 2025", ("month", "passengers"), ("text", "integer"), rows, 12)
+    rows = [[f"2025-{month:02}", month] for month in range(1, 13)]
+    headers, types = ["month", "passengers"], ["text", "integer"]
+    table = Sheet(name="Crossings 2025", headers=headers, types=types, rows=rows, row_count=12)
     sheet = artifacts.put("c.xlsx", b"xlsx", tables=[table])
     request, _ = await given(artifacts, asking("How many?", sheet))
     text = request.messages[0].text  # type: ignore[union-attr]

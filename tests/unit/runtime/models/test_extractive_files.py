@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from libs.contracts.api.artifacts import Sheet
 from services.runtime.adapters.models.extractive.model import ExtractiveModel
 from services.runtime.adapters.models.extractive.table_queries import tables_in, wanted_query
 from services.runtime.adapters.tools.artifacts.artifact_create import ArtifactCreate
-from services.runtime.adapters.tools.artifacts.artifact_search import ArtifactSearch
+from services.runtime.adapters.tools.artifacts.artifact_reading import ArtifactSearch
 from services.runtime.adapters.tools.artifacts.table_query import TableQuery
 from services.runtime.adapters.tools.builtin import builtin_tools
-from services.runtime.domain.artifacts import Table
 from services.runtime.domain.conversation import (
     ArtifactPart,
     AssistantMessage,
@@ -30,9 +30,9 @@ from tests.support.artifact_fakes import FakeArtifacts
 SHEET = ArtifactPart("0198-24-17", "tickets.xlsx", "application/x", "structural_parsing")
 NOTE = ArtifactPart("0198-24-18", "minutes.docx", "application/x", "rag_indexing")
 TABLES = (
-    Table("Tickets 2025", ("month", "route", "passengers", "net income (crowns)"),
-          ("text", "text", "integer", "number"), (("January", "Skarholm", 1, 2.5),), 36),
-    Table("Routes", ("route", "minutes"), ("text", "integer"), (), 3),
+    Sheet(name="Tickets 2025", headers=["month", "route", "passengers", "net income (crowns)"],
+          types=["text", "text", "integer", "number"], rows=[["January", "Skarholm", 1, 2.5]], row_count=36),
+    Sheet(name="Routes", headers=["route", "minutes"], types=["text", "integer"], rows=[], row_count=3),
 )  # fmt: skip
 DESCRIBED = f"[file tickets.xlsx, artifact {SHEET.artifact_id}]\n{described(TABLES)}"
 TOLD = "[file minutes.docx]\n\nThe meeting was opened by Ingrid Moe. Solveig Haugen was elected chair of the board.\n"

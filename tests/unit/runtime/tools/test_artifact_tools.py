@@ -10,15 +10,14 @@ import jsonschema_rs
 import pytest
 from python_calamine import CalamineWorkbook
 
+from libs.contracts.api.artifacts import Sheet
 from services.runtime.adapters.tools.artifacts.artifact_create import ArtifactCreate
-from services.runtime.adapters.tools.artifacts.artifact_read import ArtifactRead
-from services.runtime.adapters.tools.artifacts.artifact_search import ArtifactSearch
-from services.runtime.domain.artifacts import Table
+from services.runtime.adapters.tools.artifacts.artifact_reading import ArtifactRead, ArtifactSearch
 from services.runtime.domain.tools import Tool, ToolContext, ToolFailed, ToolOutput
 from tests.support.agent_fakes import CALLER
 from tests.support.artifact_fakes import FakeArtifacts
 
-TABLE = Table("Sheet 1", ("a",), ("integer",), ((1,), (2,)), 2)
+TABLE = Sheet(name="Sheet 1", headers=["a"], types=["integer"], rows=[[1], [2]], row_count=2)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 import xlsxwriter
 
-from services.runtime.adapters.tools.artifacts.artifact_lookup import artifact_lookup
+from services.runtime.adapters.tools.artifacts.artifact_reading import artifact_lookup
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ArtifactRef, JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from libs.tables import ProcessKilled, TableUnreadable, run_confined
-from services.runtime.adapters.tools.artifacts.artifact_lookup import ARTIFACT, artifact_lookup
+from services.runtime.adapters.tools.artifacts.artifact_reading import ARTIFACT, artifact_lookup
 from services.runtime.adapters.tools.artifacts.fair_semaphore import FairSemaphore
 from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
 from services.runtime.domain.conversation import JsonObject

@@ -1,0 +1,122 @@
+"""The `artifact_read` and `artifact_search` tools, and the look-up of the artifact that a model names."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from libs.contracts.errors import ServiceError
+from libs.contracts.identifiers import is_id
+from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
+from services.runtime.domain.conversation import JsonObject, numbered
+from services.runtime.domain.tables import described
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
+
+ARTIFACT: Final[JsonObject] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 300,
+    "description": "id or name of a file of this session",
+}
+_MOST_NAMED: Final = 20
+_USUAL: Final = 8_000
+_LONGEST: Final = 18_000
+_SAMPLE_ROWS: Final = 20
+Find = Callable[[str], Awaitable[ArtifactFacts]]
+
+
+@asynccontextmanager
+async def artifact_lookup(artifacts: SessionArtifacts, context: ToolContext) -> AsyncIterator[Find]:
+    """A function that finds an artifact by id or name. Errors of the artifacts service become ToolFailed."""
+
+    async def find(named: str) -> ArtifactFacts:
+        if is_id(named.strip().lower()):
+            return await artifacts.get(context.session_id, named.strip().lower(), context.caller)
+        known = await artifacts.all(context.session_id, context.caller)
+        # The newest of two files of the same name.
+        found = next((facts for facts in known if facts.name.lower() == named.strip().lower()), None)
+        if found is None:
+            names = ", ".join(facts.name for facts in known[:_MOST_NAMED]) or "none"
+            raise ToolFailed(f"this session has no file {named[:100]!r}; files: {names}")
+        return found
+
+    try:
+        yield find
+    except ServiceError as problem:
+        raise ToolFailed(problem.message) from problem
+
+
+class ArtifactRead:
+    definition = ToolDefinition(
+        name="artifact_read",
+        description=(
+            "Reads a file of this session: the text of a document, in portions when it is long; the sheets, columns"
+            " and first rows of a table."
+        ),
+        parameters=object_schema(
+            ["artifact"],
+            artifact=ARTIFACT,
+            offset={"type": "integer", "minimum": 0, "description": "character to begin at; 0 when left out"},
+            limit={"type": "integer", "minimum": 1, "maximum": _LONGEST, "description": "characters"},
+        ),
+        safe_to_repeat=True,
+        timeout_seconds=30.0,
+    )
+
+    def __init__(self, artifacts: SessionArtifacts) -> None:
+        self._artifacts = artifacts
+
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
+        async with artifact_lookup(self._artifacts, context) as find:
+            facts = await find(arguments["artifact"])
+            match facts.strategy:
+                case "vision":
+                    raise ToolFailed(f"{facts.name} is an image and has no text")
+                case "structural_parsing":
+                    tables = await self._artifacts.tables(
+                        context.session_id, facts.id, context.caller, rows=_SAMPLE_ROWS
+                    )
+                    return ToolOutput(f"{facts.name}\n{described(tables)}")
+                case _:
+                    return await self._document(facts, arguments, context)
+
+    async def _document(self, facts: ArtifactFacts, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        text = await self._artifacts.text(
+            context.session_id,
+            facts.id,
+            context.caller,
+            offset=arguments.get("offset", 0),
+            limit=arguments.get("limit", _USUAL),
+        )
+        end = text.offset + len(text.text)
+        more = "" if end >= text.characters else f"; go on with offset {end}"
+        return ToolOutput(f"{text.text}\n\n(characters {text.offset} to {end} of {text.characters}{more})")
+
+
+class ArtifactSearch:
+    definition = ToolDefinition(
+        name="artifact_search",
+        description="Searches the documents of this session, or one of them, and returns the passages that fit best.",
+        parameters=object_schema(
+            ["query"],
+            query={"type": "string", "minLength": 1, "maxLength": 2000},
+            artifact={**ARTIFACT, "description": "id or name of the document; all documents when left out"},
+            top_k={"type": "integer", "minimum": 1, "maximum": 20},
+        ),
+        safe_to_repeat=True,
+        timeout_seconds=30.0,
+    )
+
+    def __init__(self, artifacts: SessionArtifacts) -> None:
+        self._artifacts = artifacts
+
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
+        async with artifact_lookup(self._artifacts, context) as find:
+            chosen = [(await find(arguments["artifact"])).id] if "artifact" in arguments else None
+            found = await self._artifacts.search(
+                context.session_id,
+                arguments["query"],
+                context.caller,
+                artifact_ids=chosen,
+                top_k=arguments.get("top_k", 5),
+            )
+        return ToolOutput(numbered(found) or "No passage fits this query.", found)
