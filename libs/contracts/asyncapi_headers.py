@@ -27,7 +27,7 @@ _ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_sequence": {
         **_TEXT,
         "pattern": "^[0-9]+$",
-        "description": "Counts the events of one subject from 1; 0 on commands and deltas.",
+        "description": "Counts the events of one subject from 1; 0 on commands; on deltas, of the event before.",
     },
     "ce_dataref": {
         **_TEXT,

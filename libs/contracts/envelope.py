@@ -34,7 +34,8 @@ class Envelope:
     """The attributes of a message, readable without decoding its value.
 
     ``subject`` is the id of the entity that the message is about; ``sequence`` counts the events of one
-    subject from 1 (0 on commands and deltas). ``identity`` is the gateway-signed caller (commands only).
+    subject from 1 (0 on commands; on deltas that of the event which their text comes after). ``identity`` is the
+    gateway-signed caller (commands only).
     ``data_ref`` and ``data_hash`` replace a payload too large for the bus: a path of the owner's internal
     API and the SHA-256 of the bytes there.
     """

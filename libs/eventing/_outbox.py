@@ -131,6 +131,11 @@ class Outbox:
         async with self._database.connection() as connection:
             return await table.outcome(connection, command_id)
 
+    async def events(self, subject: str, company_id: str, *, after: int) -> list[OutboxMessage]:
+        """The recorded events of a subject of that company with a sequence above ``after``, in order."""
+        async with self._database.connection() as connection:
+            return await table.events(connection, subject, company_id, after)
+
     async def payload(self, event_id: str, company_id: str) -> bytes | None:
         """The payload of a recorded event of that company."""
         async with self._database.connection() as connection:

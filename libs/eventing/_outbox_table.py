@@ -73,6 +73,9 @@ _ALLOCATE: Final = """
 _WAITING: Final = "published_at IS NULL AND parked_at IS NULL"
 _LEFT_BEHIND: Final = f"SELECT {_COLUMNS} FROM outbox WHERE subject = ANY(%s) AND {_WAITING} ORDER BY id"
 _OUTCOME: Final = f"SELECT {_COLUMNS} FROM outbox WHERE causation_id = %s AND terminal"
+_EVENTS: Final = f"""
+    SELECT {_COLUMNS} FROM outbox WHERE subject = %s AND company_id = %s AND sequence > %s ORDER BY sequence
+"""
 _PAYLOAD: Final = "SELECT payload FROM outbox WHERE event_id = %s AND company_id = %s"
 _MARK: Final = "UPDATE outbox SET published_at = now() WHERE id = ANY(%s) AND published_at IS NULL"
 _UNPUBLISHED: Final = f"""
@@ -192,6 +195,12 @@ async def outcome(connection: Connection, command_id: str) -> OutboxMessage | No
     async with connection.cursor(row_factory=class_row(OutboxMessage)) as cursor:
         await cursor.execute(_OUTCOME, (command_id,))
         return await cursor.fetchone()
+
+
+async def events(connection: Connection, subject: str, company_id: str, after: int) -> list[OutboxMessage]:
+    async with connection.cursor(row_factory=class_row(OutboxMessage)) as cursor:
+        await cursor.execute(_EVENTS, (subject, company_id, after))
+        return await cursor.fetchall()
 
 
 async def payload(connection: Connection, event_id: str, company_id: str) -> bytes | None:

@@ -1,5 +1,6 @@
 """The answering side of calls between services: the caller's identity, and look-ups of commands and events."""
 
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 import orjson
@@ -60,6 +61,16 @@ def encode_event(envelope: Envelope, payload: bytes) -> bytes:
     """An event as the body of an answer: its headers as one JSON line, then the payload."""
     headers = {name: value.decode() for name, value in envelope.headers()}
     return orjson.dumps(headers) + b"\n" + payload
+
+
+def encode_events(events: Iterable[Received]) -> bytes:
+    """Several events: two lines each, as JSON that this service made has no line breaks."""
+    return b"\n".join(encode_event(event.envelope, event.payload) for event in events)
+
+
+def decode_events(body: bytes) -> list[Received]:
+    lines = body.split(b"\n") if body else []
+    return [decode_event(head + b"\n" + payload) for head, payload in zip(lines[::2], lines[1::2], strict=True)]
 
 
 def decode_event(body: bytes) -> Received:

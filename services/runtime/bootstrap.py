@@ -23,6 +23,7 @@ from services.runtime.adapters.postgres.conversations import PostgresConversatio
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
+from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.domain.admission import AdmissionPolicy, Backlog
 from services.runtime.domain.agents import AgentLoop
@@ -32,6 +33,7 @@ from services.runtime.domain.ports import DeltaSink
 from services.runtime.entrypoints.commands import register_commands
 from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.sessions import sessions_router
+from services.runtime.entrypoints.http.watched_turns import watched_turns_router
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
@@ -44,7 +46,9 @@ from services.runtime.use_cases.engine.group_commit import GroupCommit
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
+from services.runtime.use_cases.list_turn_events import ListTurnEvents
 from services.runtime.use_cases.run_turn import RunTurn
+from services.runtime.use_cases.watch_turn import WatchTurn
 
 _log = structlog.get_logger("runtime")
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -145,6 +149,12 @@ def build(settings: RuntimeSettings) -> Service:
     reads = PostgresSessionReads(service.database)
     worker.register(service.commands, reads)
     service.http.include_router(sessions_router(reads))
+    watched = PostgresWatchedTurns(service.database)
+    service.http.include_router(
+        watched_turns_router(
+            WatchTurn(watched, worker.engine.watch), ListTurnEvents(watched, service.outbox, service.source)
+        )
+    )
     service.http.include_router(catalogues_router(models, toolbox))
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)

@@ -122,8 +122,11 @@ class DeltaLog:
     def __init__(self) -> None:
         self.sent: list[tuple[ClaimedTurn, Event]] = []
 
-    def send(self, turn: ClaimedTurn, event: Event) -> None:
+        self.follows: list[int] = []
+
+    def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
         self.sent.append((turn, event))
+        self.follows.append(follows)
 
 
 class Node:

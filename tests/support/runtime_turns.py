@@ -29,6 +29,7 @@ def claimed_turn(**changes: object) -> ClaimedTurn:
         "message_context": MessageContext("company", "label", turn_id),
         "stream": True,
         "seconds_left": 60.0,
+        "sequence": 1,
     }
     return ClaimedTurn(id=turn_id, **{**fields, **changes})  # type: ignore[arg-type]
 

@@ -198,6 +198,17 @@ class Turn(WireModel):
     finished_at: Timestamp | None = None
 
 
+class WatchedTurn(WireModel):
+    """Internal: a turn whose text somebody follows. ``sequence`` is that of its newest event.
+
+    ``texts``: the texts of its recorded steps that asked for tools, by step; empty ones are left out.
+    """
+
+    status: TurnStatus
+    sequence: int
+    texts: dict[int, str] = {}
+
+
 class Message(WireModel):
     """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves."""
 

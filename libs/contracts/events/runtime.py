@@ -67,10 +67,13 @@ class CancelTurnAccepted(TurnEvent, type="aes.runtime.cancel_turn.accepted.v1"):
 
 
 class ToolCallStarted(TurnEvent, type="aes.runtime.turn.tool_call.started.v1"):
+    """A call that the model asked for. ``text_length``, on a step's first call: characters of the step's text."""
+
     step: int
     call_id: str
     name: str
     arguments: dict[str, Any]
+    text_length: int = 0
 
 
 class ToolCallCompleted(TurnEvent, type="aes.runtime.turn.tool_call.completed.v1"):

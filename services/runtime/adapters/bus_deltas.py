@@ -23,11 +23,11 @@ class BusDeltas:
     def __init__(self, producer: Producer, *, source: str) -> None:
         self._producer = producer
         self._source = source
-        self._waiting: deque[tuple[ClaimedTurn, Event]] = deque(maxlen=_LONGEST_QUEUE)
+        self._waiting: deque[tuple[ClaimedTurn, Event, int]] = deque(maxlen=_LONGEST_QUEUE)
         self._woken = asyncio.Event()
 
-    def send(self, turn: ClaimedTurn, event: Event) -> None:
-        self._waiting.append((turn, event))
+    def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
+        self._waiting.append((turn, event, follows))
         self._woken.set()
 
     async def run(self) -> None:
@@ -37,7 +37,7 @@ class BusDeltas:
             while self._waiting:
                 await self._send(*self._waiting.popleft())
 
-    async def _send(self, turn: ClaimedTurn, event: Event) -> None:
+    async def _send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
         envelope = Envelope(
             id=new_id(),
             type=event.TYPE,
@@ -47,6 +47,7 @@ class BusDeltas:
             correlation_id=turn.message_context.correlation_id,
             causation_id=turn.id,
             company_id=turn.message_context.company_id,
+            sequence=follows,
             traceparent=turn.message_context.traceparent,
         )
         try:

@@ -105,7 +105,7 @@ class TurnJournal(Protocol):
 
     @property
     def wants_text(self) -> bool:
-        """Whether someone streams this turn; read before every model call."""
+        """Whether someone follows this turn's text; read before every model call."""
         ...
 
     async def record_answer(self, step: int, answer: ModelAnswer) -> None:

@@ -9,9 +9,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from libs.contracts.api.sessions import MessagePage, Session, SessionPage, Turn
+from libs.contracts.api.sessions import MessagePage, Session, SessionPage, Turn, WatchedTurn
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
+from libs.eventing import OutboxMessage
 from services.runtime.domain.admission import AdmissionView, Decision
 from services.runtime.domain.agents import AgentSpec, RecordedStep
 from services.runtime.domain.conversation import Message
@@ -20,6 +21,7 @@ from services.runtime.domain.turns import (
     CommitResult,
     OrphanedTurn,
     Submission,
+    TurnEnd,
     TurnOutcome,
     TurnSnapshot,
 )
@@ -110,9 +112,33 @@ class SessionReads(Protocol):
         ...
 
 
+class WatchedTurns(Protocol):
+    """Turns for readers of their streams; None for what the caller may not see."""
+
+    async def watch(
+        self, session_id: str, turn_id: str, caller: Identity, *, after_step: int
+    ) -> tuple[WatchedTurn, int | None] | None:
+        """Counts one more request for the turn's text; the second result is their number, None for an ended turn.
+
+        ``after_step``: only the texts of later steps are returned.
+        """
+        ...
+
+    async def end(self, session_id: str, turn_id: str, caller: Identity) -> TurnEnd | None: ...
+
+
+class RecordedEvents(Protocol):
+    async def events(self, subject: str, company_id: str, *, after: int) -> Sequence[OutboxMessage]:
+        """The events of a subject with a sequence above ``after``, in order."""
+        ...
+
+
 class DeltaSink(Protocol):
-    def send(self, turn: ClaimedTurn, event: Event) -> None:
-        """Sends in order, without waiting and without a guarantee of delivery."""
+    def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
+        """Sends in order, without waiting and without a guarantee of delivery.
+
+        ``follows``: the sequence of the turn's event that the text comes after.
+        """
         ...
 
 

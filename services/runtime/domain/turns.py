@@ -63,7 +63,8 @@ class Submission:
 class ClaimedTurn:
     """A turn that this worker holds. Every write for it is guarded by ``fence``, its fencing token.
 
-    ``seconds_left`` until the deadline, at the moment of the claim.
+    ``seconds_left`` until the deadline and ``sequence``, that of the turn's newest event, at the moment of the claim.
+    ``stream``: somebody follows the turn's text.
     """
 
     id: str
@@ -76,21 +77,22 @@ class ClaimedTurn:
     message_context: MessageContext
     stream: bool
     seconds_left: float
+    sequence: int
 
     def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> MessageDraft:
         return MessageDraft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)
 
-    def started(self, sequence: int) -> MessageDraft:
+    def started(self) -> MessageDraft:
         event = TurnStarted(
             session_id=self.session_id, turn_id=self.id, attempt=self.attempt, user_message_id=self.user_message_id
         )
-        return self.draft(event, sequence)
+        return self.draft(event, self.sequence)
 
-    def restarted(self, resumed_from_step: int, sequence: int) -> MessageDraft:
+    def restarted(self, resumed_from_step: int) -> MessageDraft:
         event = TurnRestarted(
             session_id=self.session_id, turn_id=self.id, attempt=self.attempt, resumed_from_step=resumed_from_step
         )
-        return self.draft(event, sequence)
+        return self.draft(event, self.sequence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,17 @@ class LockedTurn:
     def cancelled(self, reason: str) -> MessageDraft:
         event = TurnCancelled(session_id=self.session_id, turn_id=self.id, reason=reason)
         return MessageDraft(event, subject=self.id, context=self.message_context, sequence=self.sequence + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """The end of a turn, as its row has it; without ``reply`` and ``error`` it was cancelled or goes on."""
+
+    status: str
+    sequence: int
+    correlation_id: str
+    reply: JsonObject | None
+    error: JsonObject | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +196,13 @@ class OrphanedTurn:
 class TurnSnapshot:
     """The live turns as the database has them.
 
-    ``held``: fence and status of the turns that are this worker's. ``claimable``: idle sessions with queued turns,
-    longest waiting first. ``deleting``: sessions whose deletion is not finished. ``queued`` counts all waiting turns.
+    ``held``: fence and status of the turns that are this worker's; ``watches``: how often readers asked for the text
+    of those, where they did. ``claimable``: idle sessions with queued turns, longest waiting first. ``deleting``:
+    sessions whose deletion is not finished. ``queued`` counts all waiting turns.
     """
 
     held: dict[str, tuple[int, str]]
+    watches: dict[str, int]
     orphans: tuple[OrphanedTurn, ...]
     claimable: tuple[str, ...]
     deleting: tuple[str, ...]

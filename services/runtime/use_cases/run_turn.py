@@ -16,7 +16,7 @@ from services.runtime.domain.ports import ConversationStore, DeltaSink
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
 from services.runtime.use_cases.engine.conversation_cache import ConversationCache, SessionGone, TurnContext
 from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, retry_until_available
-from services.runtime.use_cases.engine.turn_journal import DatabaseJournal, DeltaStream
+from services.runtime.use_cases.engine.turn_journal import DatabaseJournal, DeltaStream, TurnWatch
 
 _log = structlog.get_logger("runtime.turns")
 
@@ -29,14 +29,16 @@ class RunTurn:
     steps: GroupCommit[StepRecord, bool]
     deltas: DeltaSink
 
-    async def __call__(self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture) -> TurnOutcome | None:
+    async def __call__(
+        self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
+    ) -> TurnOutcome | None:
         """The outcome to commit; None when the turn is no longer this worker's. Errors become failures.
 
         The outcome may be ready before the claim is committed; what is recorded or streamed here waits for it.
         """
         try:
             async with asyncio.timeout(max(turn.seconds_left, 0.0)) as deadline:
-                return await self._answer(turn, question, claim)
+                return await self._answer(turn, question, claim, watch)
         except (TurnLost, SessionGone):
             return None
         except ServiceError as error:
@@ -51,10 +53,13 @@ class RunTurn:
             _log.exception("turn.crashed", turn_id=turn.id, attempt=turn.attempt)
         return failed(turn, InternalError("the turn failed because of an error of the service"))
 
-    async def _answer(self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture) -> TurnOutcome:
+    async def _answer(
+        self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
+    ) -> TurnOutcome:
         if turn.stream and not await claim.confirm():
             raise TurnLost(turn.id)
         deltas = DeltaStream(turn, self.deltas)
+        watch.on_request = deltas.send_again
         try:
             recorded: list[RecordedStep] = []
             # A first attempt has no steps: this saves it a query.
@@ -69,7 +74,7 @@ class RunTurn:
                 history=context.history,
                 question=context.question,
             )
-            reply = await self.agent.run(task, DatabaseJournal(turn, recorded, self.steps, deltas, claim))
+            reply = await self.agent.run(task, DatabaseJournal(turn, recorded, self.steps, deltas, claim, watch))
             deltas.finish()
         finally:
             deltas.stop_timer()

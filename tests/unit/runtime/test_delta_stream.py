@@ -15,10 +15,10 @@ def texts(log: DeltaLog) -> list[tuple[int, int, str]]:
 async def test_the_first_piece_goes_at_once_and_the_rest_gathers() -> None:
     log = DeltaLog()
     stream = DeltaStream(claimed_turn(attempt=2), log)
-    stream.add("one ", 1)
+    stream.add("one ", 1, 1)
     assert texts(log) == [(1, 0, "one ")]
-    stream.add("two ", 1)
-    stream.add("three", 1)
+    stream.add("two ", 1, 1)
+    stream.add("three", 1, 1)
     assert len(log.sent) == 1
     await until(lambda: len(log.sent) == 2)
     assert texts(log) == [(1, 0, "one "), (1, 4, "two three")]
@@ -29,7 +29,7 @@ async def test_a_finished_step_says_its_length_and_the_next_counts_from_zero() -
     log = DeltaLog()
     stream = DeltaStream(claimed_turn(), log)
     for piece, step in (("ab", 1), ("cd", 1), ("xyz", 2)):
-        stream.add(piece, step)
+        stream.add(piece, step, 1)
     stream.finish()
     assert texts(log) == [(1, 0, "ab"), (1, 2, "cd"), (2, 0, "xyz")]
     done = [(event.step, event.length) for _, event in log.sent if isinstance(event, OutputTextDone)]
@@ -39,7 +39,7 @@ async def test_a_finished_step_says_its_length_and_the_next_counts_from_zero() -
 async def test_silence_sends_nothing() -> None:
     log = DeltaLog()
     stream = DeltaStream(claimed_turn(), log)
-    stream.add("", 1)
+    stream.add("", 1, 1)
     stream.finish()
     assert log.sent == []
 
@@ -47,8 +47,8 @@ async def test_silence_sends_nothing() -> None:
 async def test_a_stopped_stream_sends_nothing_later() -> None:
     log = DeltaLog()
     stream = DeltaStream(claimed_turn(), log, linger=0.001)
-    stream.add("a", 1)
-    stream.add("b", 1)
+    stream.add("a", 1, 1)
+    stream.add("b", 1, 1)
     stream.stop_timer()
     await asyncio.sleep(0.02)
     assert texts(log) == [(1, 0, "a")]

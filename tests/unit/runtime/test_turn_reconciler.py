@@ -28,6 +28,7 @@ class Engine:
         self.started: list[str] = []
         self.stopped: list[str] = []
         self.committed: list[TurnOutcome] = []
+        self.watched: dict[str, int] = {}
 
     @property
     def present(self) -> frozenset[str]:
@@ -38,6 +39,9 @@ class Engine:
 
     def start(self, turn: ClaimedTurn, _question: UserMessage | None = None) -> None:
         self.started.append(turn.id)
+
+    def watch(self, turn_id: str, watches: int) -> None:
+        self.watched[turn_id] = watches
 
     def stop(self, turn_id: str) -> None:
         self.stopped.append(turn_id)
@@ -51,7 +55,14 @@ class Engine:
 
 class Database:
     def __init__(self, **seen: object) -> None:
-        empty: dict[str, object] = {"held": {}, "orphans": (), "claimable": (), "deleting": (), "queued": 0}
+        empty: dict[str, object] = {
+            "held": {},
+            "watches": {},
+            "orphans": (),
+            "claimable": (),
+            "deleting": (),
+            "queued": 0,
+        }
         self.seen = TurnSnapshot(**{**empty, **seen})  # type: ignore[arg-type]
         self.unknown: list[Sequence[str]] = []
         self.taken: list[str] = []

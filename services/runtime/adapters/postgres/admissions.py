@@ -85,7 +85,7 @@ class PostgresAdmissionBatch:
                 self._transaction.drafts.append(submission.rejected(decision.error))
             elif isinstance(decision, Admitted):
                 turn = claimed.get(submission.turn_id)
-                draft = turn.started(FIRST_SEQUENCE) if turn else submission.queued(decision.position)
+                draft = turn.started() if turn else submission.queued(decision.position)
                 self._transaction.drafts.append(draft)
         if admitted:
             turns = as_json([_row(each) for each in admitted])
@@ -106,6 +106,7 @@ class PostgresAdmissionBatch:
             message_context=submission.message_context,
             stream=submission.stream,
             seconds_left=self._turn_deadline,
+            sequence=FIRST_SEQUENCE,
         )
 
 

@@ -25,10 +25,10 @@ LIVE: Final = "(status IN ('queued', 'running') OR worker_id IS NOT NULL)"
 
 CLAIMED_COLUMNS: Final = """
     t.id, t.session_id, t.position, t.attempt, t.fence, t.user_message_id, t.identity::text,
-    t.company_id, t.correlation_id, t.traceparent, t.stream,
-    coalesce(extract(epoch FROM t.deadline - clock_timestamp()), 0)::float8
+    t.company_id, t.correlation_id, t.traceparent, t.stream OR t.watches > 0,
+    coalesce(extract(epoch FROM t.deadline - clock_timestamp()), 0)::float8, t.event_sequence
 """
-CLAIMED_WIDTH: Final = 12
+CLAIMED_WIDTH: Final = 13
 # In one order everywhere, so that two batches cannot wait for each other.
 LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 # For the reconciler: a transaction that has locked a session sees to its queue anyway.
@@ -47,7 +47,7 @@ _CLAIM: Final = f"""
         ORDER BY q.session_id, q.position
     ) lowest
     WHERE t.id = lowest.id
-    RETURNING {CLAIMED_COLUMNS}, t.event_sequence
+    RETURNING {CLAIMED_COLUMNS}
 """
 _RECORD: Final = """
     WITH held AS (
@@ -105,8 +105,8 @@ async def claim(
 
 def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> list[tuple[ClaimedTurn, MessageDraft]]:
     """Claimed turns, each with its start event."""
-    turns = [(claimed_turn(row), row[CLAIMED_WIDTH]) for row in rows]
-    return [(turn, turn.started(sequence)) for turn, sequence in turns]
+    turns = [claimed_turn(row) for row in rows]
+    return [(turn, turn.started()) for turn in turns]
 
 
 def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
@@ -122,6 +122,7 @@ def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
         message_context=MessageContext(row[7], row[8], row[0], row[9]),
         stream=row[10],
         seconds_left=row[11],
+        sequence=row[12],
     )
 
 

@@ -28,7 +28,7 @@ _GONE: Final = """
     AND clock_timestamp() > pg_postmaster_start_time() + make_interval(secs => %(lease)s)
 """
 _IS_ORPHANED: Final = f"(t.worker_id IS NULL OR t.id = ANY(%(unknown)s) OR (t.worker_id <> %(worker)s AND {_GONE}))"
-_HELD: Final = "SELECT id, fence, status FROM turns WHERE worker_id = %s"
+_HELD: Final = "SELECT id, fence, status, watches FROM turns WHERE worker_id = %s"
 # A cancelled turn keeps its worker until the execution stops: one whose worker died is released here.
 _ORPHANS: Final = f"""
     SELECT {CLAIMED_COLUMNS}, t.worker_id, t.lost_attempts + (t.worker_id IS NOT NULL)::integer,
@@ -56,8 +56,7 @@ _TAKE: Final = f"""
     FROM turns o LEFT JOIN workers w ON w.id = o.worker_id
     WHERE o.id = t.id AND t.id = ANY(%(turns)s) AND t.session_id = ANY(%(sessions)s) AND t.status = 'running'
       AND t.lost_attempts + (t.worker_id IS NOT NULL)::integer < %(attempts)s AND {_IS_ORPHANED}
-    RETURNING {CLAIMED_COLUMNS}, t.event_sequence,
-              coalesce((SELECT max(number) FROM steps WHERE turn_id = t.id), 0)
+    RETURNING {CLAIMED_COLUMNS}, coalesce((SELECT max(number) FROM steps WHERE turn_id = t.id), 0)
 """
 # While turns name a worker, its row tells that they are orphans.
 _FORGET_WORKERS: Final = """
@@ -106,9 +105,10 @@ class PostgresLeaseReclaimer:
             waiting = await connection.execute(_WAITING)
             deleting = await connection.execute(_DELETING)
             await connection.execute(_FORGET_WORKERS)
-            backlog = await waiting.fetchall()
+            backlog, own = await waiting.fetchall(), await held.fetchall()
             return TurnSnapshot(
-                held={row[0]: (row[1], row[2]) for row in await held.fetchall()},
+                held={row[0]: (row[1], row[2]) for row in own},
+                watches={row[0]: row[3] for row in own if row[3]},
                 orphans=tuple(_orphan(row) for row in await orphans.fetchall()),
                 claimable=tuple(row[0] for row in backlog if row[2]),
                 deleting=tuple(row[0] for row in await deleting.fetchall()),
@@ -145,9 +145,9 @@ class PostgresLeaseReclaimer:
                     "attempts": max_lost_attempts,
                 },
             )
-            taken = [(claimed_turn(row), row[CLAIMED_WIDTH], row[-1]) for row in await cursor.fetchall()]
-            transaction.drafts.extend(turn.restarted(step, sequence) for turn, sequence, step in taken)
-        return [turn for turn, _, _ in taken]
+            taken = [(claimed_turn(row), row[CLAIMED_WIDTH]) for row in await cursor.fetchall()]
+            transaction.drafts.extend(turn.restarted(step) for turn, step in taken)
+        return [turn for turn, _ in taken]
 
     def _orphan_parameters(self, unknown: Sequence[str]) -> dict[str, Any]:
         return {"worker": self._worker_id, "lease": self._lease, "unknown": list(unknown)}

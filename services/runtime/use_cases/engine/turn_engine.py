@@ -21,6 +21,7 @@ from services.runtime.use_cases.engine.group_commit import (
     GroupCommit,
     retry_until_available,
 )
+from services.runtime.use_cases.engine.turn_journal import TurnWatch
 from services.runtime.use_cases.run_turn import RunTurn
 
 _log = structlog.get_logger("runtime.turns")
@@ -34,6 +35,7 @@ class _Running:
     turn: ClaimedTurn
     question: UserMessage | None
     claim: ClaimFuture
+    watch: TurnWatch
     task: asyncio.Task[None] | None = None
     stop_as: OutcomeKind = OutcomeKind.RELEASED
     committing: bool = False
@@ -95,7 +97,7 @@ class TurnEngine:
         if present is not None and present.turn.fence >= turn.fence and not present.claim.has_failed:
             return
         self.stop(turn.id)
-        running = _Running(turn, question, claim or ClaimFuture.confirmed())
+        running = _Running(turn, question, claim or ClaimFuture.confirmed(), TurnWatch(wanted=turn.stream))
         self._running[turn.id] = running
         running.task = asyncio.create_task(self._supervise(running))
 
@@ -106,6 +108,12 @@ class TurnEngine:
             running.stop_as = stop_as
             # Not at once: a task that has not begun yet would never run, nor give its hold back.
             asyncio.get_running_loop().call_soon(running.cancel)
+
+    def watch(self, turn_id: str, watches: int) -> None:
+        """Sends the text of a turn that runs here, which readers have asked for ``watches`` times."""
+        running = self._running.get(turn_id)
+        if running is not None:
+            running.watch.request(watches)
 
     async def commit(self, outcome: TurnOutcome) -> CommitResult:
         """Commits the outcome of a turn that does not run here; an outage is the caller's to repeat."""
@@ -172,7 +180,7 @@ class TurnEngine:
 
     async def _run(self, running: _Running) -> TurnOutcome:
         try:
-            outcome = await self._run_turn(running.turn, running.question, running.claim)
+            outcome = await self._run_turn(running.turn, running.question, running.claim, running.watch)
         except asyncio.CancelledError:
             if self._abandoned:
                 raise

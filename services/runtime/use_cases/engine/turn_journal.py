@@ -1,7 +1,7 @@
 """The journal of a running turn: steps are recorded in the database, text is streamed as deltas."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from libs.contracts.events.runtime import (
@@ -19,6 +19,24 @@ from services.runtime.domain.turns import ClaimedTurn, StepRecord
 from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, retry_until_available
 
 LINGER_SECONDS: Final = 0.03
+# In characters; well below what the broker takes, however they are escaped.
+_LONGEST_DELTA: Final = 50_000
+
+
+class TurnWatch:
+    """Whether somebody follows the text of a running turn, and who is told when one more reader asks for it."""
+
+    def __init__(self, *, wanted: bool) -> None:
+        self.wanted = wanted
+        self.on_request: Callable[[], None] = lambda: None
+        self._seen = 0
+
+    def request(self, watches: int) -> None:
+        """``watches`` counts the turn's requests so far; those that were seen before change nothing."""
+        if watches > self._seen:
+            self._seen = watches
+            self.wanted = True
+            self.on_request()
 
 
 class DeltaStream:
@@ -32,18 +50,23 @@ class DeltaStream:
         self._sink = sink
         self._linger = linger
         self._step = 0
+        self._follows = 0
         self._offset = 0
+        self._sent: list[str] = []
         self._pieces: list[str] = []
+        self._is_done = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, piece: str, step: int) -> None:
+    def add(self, piece: str, step: int, follows: int) -> None:
+        """``follows``: the sequence of the turn's newest event, which is the same for all text of a step."""
         if not piece:
             return
         if step != self._step:
             self.finish()
-            self._step = step
-            self._offset = 0
-        self._pieces.append(piece)
+            self._step, self._follows, self._offset, self._is_done = step, follows, 0, False
+            self._sent.clear()
+        # As the stored reply has it: PostgreSQL's text has no NUL.
+        self._pieces.append(piece.replace("\x00", "\N{REPLACEMENT CHARACTER}"))
         if self._timer is None:
             # The first piece goes at once: how soon something appears is what people notice.
             self._flush()
@@ -53,9 +76,18 @@ class DeltaStream:
         """Sends the rest of the step's text and that it is complete."""
         self.stop_timer()
         self._flush()
-        if self._offset:
-            self._sink.send(self._turn, OutputTextDone(**self._place(), length=self._offset))
-            self._offset = 0
+        if self._offset and not self._is_done:
+            self._is_done = True
+            self._send_done()
+
+    def send_again(self) -> None:
+        """Sends the text of the current step from its beginning, for readers who missed some of it."""
+        self._flush()
+        text = "".join(self._sent)
+        for start in range(0, len(text), _LONGEST_DELTA):
+            self._send(start, text[start : start + _LONGEST_DELTA])
+        if self._is_done:
+            self._send_done()
 
     def stop_timer(self) -> None:
         """Sends nothing more by itself; accumulated text may be dropped."""
@@ -74,9 +106,15 @@ class DeltaStream:
             return
         text = "".join(self._pieces)
         self._pieces.clear()
-        delta = OutputTextDelta(**self._place(), offset=self._offset, text=text)
+        self._sent.append(text)
+        self._send(self._offset, text)
         self._offset += len(text)
-        self._sink.send(self._turn, delta)
+
+    def _send(self, offset: int, text: str) -> None:
+        self._sink.send(self._turn, OutputTextDelta(**self._place(), offset=offset, text=text), self._follows)
+
+    def _send_done(self) -> None:
+        self._sink.send(self._turn, OutputTextDone(**self._place(), length=self._offset), self._follows)
 
     def _place(self) -> dict[str, Any]:
         turn = self._turn
@@ -84,7 +122,7 @@ class DeltaStream:
 
 
 class DatabaseJournal:
-    """A TurnJournal of one attempt."""
+    """A TurnJournal of one attempt. Counts the turn's events: nobody else writes any while this worker holds it."""
 
     def __init__(
         self,
@@ -93,12 +131,15 @@ class DatabaseJournal:
         commits: GroupCommit[StepRecord, bool],
         deltas: DeltaStream,
         claim: ClaimFuture,
+        watch: TurnWatch,
     ) -> None:
         self._turn = turn
+        self._sequence = turn.sequence
         self._steps = steps
         self._commits = commits
         self._deltas = deltas
         self._claim = claim
+        self._watch = watch
 
     @property
     def steps(self) -> Sequence[RecordedStep]:
@@ -106,13 +147,16 @@ class DatabaseJournal:
 
     @property
     def wants_text(self) -> bool:
-        return self._turn.stream
+        return self._watch.wanted
 
     async def record_answer(self, step: int, answer: ModelAnswer) -> None:
         # Before the record: the events of the step's tool calls must not overtake its last piece of text by much.
         self._deltas.finish()
         started = tuple(
-            ToolCallStarted(**self._call(step, call), arguments=call.arguments) for call in answer.tool_calls
+            ToolCallStarted(
+                **self._call(step, call), arguments=call.arguments, text_length=0 if number else len(answer.text)
+            )
+            for number, call in enumerate(answer.tool_calls)
         )
         await self._record(StepRecord(self._turn, step, "", "answer", answer_to_json(answer), started))
 
@@ -126,7 +170,7 @@ class DatabaseJournal:
         await self._record(StepRecord(self._turn, step, call.id, "tool_result", payload, (event,)))
 
     def output_text(self, piece: str, step: int) -> None:
-        self._deltas.add(piece, step)
+        self._deltas.add(piece, step, self._sequence)
 
     async def _record(self, record: StepRecord) -> None:
         # Before its claim is committed the turn has no row.
@@ -134,6 +178,7 @@ class DatabaseJournal:
             raise TurnLost(self._turn.id)
         if not await retry_until_available(lambda: self._commits.submit(record), turn_id=self._turn.id):
             raise TurnLost(self._turn.id)
+        self._sequence += len(record.events)
 
     def _call(self, step: int, call: ToolCall) -> dict[str, Any]:
         turn = self._turn

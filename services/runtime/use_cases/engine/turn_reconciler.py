@@ -56,7 +56,7 @@ class TurnReconciler:
             asyncio.get_running_loop().call_later(pause, self.wake)
 
     async def run(self) -> None:
-        """Reconciles about once a second, with jitter so that workers do not march in step, until cancelled."""
+        """Reconciles once a second at least, with jitter so that workers do not march in step, until cancelled."""
         while True:
             try:
                 await self.reconcile()
@@ -66,7 +66,7 @@ class TurnReconciler:
                 else:
                     _log.exception("reconcile.failed")
             try:
-                async with asyncio.timeout(self._rules.interval * (0.75 + 0.5 * self._jitter())):
+                async with asyncio.timeout(self._rules.interval * (0.6 + 0.4 * self._jitter())):
                     await self._woken.wait()
             except TimeoutError:
                 continue
@@ -79,6 +79,8 @@ class TurnReconciler:
         unknown = self._unknown - self._engine.present
         snapshot = await self._reclaimer.snapshot(sorted(unknown), self._rules.overdue_grace)
         self._stop_lost(before, snapshot)
+        for turn_id, watches in snapshot.watches.items():
+            self._engine.watch(turn_id, watches)
         # Seen twice in a row: a claim whose commit is just coming back is not yet known here either.
         present = before.keys() | self._engine.present
         self._unknown = frozenset(turn_id for turn_id in snapshot.held if turn_id not in present)

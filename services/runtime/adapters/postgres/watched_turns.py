@@ -1,0 +1,75 @@
+"""Turns as the readers of their streams need them: marked as watched, with the texts of their steps and their end."""
+
+from typing import Any, Final
+
+import orjson
+
+from libs.contracts.api.sessions import WatchedTurn
+from libs.contracts.identity import Identity
+from libs.persistence import Database
+from services.runtime.domain.turns import TurnEnd
+
+_VISIBLE: Final = """
+    t.id = %(turn)s AND t.session_id = %(session)s AND EXISTS (
+        SELECT FROM sessions s WHERE s.id = t.session_id AND s.company_id = %(company)s
+          AND (%(everyone)s OR s.owner_id = %(user)s))
+"""
+_STATE: Final = f"SELECT t.id, t.status, t.event_sequence FROM turns t WHERE {_VISIBLE}"
+# No lock but the row's own, so that it cannot deadlock with what the turn's worker writes.
+_MARK: Final = f"""
+    UPDATE turns t SET watches = t.watches + 1 WHERE {_VISIBLE} AND t.status IN ('queued', 'running')
+    RETURNING t.watches
+"""
+# A step without calls is the last one: its text is the reply's.
+_TEXTS: Final = """
+    SELECT number, payload ->> 'text' FROM steps
+    WHERE turn_id = %(turn)s AND kind = 'answer' AND number > %(after_step)s
+      AND payload ->> 'text' <> '' AND json_array_length(payload -> 'tool_calls') > 0
+"""
+_END: Final = f"""
+    SELECT t.status, t.event_sequence, t.correlation_id, t.reply::text, t.error::text FROM turns t
+    WHERE {_VISIBLE}
+"""
+
+
+class PostgresWatchedTurns:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def watch(
+        self, session_id: str, turn_id: str, caller: Identity, *, after_step: int
+    ) -> tuple[WatchedTurn, int | None] | None:
+        parameters = {**_parameters(session_id, turn_id, caller), "after_step": after_step}
+        async with self._database.connection() as connection, connection.pipeline():
+            # The mark first: text that is recorded or sent after it reaches the reader in one way or the other.
+            marking = await connection.execute(_MARK, parameters)
+            looking = await connection.execute(_STATE, parameters)
+            reading = await connection.execute(_TEXTS, parameters)
+            marked, state, texts = await marking.fetchone(), await looking.fetchone(), await reading.fetchall()
+        if state is None:
+            return None
+        _, status, sequence = state
+        return WatchedTurn(status=status, sequence=sequence, texts=dict(texts)), marked[0] if marked else None
+
+    async def end(self, session_id: str, turn_id: str, caller: Identity) -> TurnEnd | None:
+        async with self._database.connection() as connection:
+            cursor = await connection.execute(_END, _parameters(session_id, turn_id, caller))
+            row = await cursor.fetchone()
+        if row is None:
+            return None
+        status, sequence, correlation_id, reply, error = row
+        return TurnEnd(status, sequence, correlation_id, _decoded(reply), _decoded(error))
+
+
+def _parameters(session_id: str, turn_id: str, caller: Identity) -> dict[str, Any]:
+    return {
+        "session": session_id,
+        "turn": turn_id,
+        "company": caller.company_id,
+        "user": caller.user_id,
+        "everyone": caller.reads_company,
+    }
+
+
+def _decoded(column: str | None) -> dict[str, Any] | None:
+    return None if column is None else orjson.loads(column)
