@@ -12,6 +12,7 @@ from yarl import URL
 from libs.outbound._addresses import AddressCheck, is_literal, is_public
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
+_LOOK_SECONDS = 2.0
 USUAL_PORTS = {"http": 80, "https": 443}
 
 
@@ -73,6 +74,23 @@ class GuardedResolver(AbstractResolver):
             )
             for address in addresses
         ]
+
+    async def refusal(self, address: str) -> str | None:
+        """The reason why this address may not be called, found without calling it; None when there is none.
+
+        A host that cannot be resolved here is no reason: somebody else may be about to call it.
+        """
+        try:
+            url = parse_url(address)
+            self.check_literal(url)
+            if not is_literal(url.host or ""):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self.resolve(url.host or "", url.port or 0)
+        except (AddressRefused, UnusableUrl) as problem:
+            return str(problem)
+        except (OSError, UnicodeError):
+            return None
+        return None
 
     def check_literal(self, url: URL) -> None:
         """Raises AddressRefused for a URL that names an address in place of a host."""

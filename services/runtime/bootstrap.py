@@ -29,7 +29,7 @@ from services.runtime.domain.admission import AdmissionPolicy, Backlog
 from services.runtime.domain.agents import AgentLoop
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.models import ModelCatalogue
-from services.runtime.domain.ports import DeltaSink
+from services.runtime.domain.ports import DeltaSink, ImageAddresses
 from services.runtime.entrypoints.commands import register_commands
 from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.sessions import sessions_router
@@ -94,6 +94,7 @@ def build_worker(
     deltas: DeltaSink,
     *,
     artifacts: SessionArtifacts | None = None,
+    addresses: ImageAddresses | None = None,
 ) -> Worker:
     worker_id = new_id()
     deadline = settings.turn_deadline_seconds
@@ -126,7 +127,7 @@ def build_worker(
         reconciler=reconciler,
         lease=lease,
         lease_keeper=LeaseKeeper(lease, interval=settings.lease_seconds / _RENEWALS_PER_LEASE),
-        accept=AcceptTurn(admissions, policy, engine, artifacts),
+        accept=AcceptTurn(admissions, policy, engine, artifacts, addresses),
         create=CreateSession(PostgresSessionWriter),
         cancel=CancelTurn(PostgresSessionWriter, reconcile_soon),
         delete=DeleteSession(PostgresSessionWriter, reconcile_soon),
@@ -145,7 +146,9 @@ def build(settings: RuntimeSettings) -> Service:
     model = ObservedModel(models, models.providers())
     agent = ObservedAgent(AgentRunner(model, toolbox, knowledge, context=ContextBuilder(artifacts)))
     deltas = BusDeltas(service.producer, source=service.source)
-    worker = build_worker(settings, service.database, service.outbox, agent, models, deltas, artifacts=artifacts)
+    worker = build_worker(
+        settings, service.database, service.outbox, agent, models, deltas, artifacts=artifacts, addresses=resolver
+    )
     reads = PostgresSessionReads(service.database)
     worker.register(service.commands, reads)
     service.http.include_router(sessions_router(reads))

@@ -36,6 +36,14 @@ class AdmissionBatch(Protocol):
         ...
 
 
+class ImageAddresses(Protocol):
+    """Rules for addresses on the web that models are given."""
+
+    async def refusal(self, address: str, /) -> str | None:
+        """The reason why no model may be given this address; None when there is none."""
+        ...
+
+
 class TurnAdmissions(Protocol):
     def open(self, submissions: Sequence[Submission]) -> AbstractAsyncContextManager[AdmissionBatch]:
         """One transaction under the locks of the submissions' sessions, committed when the block is left."""

@@ -14,7 +14,7 @@ from services.runtime.domain.admission import AdmissionPolicy, Decision
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ArtifactPart, ImagePart, Part, TextPart, UserMessage
 from services.runtime.domain.conversation_json import part_to_json
-from services.runtime.domain.ports import TurnAdmissions
+from services.runtime.domain.ports import ImageAddresses, TurnAdmissions
 from services.runtime.domain.sessions import existing
 from services.runtime.domain.turns import ClaimedTurn, Submission
 from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit
@@ -33,11 +33,13 @@ class AcceptTurn:
         policy: AdmissionPolicy,
         engine: TurnEngine,
         artifacts: SessionArtifacts | None = None,
+        addresses: ImageAddresses | None = None,
     ) -> None:
         self._admissions = admissions
         self._policy = policy
         self._engine = engine
         self._artifacts = artifacts
+        self._addresses = addresses
         self._commits = GroupCommit[Submission, Decision](self._commit)
 
     async def __call__(self, command: ExecuteTurn, context: CommandContext) -> Decision:
@@ -45,7 +47,9 @@ class AcceptTurn:
         session_id = existing("session", command.session_id)
         question = question_of(command.content)
         error: ServiceError | None = None
-        if named := _named(question):
+        if any(isinstance(part, ImagePart) for part in question.parts):
+            error = await self._address_error(question.parts)
+        if error is None and (named := _named(question)):
             question, error = await self._resolve_artifacts(question, named, session_id, context.identity)
         submission = Submission(
             turn_id=context.command_id,
@@ -84,6 +88,19 @@ class AcceptTurn:
         questions = {submission.turn_id: submission.question for submission in submissions}
         for turn in claimed:
             self._engine.start(turn, questions[turn.id], claim)
+
+    async def _address_error(self, parts: Sequence[Part]) -> ValidationFailed | None:
+        """An image must be on the public internet, whichever provider would fetch it."""
+        if self._addresses is None:
+            return None
+        places = {place: part.url for place, part in enumerate(parts) if isinstance(part, ImagePart)}
+        refusals = await asyncio.gather(*(self._addresses.refusal(url) for url in places.values()))
+        errors = [
+            _block_error(place, "image_url", "address_refused", f"the image cannot be fetched: {reason}")
+            for place, reason in zip(places, refusals, strict=True)
+            if reason is not None
+        ]
+        return ValidationFailed("the content cannot be taken", details=errors) if errors else None
 
     async def _resolve_artifacts(
         self, question: UserMessage, named: Sequence[ArtifactPart], session_id: str, caller: Identity

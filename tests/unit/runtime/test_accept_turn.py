@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from libs.contracts.errors import ErrorKind, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.eventing import CommandContext, MessageContext
+from libs.outbound import GuardedResolver
 from services.runtime.domain.admission import (
     AdmissionPolicy,
     AdmissionView,
@@ -63,7 +65,8 @@ class Accepting:
 
         self.admissions = MemoryAdmissions()
         policy = AdmissionPolicy(Backlog(), lambda: 0, check_vision)
-        self._accept = AcceptTurn(self.admissions, policy, None, artifacts)  # type: ignore[arg-type]
+        addresses = GuardedResolver(resolve=_resolve)
+        self._accept = AcceptTurn(self.admissions, policy, None, artifacts, addresses)  # type: ignore[arg-type]
 
     async def accept(self, *blocks: dict[str, Any], turn_id: str | None = None) -> Decision:
         turn_id = turn_id or new_id()
@@ -84,6 +87,17 @@ def text(said: str) -> dict[str, Any]:
 
 def file(artifact_id: str) -> dict[str, Any]:
     return {"type": "file", "source": {"artifact_id": artifact_id}}
+
+
+def web_image(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+async def _resolve(host: str, _port: int) -> list[str]:
+    known = {"example.com": ["93.184.216.34"], "inside.example": ["93.184.216.34", "10.0.0.7"]}
+    if host not in known:
+        raise socket.gaierror("the name is not known")
+    return known[host]
 
 
 def image(url: str) -> dict[str, Any]:
@@ -152,6 +166,27 @@ async def test_data_urls_are_refused(artifacts: FakeArtifacts, block: dict[str, 
     with pytest.raises(ValidationFailed) as caught:
         await Accepting(artifacts).accept(text("Look."), block)
     assert caught.value.details[0].loc == ["content", 1]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8080/",
+        "https://[::1]/a.png",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://inside.example/a.png",
+        "http://user:password@example.com/a.png",
+    ],
+)
+async def test_an_image_that_is_not_on_the_public_internet_is_refused(artifacts: FakeArtifacts, url: str) -> None:
+    error = await Accepting(artifacts).refusal(text("Look."), web_image("https://example.com/a.png"), web_image(url))
+    assert isinstance(error, ValidationFailed)
+    assert [(each.loc, each.type) for each in error.details or []] == [(["content", 2], "image_url_address_refused")]
+
+
+@pytest.mark.parametrize("url", ["https://example.com/a.png", "https://nowhere.example/a.png", "http://8.8.8.8/a.png"])
+async def test_other_images_on_the_web_are_taken(artifacts: FakeArtifacts, url: str) -> None:
+    assert isinstance(await Accepting(artifacts).accept(web_image(url)), Admitted)
 
 
 async def test_an_installation_without_artifacts_says_so() -> None:
