@@ -34,7 +34,7 @@ COMMANDS = {
     "keys": Entry("cli.administration.keys", "Manage API keys."),
     "kb": Entry("cli.knowledge.command", "Make knowledge bases of folders, list and search them."),
     "dlq": Entry("cli.dlq.command", "See and replay messages that could not be processed."),
-    "bench": Entry("cli.benchmarks", "Measure turns, ingestion and search."),
+    "bench": Entry("benchmarks.command", "Measure turns, ingestion and search."),
     "test": Entry("cli.test", "Run the tests; --all adds the slow ones."),
     "backup": Entry("cli.backup.back_up", "Write all databases and objects into a folder, while everything runs."),
     "restore": Entry("cli.backup.restore", "Put a backup into empty databases and object stores."),

@@ -5,11 +5,11 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from benchmarks.search.weaviate_server import WeaviateServer
 from benchmarks.stack import benchmark_home, postgres_alone, remove
 from deploy.local.foreground import start
 from deploy.local.home import Home
 from deploy.local.processes import MARKER
-from deploy.local.weaviate import WeaviateServer
 from libs.persistence import Database, migrate
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.engines.weaviate.connection import Address

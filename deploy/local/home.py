@@ -2,72 +2,35 @@
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 
-@dataclass(frozen=True)
 class Home:
     """The state directory, `.aes/` in the project unless `AES_HOME` names another."""
 
-    root: Path
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.logs = root / "logs"
+        self.postgres = root / "postgres"
+        self.kafka = root / "kafka"
+        self.objects = root / "objects"
+        self.cache = root / "cache"
+        """Downloads; they survive a purge because they can be fetched again but need a network."""
+        self.state_file = root / "state.json"
+        self.supervisor_lock = root / "supervisor.lock"
+        self.start_lock = root / "up.lock"
+        self.ports_file = root / "ports.json"
+        self.credentials_file = root / "credentials.json"
+        self.development_key_file = root / "development-key"
+        self.restore_marker = root / "restoring"
+        """Marker of a restore in progress, or of one that failed."""
 
     @classmethod
     def from_environment(cls) -> "Home":
         configured = os.environ.get("AES_HOME")
         return cls(Path(configured).expanduser().resolve() if configured else PROJECT_ROOT / ".aes")
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "logs"
-
-    @property
-    def postgres(self) -> Path:
-        return self.root / "postgres"
-
-    @property
-    def kafka(self) -> Path:
-        return self.root / "kafka"
-
-    @property
-    def objects(self) -> Path:
-        return self.root / "objects"
-
-    @property
-    def cache(self) -> Path:
-        """Downloads; they survive a purge because they can be fetched again but need a network."""
-        return self.root / "cache"
-
-    @property
-    def state_file(self) -> Path:
-        return self.root / "state.json"
-
-    @property
-    def supervisor_lock(self) -> Path:
-        return self.root / "supervisor.lock"
-
-    @property
-    def start_lock(self) -> Path:
-        return self.root / "up.lock"
-
-    @property
-    def ports_file(self) -> Path:
-        return self.root / "ports.json"
-
-    @property
-    def credentials_file(self) -> Path:
-        return self.root / "credentials.json"
-
-    @property
-    def development_key_file(self) -> Path:
-        return self.root / "development-key"
-
-    @property
-    def restore_marker(self) -> Path:
-        """Marker of a restore in progress, or of one that failed."""
-        return self.root / "restoring"
 
     def log_of(self, part: str) -> Path:
         return self.logs / f"{part}.log"

@@ -3,19 +3,21 @@
 from libs.service_defaults._command_line import serve
 from libs.service_defaults._logging import configure_logging
 from libs.service_defaults.internal_calls import UpstreamClient, UpstreamResponse, UpstreamStream
-from libs.service_defaults.internal_routes import caller
+from libs.service_defaults.internal_routes import Caller, Limit, Offset
 from libs.service_defaults.service import API, WORKER, Service
 from libs.service_defaults.settings import ServiceSettings
 
 __all__ = [
     "API",
     "WORKER",
+    "Caller",
+    "Limit",
+    "Offset",
     "Service",
     "ServiceSettings",
     "UpstreamClient",
     "UpstreamResponse",
     "UpstreamStream",
-    "caller",
     "configure_logging",
     "serve",
 ]

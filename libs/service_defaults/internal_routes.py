@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Annotated, Final
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from libs.contracts.envelope import Envelope, envelope_from
@@ -25,6 +25,8 @@ def caller(request: Request) -> Identity:
 
 
 Caller = Annotated[Identity, Depends(caller)]
+Limit = Annotated[int, Query(ge=1, le=200)]
+Offset = Annotated[int, Query(ge=0, le=2**31)]
 
 
 def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRouter:

@@ -6,7 +6,6 @@ from hashlib import sha256
 
 from libs.contracts.api.files import File, FileStatus
 from libs.contracts.errors import NotFound
-from libs.contracts.timestamps import format_time
 
 
 class FileNotFound(NotFound):
@@ -47,18 +46,7 @@ class StoredFile:
 
     def public(self) -> File:
         """The public representation."""
-        return File(
-            id=self.id,
-            name=self.name,
-            content_type=self.content_type,
-            size=self.size,
-            sha256=self.sha256,
-            status=self.status,
-            tags=list(self.tags),
-            collection_ids=list(self.collection_ids),
-            created_at=format_time(self.created_at),
-            updated_at=format_time(self.updated_at),
-        )
+        return File.model_validate(self, from_attributes=True)
 
 
 def blob_prefix(blob_id: str) -> str:

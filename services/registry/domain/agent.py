@@ -110,13 +110,7 @@ class StoredVersion:
     created_at: datetime
 
     def public(self) -> AgentVersion:
-        return AgentVersion(
-            version_number=self.version_number,
-            config_hash=self.config_hash,
-            system_config=dict(self.system_config),
-            created_by=self.created_by,
-            created_at=format_time(self.created_at),
-        )
+        return AgentVersion.model_validate(self, from_attributes=True)
 
 
 def require_visible(agent: StoredAgent | None, caller: Identity) -> StoredAgent:

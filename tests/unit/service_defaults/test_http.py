@@ -24,8 +24,8 @@ from libs.contracts.errors import (
 )
 from libs.contracts.identity import Identity
 from libs.eventing import IdentitySigner
-from libs.service_defaults import caller
 from libs.service_defaults.errors import STATUSES, install_error_handlers
+from libs.service_defaults.internal_routes import caller
 from libs.service_defaults.observed_requests import ObservedRequests
 from libs.tracing import bind_correlation_id, current_correlation_id
 from tests.support.command_records import ALICE, SIGNING_KEY

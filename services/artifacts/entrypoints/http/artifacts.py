@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from libs.contracts.api.artifacts import (
@@ -14,8 +14,7 @@ from libs.contracts.api.artifacts import (
     ArtifactUrl,
 )
 from libs.contracts.identifiers import new_id
-from libs.contracts.identity import Identity
-from libs.service_defaults import caller
+from libs.service_defaults import Caller, Limit, Offset
 from libs.service_defaults.downloads import download_headers, wanted
 from libs.service_defaults.uploads import FilePart, body_of, file_parts
 from libs.tracing import current_correlation_id
@@ -28,9 +27,6 @@ from services.artifacts.use_cases.pack_artifacts import PackArtifacts
 from services.artifacts.use_cases.read_contents import OpenContent
 from services.artifacts.use_cases.upload_artifact import Upload, UploadArtifact
 
-Caller = Annotated[Identity, Depends(caller)]
-Limit = Annotated[int, Query(ge=1, le=200)]
-Offset = Annotated[int, Query(ge=0, le=2**31)]
 Preview = Annotated[str, Query(max_length=20)]
 Key = Annotated[str | None, Header()]
 _OF_SESSION = "/sessions/{session_id}/artifacts"

@@ -2,16 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from libs.contracts.api.artifacts import ArtifactPassages, ArtifactPreview, ArtifactSearchBody, ArtifactText
-from libs.contracts.identity import Identity
-from libs.service_defaults import caller
+from libs.service_defaults import Caller, Offset
 from services.artifacts.use_cases.read_contents import PreviewTables, ReadText, SearchDocuments
 
-Caller = Annotated[Identity, Depends(caller)]
 Characters = Annotated[int, Query(ge=1, le=1_000_000)]
-Offset = Annotated[int, Query(ge=0, le=2**31)]
 Rows = Annotated[int, Query(ge=1, le=100)]
 
 

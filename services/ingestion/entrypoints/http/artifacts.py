@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from libs.contracts.api.artifacts import ArtifactPassages, ArtifactSearchBody, ArtifactText
-from services.ingestion.entrypoints.http.parameters import Caller, Offset
+from libs.service_defaults import Caller, Offset
 from services.ingestion.use_cases.search_artifacts import ReadArtifactText, SearchArtifacts
 
 

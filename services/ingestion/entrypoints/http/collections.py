@@ -4,10 +4,10 @@ from fastapi import APIRouter
 
 from libs.contracts.api.files import AvailableCollections, Collection, CollectionPage, FilePage
 from libs.contracts.identity import Identity
+from libs.service_defaults import Caller, Limit, Offset
 from services.ingestion.domain.collections import CollectionNotFound, StoredCollection
 from services.ingestion.domain.ports.files import CollectionReader, FileFilter, FileReader
 from services.ingestion.entrypoints.http.files import file_page
-from services.ingestion.entrypoints.http.parameters import Caller, Limit, Offset
 
 
 def collections_router(collections: CollectionReader, files: FileReader) -> APIRouter:

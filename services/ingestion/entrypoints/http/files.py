@@ -9,12 +9,12 @@ from libs.contracts.api.files import File, FilePage, FileStatus, UploadedFiles
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.objects import ObjectMissing, ObjectStore
+from libs.service_defaults import Caller, Limit, Offset
 from libs.service_defaults.downloads import Wanted, download_headers, wanted
 from libs.service_defaults.uploads import body_of, file_parts
 from libs.tracing import current_correlation_id
 from services.ingestion.domain.files import FileNotFound, StoredFile, original_key
 from services.ingestion.domain.ports.files import FileFilter, FileReader
-from services.ingestion.entrypoints.http.parameters import Caller, Limit, Offset
 from services.ingestion.use_cases.upload_files import UploadFiles
 
 

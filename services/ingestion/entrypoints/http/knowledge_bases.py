@@ -13,9 +13,9 @@ from libs.contracts.api.knowledge import (
     SearchReply,
 )
 from libs.contracts.identity import Identity
+from libs.service_defaults import Caller, Limit, Offset
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseNotFound, KnowledgeBaseView
 from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseReader
-from services.ingestion.entrypoints.http.parameters import Caller, Limit, Offset
 from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase
 
 _MESSAGES: Final = {

@@ -2,22 +2,18 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Query
+from fastapi import APIRouter, Body, Query
 from pydantic import BaseModel
 
 from libs.contracts.api.agents import Agent, AgentVersion, ValidationReport
 from libs.contracts.errors import NotFound
-from libs.contracts.identity import Identity
-from libs.service_defaults import caller
+from libs.service_defaults import Caller, Limit, Offset
 from services.registry.domain.agent import AgentNotFound, require_visible
 from services.registry.domain.ports import AgentReader
 from services.registry.use_cases.normalize_configuration import NormalizeConfiguration, NormalizedConfiguration
 from services.registry.use_cases.validate_configuration import ValidateConfiguration
 
-Caller = Annotated[Identity, Depends(caller)]
 Document = Annotated[Any, Body()]
-Limit = Annotated[int, Query(ge=1, le=200)]
-Offset = Annotated[int, Query(ge=0, le=2**31)]
 
 
 class AgentVersionPage(BaseModel):

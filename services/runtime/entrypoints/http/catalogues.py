@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
-from libs.contracts.identity import Identity
-from libs.service_defaults import caller
+from libs.service_defaults import Caller, Offset
 from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.tools import Toolbox
 
-Caller = Annotated[Identity, Depends(caller)]
 Limit = Annotated[int | None, Query(ge=1, le=200)]
-Offset = Annotated[int, Query(ge=0, le=2**31)]
 
 
 def catalogues_router(models: ModelCatalogue, toolbox: Toolbox) -> APIRouter:

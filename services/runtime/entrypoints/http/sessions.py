@@ -1,20 +1,16 @@
 """Reads of sessions, messages and turns, in the form of the public API."""
 
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter
 
 from libs.contracts.api.sessions import MessagePage, Session, SessionPage, Turn
 from libs.contracts.errors import NotFound
-from libs.contracts.identity import Identity
-from libs.service_defaults import caller
+from libs.service_defaults import Caller, Limit, Offset
 from services.runtime.domain.ports import SessionReads
 from services.runtime.domain.sessions import existing
 
 T = TypeVar("T")
-Caller = Annotated[Identity, Depends(caller)]
-Limit = Annotated[int, Query(ge=1, le=200)]
-Offset = Annotated[int, Query(ge=0, le=2**31)]
 
 
 def sessions_router(reads: SessionReads) -> APIRouter:

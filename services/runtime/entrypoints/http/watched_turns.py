@@ -2,19 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from libs.contracts.api.sessions import WatchedTurn
 from libs.contracts.errors import NotFound
-from libs.contracts.identity import Identity
-from libs.service_defaults import caller
+from libs.service_defaults import Caller
 from libs.service_defaults.internal_routes import encode_events
 from services.runtime.domain.sessions import existing
 from services.runtime.use_cases.list_turn_events import ListTurnEvents
 from services.runtime.use_cases.watch_turn import WatchTurn
 
-Caller = Annotated[Identity, Depends(caller)]
 Count = Annotated[int, Query(ge=0, le=2**31)]
 
 

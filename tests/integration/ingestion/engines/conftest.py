@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.search.weaviate_server import WeaviateServer, binary
 from deploy.local.foreground import start
 from deploy.local.go_programs import NotBuilt
 from deploy.local.processes import MARKER
-from deploy.local.weaviate import WeaviateServer, binary
 from libs.contracts.identifiers import new_id
 from libs.persistence import Database
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import pytest
 
+from benchmarks.search.weaviate_server import WeaviateServer, binary
 from deploy.local.foreground import start
 from deploy.local.go_programs import NotBuilt
 from deploy.local.processes import MARKER
-from deploy.local.weaviate import WeaviateServer, binary
 from libs.contracts.identifiers import new_id
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine

@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.search.weaviate_server import WeaviateServer
 from deploy.local.go_programs import NotBuilt
-from deploy.local.weaviate import WeaviateServer
 from libs.contracts.commands.ingestion import UpdateKnowledgeBase
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
