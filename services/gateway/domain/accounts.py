@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
+from libs.contracts.errors import PermissionDenied
 from libs.contracts.identity import Identity, Scope
 from services.gateway.domain.connections import PublicUse
 
@@ -103,6 +104,19 @@ class TokenGrant:
     key_id: str
     scopes: frozenset[str]
     expires_at: datetime
+
+
+def check_scopes(wanted: frozenset[str], own: frozenset[str], refusal: str) -> None:
+    """Nobody gives away more than they have. Raises ``PermissionDenied`` with the refusal and the scopes beyond."""
+    if beyond := sorted(wanted - own):
+        raise PermissionDenied(f"{refusal}: {', '.join(beyond)}.")
+
+
+def limit_within(own: int | None, wanted: int | None, refusal: str) -> int | None:
+    """The limit of what is made, by default its maker's own. Raises ``PermissionDenied`` above that."""
+    if own is not None and wanted is not None and wanted > own:
+        raise PermissionDenied(f"{refusal}, {own} a minute.")
+    return own if wanted is None else wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

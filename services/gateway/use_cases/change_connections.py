@@ -3,16 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from libs.contracts.api.agents import Agent
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.identifiers import is_agent_key, is_id, new_id
 from libs.contracts.identity import Identity
 from libs.service_defaults.upstream_answers import checked
-from services.gateway.domain.accounts import Principal
+from services.gateway.domain.accounts import Principal, check_scopes, limit_within
 from services.gateway.domain.connections import PUBLIC_SCOPES, Connection, new_connection_key
 from services.gateway.domain.idempotency import KeyReused, OtherBody, Write
 from services.gateway.domain.ports import ConnectionStore, Upstreams
+
+_ABOVE: Final = "A connection cannot be given a quota above its maker's rate limit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +56,7 @@ class CreateConnection:
             agent_key=agent.agent_key,
             allowed_origins=wanted.allowed_origins,
             scopes=_within(identity, wanted.scopes),
-            quota=_quota_within(maker.rate_limit, wanted.quota),
+            quota=limit_within(maker.rate_limit, wanted.quota, _ABOVE),
             created_at=self.now(),
             expires_at=wanted.expires_at,
         )
@@ -113,15 +116,5 @@ def _within(maker: Identity, wanted: frozenset[str] | None) -> frozenset[str]:
         wanted = maker.scopes & PUBLIC_SCOPES
     if not wanted:
         raise PermissionDenied("Visitors need scopes for sessions or artifacts, and you have none to give.")
-    beyond = sorted(wanted - maker.scopes)
-    if beyond:
-        raise PermissionDenied(f"A connection cannot be given scopes that its maker lacks: {', '.join(beyond)}.")
-    return wanted
-
-
-def _quota_within(own: int | None, wanted: int | None) -> int | None:
-    if wanted is None:
-        return own
-    if own is not None and wanted > own:
-        raise PermissionDenied(f"A connection cannot be given a quota above its maker's rate limit, {own} a minute.")
+    check_scopes(wanted, maker.scopes, "A connection cannot be given scopes that its maker lacks")
     return wanted

@@ -5,14 +5,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from libs.contracts.errors import Conflict, NotFound, PermissionDenied
+from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
-from services.gateway.domain.accounts import ApiKey, Principal, new_secret
+from services.gateway.domain.accounts import ApiKey, Principal, check_scopes, limit_within, new_secret
 from services.gateway.domain.idempotency import KeyReused, OtherBody, Write
 from services.gateway.domain.ports import KeyStore
 
 DEFAULT_LIFETIME: Final = timedelta(days=90)
+_BEYOND: Final = "A key cannot be given scopes that its maker lacks"
+_ABOVE: Final = "A key cannot be given a rate limit above its maker's own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +68,10 @@ class CreateKey:
 
     async def __call__(self, write: Write, maker: Principal, wanted: KeyRequest) -> IssuedKey:
         identity = maker.identity
-        _check_within(identity, wanted.scopes)
+        check_scopes(wanted.scopes, identity.scopes, _BEYOND)
         granted = replace(
             wanted,
-            rate_limit=_limit_within(maker.rate_limit, wanted.rate_limit),
+            rate_limit=limit_within(maker.rate_limit, wanted.rate_limit, _ABOVE),
             expires_at=wanted.expires_at or self.issue.now() + DEFAULT_LIFETIME,
         )
         return await self.issue(write, identity.company_id, identity.user_id, granted)
@@ -91,7 +93,7 @@ class RotateKey:
     ) -> IssuedKey:
         old = await _changeable(self.store, write.identity, key_id)
         # Otherwise keys:write would be enough to get a secret with scopes of somebody else's key.
-        _check_within(write.identity, old.scopes)
+        check_scopes(old.scopes, write.identity.scopes, _BEYOND)
         now, secret = self.now(), new_secret()
         successor = replace(
             old,
@@ -133,20 +135,6 @@ async def _changeable(store: KeyStore, writer: Identity, key_id: str) -> ApiKey:
 
 def _same_lifetime(old: ApiKey, now: datetime) -> datetime | None:
     return None if old.expires_at is None else now + (old.expires_at - old.created_at)
-
-
-def _check_within(identity: Identity, scopes: frozenset[str]) -> None:
-    beyond = sorted(scopes - identity.scopes)
-    if beyond:
-        raise PermissionDenied(f"A key cannot be given scopes that its maker lacks: {', '.join(beyond)}.")
-
-
-def _limit_within(own: int | None, wanted: int | None) -> int | None:
-    if wanted is None:
-        return own
-    if own is not None and wanted > own:
-        raise PermissionDenied(f"A key cannot be given a rate limit above its maker's own, {own} a minute.")
-    return wanted
 
 
 def _already_made(reuse: KeyReused, write: Write) -> Conflict | OtherBody:

@@ -4,8 +4,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from libs.contracts.errors import PermissionDenied
-from services.gateway.domain.accounts import Principal, TokenGrant
+from services.gateway.domain.accounts import Principal, TokenGrant, check_scopes
 from services.gateway.domain.ports import TokenCodec
 
 _log = structlog.get_logger("tokens")
@@ -29,9 +28,7 @@ class IssueToken:
         """The token ends after ``seconds``, or when its key does. Raises ``PermissionDenied``."""
         identity = caller.identity
         granted = identity.scopes if scopes is None else scopes
-        beyond = sorted(granted - identity.scopes)
-        if beyond:
-            raise PermissionDenied(f"A token cannot be given scopes that its key lacks: {', '.join(beyond)}.")
+        check_scopes(granted, identity.scopes, "A token cannot be given scopes that its key lacks")
         now = self.now().replace(microsecond=0)
         ends = now + timedelta(seconds=seconds)
         if caller.expires_at is not None:

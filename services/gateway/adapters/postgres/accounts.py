@@ -1,7 +1,7 @@
 """Companies and users in PostgreSQL."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from psycopg.errors import UniqueViolation
 
@@ -9,6 +9,9 @@ from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import is_id
 from libs.persistence import Database
 from services.gateway.domain.accounts import Company, User
+
+_COMPANIES: Final = "SELECT id::text, name, rate_limit, created_at FROM companies"
+_USERS: Final = "SELECT id::text, company_id::text, name, created_at FROM users WHERE company_id = %s"
 
 
 class PostgresAccounts:
@@ -23,15 +26,11 @@ class PostgresAccounts:
         )
 
     async def companies(self) -> Sequence[Company]:
-        rows = await self._rows("SELECT id, name, rate_limit, created_at FROM companies ORDER BY created_at", ())
-        return [_company(row) for row in rows]
+        return [Company(**row) for row in await self._database.records(f"{_COMPANIES} ORDER BY created_at")]
 
     async def company(self, name_or_id: str) -> Company | None:
-        column = "id" if is_id(name_or_id) else "name"
-        rows = await self._rows(
-            f"SELECT id, name, rate_limit, created_at FROM companies WHERE {column} = %s", (name_or_id,)
-        )
-        return _company(rows[0]) if rows else None
+        rows = await self._database.records(f"{_COMPANIES} WHERE {_column(name_or_id)} = %s", (name_or_id,))
+        return Company(**rows[0]) if rows else None
 
     async def add_user(self, user: User) -> None:
         await self._add(
@@ -41,35 +40,19 @@ class PostgresAccounts:
         )
 
     async def users(self, company_id: str) -> Sequence[User]:
-        rows = await self._rows(
-            "SELECT id, company_id, name, created_at FROM users WHERE company_id = %s ORDER BY created_at",
-            (company_id,),
-        )
-        return [_user(row) for row in rows]
+        return [User(**row) for row in await self._database.records(f"{_USERS} ORDER BY created_at", (company_id,))]
 
     async def user(self, company_id: str, name_or_id: str) -> User | None:
-        column = "id" if is_id(name_or_id) else "name"
-        rows = await self._rows(
-            f"SELECT id, company_id, name, created_at FROM users WHERE company_id = %s AND {column} = %s",
-            (company_id, name_or_id),
-        )
-        return _user(rows[0]) if rows else None
+        query = f"{_USERS} AND {_column(name_or_id)} = %s"
+        rows = await self._database.records(query, (company_id, name_or_id))
+        return User(**rows[0]) if rows else None
 
     async def _add(self, statement: str, values: tuple[Any, ...], taken: str) -> None:
         try:
-            async with self._database.connection() as connection:
-                await connection.execute(statement.encode(), values)
+            await self._database.execute(statement, values)
         except UniqueViolation:
             raise Conflict(taken) from None
 
-    async def _rows(self, statement: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        async with self._database.connection() as connection:
-            return await (await connection.execute(statement.encode(), values)).fetchall()
 
-
-def _company(row: tuple[Any, ...]) -> Company:
-    return Company(id=str(row[0]), name=row[1], rate_limit=row[2], created_at=row[3])
-
-
-def _user(row: tuple[Any, ...]) -> User:
-    return User(id=str(row[0]), company_id=str(row[1]), name=row[2], created_at=row[3])
+def _column(name_or_id: str) -> str:
+    return "id" if is_id(name_or_id) else "name"

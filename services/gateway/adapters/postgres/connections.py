@@ -1,6 +1,7 @@
 """Connections in PostgreSQL."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from libs.contracts.events.gateway import ConnectionCreated, ConnectionDeleted
@@ -12,19 +13,21 @@ from services.gateway.adapters.postgres.pages import visible_page
 from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.idempotency import Write
 
-_NAMES: Final = (
-    "id", "company_id", "user_id", "name", "key", "agent_id", "agent_key", "allowed_origins", "scopes", "quota",
-    "created_at", "expires_at",
-)  # fmt: skip
-_COLUMNS: Final = ", ".join(_NAMES)
+_COLUMNS: Final = """
+k.id::text, k.company_id::text, k.user_id::text, k.name, k.key, k.agent_id::text, k.agent_key, k.allowed_origins,
+k.scopes, k.quota, k.created_at, k.expires_at
+"""
 _BY_KEY: Final = f"""
-SELECT {", ".join(f"k.{name}" for name in _NAMES)}, c.name, u.name
+SELECT {_COLUMNS}, c.name AS company_name, u.name AS user_name
 FROM connections k JOIN companies c ON c.id = k.company_id JOIN users u ON u.id = k.user_id
 WHERE k.key = %s
 """
-_ONE: Final = f"SELECT {_COLUMNS} FROM connections WHERE company_id = %s AND id = %s"
-_INSERT: Final = f"""
-INSERT INTO connections ({_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+_ONE: Final = f"SELECT {_COLUMNS} FROM connections k WHERE company_id = %s AND id = %s"
+_INSERT: Final = """
+INSERT INTO connections (id, company_id, user_id, name, key, agent_id, agent_key, allowed_origins, scopes, quota,
+                         created_at, expires_at)
+VALUES (%(id)s, %(company_id)s, %(user_id)s, %(name)s, %(key)s, %(agent_id)s, %(agent_key)s, %(allowed_origins)s,
+        %(scopes)s, %(quota)s, %(created_at)s, %(expires_at)s)
 """
 
 
@@ -34,29 +37,26 @@ class PostgresConnections:
         self._outbox = outbox
 
     async def by_key(self, key: str) -> ConnectionOwner | None:
-        async with self._database.connection() as session:
-            row = await (await session.execute(_BY_KEY, (key,))).fetchone()
-        if row is None:
+        rows = await self._database.records(_BY_KEY, (key,))
+        if not rows:
             return None
-        *columns, company_name, user_name = row
-        return ConnectionOwner(connection=_connection(columns), company_name=company_name, user_name=user_name)
+        company_name, user_name = rows[0].pop("company_name"), rows[0].pop("user_name")
+        return ConnectionOwner(connection=_connection(rows[0]), company_name=company_name, user_name=user_name)
 
     async def connection(self, company_id: str, connection_id: str) -> Connection | None:
-        async with self._database.connection() as session:
-            row = await (await session.execute(_ONE, (company_id, connection_id))).fetchone()
-        return None if row is None else _connection(row)
+        rows = await self._database.records(_ONE, (company_id, connection_id))
+        return _connection(rows[0]) if rows else None
 
     async def connections(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[Connection], int]:
-        rows, total = await visible_page(self._database, "connections", _COLUMNS, reader, limit, offset)
+        rows, total = await visible_page(self._database, "connections k", _COLUMNS, reader, limit, offset)
         return [_connection(row) for row in rows], total
 
     async def add(self, connection: Connection, write: Write) -> None:
-        values = {name: getattr(connection, name) for name in _NAMES}
-        values |= {"allowed_origins": list(connection.allowed_origins), "scopes": sorted(connection.scopes)}
+        lists = {"allowed_origins": list(connection.allowed_origins), "scopes": sorted(connection.scopes)}
         context = MessageContext(connection.company_id, write.correlation_id)
         async with self._outbox.transaction(context) as transaction:
             await claim(transaction.connection, write, connection.id)
-            await transaction.connection.execute(_INSERT, tuple(values[name] for name in _NAMES))
+            await transaction.connection.execute(_INSERT, {**asdict(connection), **lists})
             created = ConnectionCreated(
                 connection_id=connection.id, agent_id=connection.agent_id, user_id=connection.user_id
             )
@@ -70,10 +70,6 @@ class PostgresConnections:
                 transaction.emit(ConnectionDeleted(connection_id=connection.id), subject=connection.id)
 
 
-def _connection(row: Sequence[Any]) -> Connection:
-    values = dict(zip(_NAMES, row, strict=True))
-    for name in ("id", "company_id", "user_id", "agent_id"):
-        values[name] = str(values[name])
-    values["allowed_origins"] = tuple(values["allowed_origins"])
-    values["scopes"] = frozenset(values["scopes"])
-    return Connection(**values)
+def _connection(row: dict[str, Any]) -> Connection:
+    lists = {"allowed_origins": tuple(row["allowed_origins"]), "scopes": frozenset(row["scopes"])}
+    return Connection(**{**row, **lists})

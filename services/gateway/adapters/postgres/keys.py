@@ -13,16 +13,15 @@ from services.gateway.adapters.postgres.pages import visible_page
 from services.gateway.domain.accounts import ApiKey, KeyOwner
 from services.gateway.domain.idempotency import Write
 
-_NAMES: Final = (
-    "id", "company_id", "user_id", "name", "prefix", "scopes", "rate_limit", "created_at", "expires_at", "revoked_at",
-    "successor_id",
-)  # fmt: skip
-_COLUMNS: Final = ", ".join(_NAMES)
+_COLUMNS: Final = """
+k.id::text, k.company_id::text, k.user_id::text, k.name, k.prefix, k.scopes, k.rate_limit, k.created_at, k.expires_at,
+k.revoked_at, k.successor_id::text
+"""
 _WITH_OWNER: Final = f"""
-SELECT {", ".join(f"k.{name}" for name in _NAMES)}, c.name, u.name
+SELECT {_COLUMNS}, c.name AS company_name, u.name AS user_name
 FROM api_keys k JOIN companies c ON c.id = k.company_id JOIN users u ON u.id = k.user_id
 """
-_KEY: Final = f"SELECT {_COLUMNS} FROM api_keys WHERE company_id = %s AND id = %s"
+_KEY: Final = f"SELECT {_COLUMNS} FROM api_keys k WHERE company_id = %s AND id = %s"
 _INSERT: Final = """
 INSERT INTO api_keys (id, company_id, user_id, name, prefix, digest, scopes, rate_limit, created_at, expires_at)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
@@ -46,20 +45,18 @@ class PostgresKeys:
         return await self._owner(f"{_WITH_OWNER} WHERE k.id = %s", key_id)
 
     async def _owner(self, statement: str, value: bytes | str) -> KeyOwner | None:
-        async with self._database.connection() as connection:
-            row = await (await connection.execute(statement.encode(), (value,))).fetchone()
-        if row is None:
+        rows = await self._database.records(statement, (value,))
+        if not rows:
             return None
-        *key, company_name, user_name = row
-        return KeyOwner(key=_key(key), company_name=company_name, user_name=user_name)
+        company_name, user_name = rows[0].pop("company_name"), rows[0].pop("user_name")
+        return KeyOwner(key=_key(rows[0]), company_name=company_name, user_name=user_name)
 
     async def key(self, company_id: str, key_id: str) -> ApiKey | None:
-        async with self._database.connection() as connection:
-            row = await (await connection.execute(_KEY, (company_id, key_id))).fetchone()
-        return None if row is None else _key(row)
+        rows = await self._database.records(_KEY, (company_id, key_id))
+        return _key(rows[0]) if rows else None
 
     async def keys(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[ApiKey], int]:
-        rows, total = await visible_page(self._database, "api_keys", _COLUMNS, reader, limit, offset)
+        rows, total = await visible_page(self._database, "api_keys k", _COLUMNS, reader, limit, offset)
         return [_key(row) for row in rows], total
 
     async def add_key(self, key: ApiKey, digest: bytes, write: Write) -> None:
@@ -100,10 +97,5 @@ async def _insert(transaction: Transaction, key: ApiKey, digest: bytes) -> None:
     transaction.emit(ApiKeyCreated(key_id=key.id, prefix=key.prefix, user_id=key.user_id), subject=key.id)
 
 
-def _key(row: Sequence[Any]) -> ApiKey:
-    values = dict(zip(_NAMES, row, strict=True))
-    for name in ("id", "company_id", "user_id"):
-        values[name] = str(values[name])
-    successor = values.pop("successor_id")
-    scopes = frozenset(values.pop("scopes"))
-    return ApiKey(**values, scopes=scopes, successor_id=None if successor is None else str(successor))
+def _key(row: dict[str, Any]) -> ApiKey:
+    return ApiKey(**{**row, "scopes": frozenset(row["scopes"])})

@@ -6,17 +6,17 @@ from libs.persistence import Database
 
 async def visible_page(
     database: Database, table: str, columns: str, reader: Identity, limit: int, offset: int
-) -> tuple[list[tuple[Any, ...]], int]:
-    """Returns a page of the rows that the reader may see, newest first, and the number of all of them."""
+) -> tuple[list[dict[str, Any]], int]:
+    """Returns a page of the rows that the reader may see, newest first, and the number of all of them.
+
+    ``table`` with the alias that ``columns`` use, ``k``.
+    """
     visible = f"FROM {table} WHERE company_id = %(company)s AND (%(user)s::uuid IS NULL OR user_id = %(user)s)"
-    page = f"SELECT {columns} {visible} ORDER BY created_at DESC, id DESC LIMIT %(limit)s OFFSET %(offset)s"
+    page = f"SELECT {columns} {visible} ORDER BY created_at DESC, k.id DESC LIMIT %(limit)s OFFSET %(offset)s"
     values = {
         "company": reader.company_id,
         "user": None if reader.reads_company else reader.user_id,
         "limit": limit,
         "offset": offset,
     }
-    async with database.connection() as connection:
-        rows = await (await connection.execute(page.encode(), values)).fetchall()
-        counted = await (await connection.execute(f"SELECT count(*) {visible}".encode(), values)).fetchone()
-    return rows, counted[0] if counted else 0
+    return await database.records(page, values), await database.value(f"SELECT count(*) {visible}", values)

@@ -3,7 +3,7 @@
 from datetime import UTC
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from libs.contracts.api.agents import AgentVersion, StrictModel
 from libs.contracts.errors import ErrorInfo
@@ -48,6 +48,9 @@ OriginText = Annotated[
 ]
 
 
+SortedScopes = Annotated[list[str], BeforeValidator(sorted)]
+
+
 class CreateKeyBody(StrictModel):
     """``POST /api-keys/``. Without ``scopes`` the key may do what its maker may."""
 
@@ -88,7 +91,7 @@ class TokenReply(BaseModel):
     token_type: str = "Bearer"  # noqa: S105
     expires_in: int
     expires_at: Timestamp
-    scopes: list[str]
+    scopes: SortedScopes
 
 
 class CreateConnectionBody(StrictModel):
@@ -127,7 +130,7 @@ class Connection(BaseModel):
     agent_id: str
     agent_key: str
     allowed_origins: list[str]
-    scopes: list[str]
+    scopes: SortedScopes
     quota: int | None
     user_id: str
     created_at: Timestamp
@@ -146,7 +149,7 @@ class Key(BaseModel):
     id: str
     name: str
     prefix: str
-    scopes: list[str]
+    scopes: SortedScopes
     user_id: str
     rate_limit: int | None
     created_at: Timestamp
@@ -175,7 +178,7 @@ class Me(BaseModel):
     company_id: str
     company_name: str
     key_id: str
-    scopes: list[str]
+    scopes: SortedScopes
     rate_limit: int | None
     expires_at: Timestamp | None
 

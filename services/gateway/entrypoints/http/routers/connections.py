@@ -1,12 +1,12 @@
 """``/connections/…``: public keys for web pages."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import Depends, Security
 from starlette.responses import Response
 
 from libs.contracts.identity import Scope
-from libs.contracts.timestamps import format_time
 from services.gateway.domain import connections as domain
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import examples
@@ -90,16 +90,4 @@ async def delete_connection(id: str, _: Writer, write: PlainWrite, use: UseCases
 
 
 def _shown(connection: domain.Connection) -> Connection:
-    return Connection(
-        id=connection.id,
-        name=connection.name,
-        connection_key=connection.key,
-        agent_id=connection.agent_id,
-        agent_key=connection.agent_key,
-        allowed_origins=list(connection.allowed_origins),
-        scopes=sorted(connection.scopes),
-        quota=connection.quota,
-        user_id=connection.user_id,
-        created_at=format_time(connection.created_at),
-        expires_at=None if connection.expires_at is None else format_time(connection.expires_at),
-    )
+    return Connection.model_validate({**asdict(connection), "connection_key": connection.key})

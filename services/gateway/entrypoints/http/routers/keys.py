@@ -1,14 +1,13 @@
 """``/api-keys/…`` and ``/me/``: credentials and whose they are."""
 
-from datetime import datetime
+from dataclasses import asdict
 from typing import Annotated, Final
 
 from fastapi import Depends, Security
 from starlette.responses import Response
 
 from libs.contracts.identity import Scope
-from libs.contracts.timestamps import format_time
-from services.gateway.domain.accounts import ApiKey, Principal
+from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
@@ -35,16 +34,8 @@ _ONCE: Final = "The secret is shown this once; only a hash of it is kept."
 
 @router.get("/me/", summary="Who am I", responses={200: answer("The caller.", Me)})
 async def get_me(caller: Annotated[Principal, Security(by_api_key)]) -> Response:
-    identity = caller.identity
-    me = Me(
-        user_id=identity.user_id,
-        user_name=identity.user_name,
-        company_id=identity.company_id,
-        company_name=identity.company_name,
-        key_id=identity.key_id,
-        scopes=sorted(identity.scopes),
-        rate_limit=caller.rate_limit,
-        expires_at=_text(caller.expires_at),
+    me = Me.model_validate(
+        {**caller.identity.model_dump(), "rate_limit": caller.rate_limit, "expires_at": caller.expires_at}
     )
     return json_answer(me.model_dump_json().encode())
 
@@ -58,7 +49,7 @@ async def get_me(caller: Annotated[Principal, Security(by_api_key)]) -> Response
 async def list_api_keys(caller: Reader, page: Page, use: UseCasesDep) -> Response:
     keys, total = await use.keys.keys(caller.identity, **page)
     shown = KeyPage(
-        api_keys=[Key.model_validate(_fields(key)) for key in keys],
+        api_keys=[Key.model_validate(asdict(key)) for key in keys],
         total=total,
         has_more=page["offset"] + len(keys) < total,
     )
@@ -118,24 +109,5 @@ async def rotate_api_key(
 
 
 def _issued(issued: IssuedKey) -> Response:
-    reply = IssuedKeyReply.model_validate({**_fields(issued.key), "secret": issued.secret})
+    reply = IssuedKeyReply.model_validate({**asdict(issued.key), "secret": issued.secret})
     return json_answer(reply.model_dump_json().encode(), 201, {"Cache-Control": "no-store"})
-
-
-def _fields(key: ApiKey) -> dict[str, object]:
-    return {
-        "id": key.id,
-        "name": key.name,
-        "prefix": key.prefix,
-        "scopes": sorted(key.scopes),
-        "user_id": key.user_id,
-        "rate_limit": key.rate_limit,
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
-        "successor_id": key.successor_id,
-    }
-
-
-def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else format_time(moment)

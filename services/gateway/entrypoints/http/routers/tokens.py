@@ -39,7 +39,7 @@ async def create_token(
             "access_token": issued.text,
             "expires_in": issued.seconds,
             "expires_at": issued.grant.expires_at,
-            "scopes": sorted(issued.grant.scopes),
+            "scopes": issued.grant.scopes,
         }
     )
     return json_answer(reply.model_dump_json().encode(), headers={"Cache-Control": "no-store"})
