@@ -13,7 +13,7 @@ MAX_AGE: Final = timedelta(days=7)
 _SHOWN: Final = frozenset(
     {
         *("ce_specversion", "ce_id", "ce_type", "ce_source", "ce_subject", "ce_time"),
-        *("ce_correlationid", "ce_causationid", "ce_companyid", "ce_sequence", "ce_expiresat"),
+        *("ce_correlationid", "ce_causationid", "ce_companyid", "ce_ownerid", "ce_sequence", "ce_expiresat"),
         *("ce_dataref", "ce_datahash", "traceparent", "content-type"),
     }
 )

@@ -23,6 +23,11 @@ _ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     },
     "ce_correlationid": {"$ref": "#/components/schemas/CorrelationId"},
     "ce_companyid": {**_TEXT, "description": "The company that it belongs to."},
+    "ce_ownerid": {
+        **_TEXT,
+        "description": "The user who may see the event beside those who read the whole company. Without it the whole"
+        " company may; empty: whose it is is unknown.",
+    },
     "ce_causationid": {**_TEXT, "description": "The id of the command or event that led to it."},
     "ce_sequence": {
         **_TEXT,

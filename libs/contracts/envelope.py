@@ -14,6 +14,7 @@ _HEADERS = {
     "ce_correlationid": "correlation_id",
     "ce_causationid": "causation_id",
     "ce_companyid": "company_id",
+    "ce_ownerid": "owner_id",
     "ce_sequence": "sequence",
     "ce_expiresat": "expires_at",
     "ce_identity": "identity",
@@ -35,7 +36,8 @@ class Envelope:
 
     ``subject`` is the id of the entity that the message is about; ``sequence`` counts the events of one
     subject from 1 (0 on commands; on deltas that of the event which their text comes after). ``identity`` is the
-    gateway-signed caller (commands only).
+    gateway-signed caller (commands only). ``owner_id`` is the user who may see the event beside those who read the
+    whole company; without it everybody of the company may.
     ``data_ref`` and ``data_hash`` replace a payload too large for the bus: a path of the owner's internal
     API and the SHA-256 of the bytes there.
     """
@@ -48,6 +50,7 @@ class Envelope:
     correlation_id: str
     company_id: str
     causation_id: str | None = None
+    owner_id: str | None = None
     sequence: int = 0
     expires_at: str | None = None
     identity: str | None = None

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
@@ -200,7 +200,8 @@ class CommandRouter:
         draft = MessageDraft(
             CommandRejected(error=refusal.info()),
             subject=context.command_id,
-            context=context.message,
+            # A refusal concerns its caller: it may tell of things that others may not see.
+            context=replace(context.message, owner_id=context.identity.user_id),
             sequence=1,
             type=command.rejected_type(),
             topic=command.TOPIC.name.removesuffix("-commands") + "-events",

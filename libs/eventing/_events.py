@@ -56,7 +56,9 @@ class EventRouter:
     async def _react(self, record: Record, envelope: Envelope) -> None:
         model, react = self._routes[envelope.type]
         trace = current_traceparent() or envelope.traceparent
-        context = MessageContext(envelope.company_id, envelope.correlation_id, envelope.id, trace)
+        context = MessageContext(
+            envelope.company_id, envelope.correlation_id, envelope.id, trace, owner_id=envelope.owner_id
+        )
         try:
             event = model.decode(await self._payloads.read(envelope, record.value))
             async with self._outbox.transaction(context) as transaction:

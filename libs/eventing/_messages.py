@@ -26,13 +26,15 @@ Fetch = Callable[[str, str, str], Awaitable[bytes]]
 class MessageContext:
     """Tenant, correlation, cause and trace of the messages that a piece of work emits.
 
-    ``causation_id`` is the id of the command or event that the work began with.
+    ``causation_id`` is the id of the command or event that the work began with. ``owner_id`` is the user who may see
+    the events beside those who read the whole company; None when the whole company may.
     """
 
     company_id: str
     correlation_id: str
     causation_id: str | None = None
     traceparent: str | None = field(default_factory=tracing.current_traceparent)
+    owner_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,23 @@ class Transaction:
         self._context = context
 
     def emit(
-        self, event: Event, *, subject: str, sequence: int | None = None, context: MessageContext | None = None
+        self,
+        event: Event,
+        *,
+        subject: str,
+        owner_id: str | None = None,
+        sequence: int | None = None,
+        context: MessageContext | None = None,
     ) -> None:
-        """Record an event about ``subject``; it is published right after the commit."""
+        """Record an event about ``subject``; it is published right after the commit.
+
+        ``owner_id`` is the user who may see it when others may not; left out, it is that of the context.
+        """
         context = context or self._context
         if context is None:
             raise ValueError("an event needs a message context")
+        if owner_id is not None:
+            context = replace(context, owner_id=owner_id)
         self.drafts.append(MessageDraft(event, subject=subject, context=context, sequence=sequence))
 
     def send(
@@ -43,7 +54,7 @@ class Transaction:
         ``subject`` is the id of the other service's entity: commands of one subject arrive in order. A command that
         was not taken up after three days is rejected. Its outcome arrives as an event with this causation id.
         """
-        context = replace(context, causation_id=None)
+        context = replace(context, causation_id=None, owner_id=None)
         self.drafts.append(
             MessageDraft(command, subject=subject, context=context, message_id=command_id, identity=identity)
         )

@@ -33,6 +33,7 @@ class OutboxMessage:
     traceparent: str | None
     identity: dict[str, Any] | None
     payload: bytes
+    owner_id: str | None = None
 
     def envelope(self, source: str) -> Envelope:
         """The envelope of this message, the same however often it is sent."""
@@ -45,6 +46,7 @@ class OutboxMessage:
             correlation_id=self.correlation_id,
             causation_id=self.causation_id,
             company_id=self.company_id,
+            owner_id=self.owner_id,
             sequence=self.sequence,
             traceparent=self.traceparent,
         )
@@ -58,12 +60,13 @@ _COLUMNS: Final = ", ".join(field.name for field in fields(OutboxMessage))
 # its text as it is.
 _APPEND: Final = """
     INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
-                        traceparent, identity, terminal, payload, writer)
+                        traceparent, identity, terminal, payload, owner_id, writer)
     SELECT event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
-           traceparent, identity, terminal, convert_to(payload, 'UTF8'), %s
+           traceparent, identity, terminal, convert_to(payload, 'UTF8'), owner_id, %s
     FROM json_to_recordset(%s) AS given (
         event_id text, type text, topic text, subject text, sequence bigint, company_id text, correlation_id text,
-        causation_id text, traceparent text, identity jsonb, terminal boolean, payload text)
+        causation_id text, traceparent text, identity jsonb, terminal boolean, payload text,
+        owner_id text)
     RETURNING id, created_at, event_id
 """
 _ALLOCATE: Final = """
@@ -171,6 +174,7 @@ def _row(draft: MessageDraft, sequence: int) -> dict[str, Any]:
         "traceparent": context.traceparent,
         "identity": None if draft.identity is None else draft.identity.model_dump(mode="json"),
         "payload": draft.message.encode() if draft.encoded is None else draft.encoded,
+        "owner_id": context.owner_id,
     }
 
 

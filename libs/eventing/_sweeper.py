@@ -160,7 +160,13 @@ def _substitute_event(message: OutboxMessage, reason: str) -> MessageDraft | Non
     return MessageDraft(
         CommandRejected(error=error),
         subject=message.subject,
-        context=MessageContext(message.company_id, message.correlation_id, message.causation_id, message.traceparent),
+        context=MessageContext(
+            message.company_id,
+            message.correlation_id,
+            message.causation_id,
+            message.traceparent,
+            message.owner_id,
+        ),
         type=command.rejected_type(),
         topic=message.topic,
         sequence=message.sequence,

@@ -195,7 +195,7 @@ def _emit(transaction: Transaction, copy: CopyState, context: MessageContext) ->
         "file_id": copy.file_id,
     }
     event: Event = ArtifactCopied(**ids) if copy.state == "copied" else ArtifactRemoved(**ids)
-    transaction.emit(event, subject=copy.artifact.id, context=context)
+    transaction.emit(event, subject=copy.artifact.id, owner_id=copy.artifact.owner_id, context=context)
 
 
 def _reject(transaction: Transaction, state: InFlightState, context: MessageContext, error: ErrorInfo) -> None:

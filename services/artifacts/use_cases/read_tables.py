@@ -141,4 +141,4 @@ def _ids(artifact: StoredArtifact) -> dict[str, Any]:
 
 
 def _emit(transaction: Transaction, artifact: StoredArtifact, event: Event) -> None:
-    transaction.emit(event, subject=artifact.id)
+    transaction.emit(event, subject=artifact.id, owner_id=artifact.owner_id)

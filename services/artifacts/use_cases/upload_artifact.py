@@ -141,12 +141,14 @@ class UploadArtifact:
         async with self.outbox.transaction(MessageContext(what.caller.company_id, what.correlation_id)) as transaction:
             stored, fresh = await self.writer(transaction).complete(artifact, content, what.key)
             if fresh:
-                transaction.emit(ArtifactUploaded(artifact=stored.record()), subject=stored.id)
+                transaction.emit(
+                    ArtifactUploaded(artifact=stored.record()), subject=stored.id, owner_id=stored.owner_id
+                )
                 if stored.status == "ready":
                     ready = ArtifactReady(
                         artifact_id=stored.id, session_id=stored.session_id, metadata=dict(stored.metadata)
                     )
-                    transaction.emit(ready, subject=stored.id)
+                    transaction.emit(ready, subject=stored.id, owner_id=stored.owner_id)
         if fresh:
             _log.info("artifact.uploaded", artifact_id=stored.id, session_id=stored.session_id, size=stored.size)
         return stored, fresh

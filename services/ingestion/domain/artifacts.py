@@ -55,7 +55,7 @@ class Placed:
 class ArtifactWriter(Protocol):
     """Inside one transaction, which the caller commits."""
 
-    async def add(self, artifact: ArtifactRecord, company_id: str, correlation_id: str) -> None:
+    async def add(self, artifact: ArtifactRecord, company_id: str, correlation_id: str, owner_id: str | None) -> None:
         """Queues a document; one that is known or deleted stays as it is."""
         ...
 

@@ -11,7 +11,8 @@ from services.ingestion.domain.artifacts import ArtifactWriter
 def artifact_events(router: EventRouter, artifacts: Callable[[Transaction], ArtifactWriter]) -> None:
     async def uploaded(transaction: Transaction, event: ArtifactUploaded, envelope: Envelope) -> None:
         if event.artifact.processing_strategy == "rag_indexing":
-            await artifacts(transaction).add(event.artifact, envelope.company_id, envelope.correlation_id)
+            context = (envelope.company_id, envelope.correlation_id, envelope.owner_id)
+            await artifacts(transaction).add(event.artifact, *context)
 
     async def deleted(transaction: Transaction, event: ArtifactDeleted, envelope: Envelope) -> None:
         await artifacts(transaction).mark_deleted(event.artifact_id, event.session_id, envelope.company_id)

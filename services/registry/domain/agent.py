@@ -61,6 +61,11 @@ class StoredAgent:
             return False
         return self.is_public or self.is_shared or caller.may_read_of(self.owner_id)
 
+    @property
+    def visible_only_to(self) -> str | None:
+        """The owner of a private agent; None for one that the whole company sees."""
+        return None if self.is_public or self.is_shared else self.owner_id
+
     def configuration(self) -> AgentConfiguration:
         return AgentConfiguration.model_validate(self.system_config)
 

@@ -50,7 +50,7 @@ class AddAgent:
                 agent_id=command.agent_id, agent_key=next(keys), body=body, owner=context.identity, now=self.now()
             )
             if await agents.add(agent):
-                transaction.emit(AgentCreated(agent=agent.public()), subject=agent.id)
+                transaction.emit(AgentCreated(agent=agent.public()), subject=agent.id, owner_id=agent.visible_only_to)
                 return
         raise Conflict("no free key was found for an agent of this name")
 
@@ -87,7 +87,7 @@ class ChangeAgent:
         after = agent.changed(changes, self.now())
         if after is not agent:
             await agents.save(agent, after, context.identity.user_id)
-        transaction.emit(AgentUpdated(agent=after.public()), subject=agent.id)
+        transaction.emit(AgentUpdated(agent=after.public()), subject=agent.id, owner_id=after.visible_only_to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +99,5 @@ class RemoveAgent:
         agents = self.writers(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)
         await agents.delete(agent)
-        transaction.emit(AgentDeleted(agent_id=agent.id, agent_key=agent.agent_key), subject=agent.id)
+        deleted = AgentDeleted(agent_id=agent.id, agent_key=agent.agent_key)
+        transaction.emit(deleted, subject=agent.id, owner_id=agent.visible_only_to)

@@ -131,4 +131,4 @@ class _Batch:
         self.in_session[session.id] = ahead + 1
         self.in_company[session.company_id] = self.in_company.get(session.company_id, 0) + 1
         self._positions[session.id] = position + 1
-        return Admitted(submission, position, claimed)
+        return Admitted(submission.owned_by(session.owner_id), position, claimed)

@@ -3,7 +3,7 @@
 A turn is the subject of its events and its command is their cause; the turn's id is the command's id.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -38,6 +38,10 @@ class Submission:
     blocks: list[JsonObject] | None
     validation_error: ServiceError | None = None
 
+    def owned_by(self, owner_id: str) -> "Submission":
+        """With the owner of its session, who may see the events."""
+        return replace(self, message_context=replace(self.message_context, owner_id=owner_id))
+
     def queued(self, position: int) -> MessageDraft:
         return self._draft(
             TurnQueued(
@@ -49,7 +53,8 @@ class Submission:
         )
 
     def rejected(self, error: ServiceError) -> MessageDraft:
-        return self._draft(
+        # A refusal concerns its caller; there may be no session, or one of somebody else.
+        return self.owned_by(self.caller.user_id)._draft(
             CommandRejected(error=error.info()), type=ExecuteTurn.rejected_type(), topic=RUNTIME_EVENTS.name
         )
 

@@ -22,7 +22,7 @@ class CancelTurn:
 
     async def __call__(self, transaction: Transaction, command: commands.CancelTurn, context: CommandContext) -> None:
         writer = self.open_writer(transaction)
-        writable(await writer.lock(existing("session", command.session_id)), context.identity)
+        session = writable(await writer.lock(existing("session", command.session_id)), context.identity)
         turn = await writer.turn(existing("turn", command.turn_id))
         if turn is None or turn.session_id != command.session_id:
             raise NotFound("there is no such turn")
@@ -33,6 +33,7 @@ class CancelTurn:
         transaction.emit(
             CancelTurnAccepted(session_id=turn.session_id, turn_id=turn.id),
             subject=turn.id,
+            owner_id=session.owner_id,
             sequence=turn.sequence + _EVENTS,
         )
         if turn.status == "running":

@@ -42,4 +42,5 @@ class CreateSession:
                 owner_id=session.owner_id,
             ),
             subject=session.id,
+            owner_id=session.owner_id,
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import NotFound
@@ -30,8 +30,9 @@ class DeleteSession:
         live = await writer.live_turns(session.id)
         await writer.cancel(live, 1)
         transaction.drafts += [turn.cancelled("the session was deleted") for turn in live]
-        await writer.mark_deleting(session.id, context.message)
-        if not await _remove_if_idle(transaction, writer, session.id, context.message):
+        message = replace(context.message, owner_id=session.owner_id)
+        await writer.mark_deleting(session.id, message)
+        if not await _remove_if_idle(transaction, writer, session.id, message):
             self.on_running()
 
 

@@ -192,3 +192,21 @@ async def test_ids_from_nowhere_are_unknown(node: Node, bad: str) -> None:
     for command in (node.cancel(session, bad), node.cancel(bad, new_id()), node.delete(bad)):
         _, payload = await node.outcome(await command)
         assert payload["error"]["type"] == "not_found_error"
+
+
+async def test_every_event_of_a_session_names_its_owner(node: Node, model: ObedientModel) -> None:
+    """Also when somebody else of the company acts, and when another statement than the admission claims the turn."""
+    session = await node.create_session()
+    manager = person("manager", "company-1", "company:write")
+    model.shut("stuck")
+    first, second = await node.execute(session, "stuck", manager), await node.execute(session, "next")
+    await node.outcome(await node.cancel(session, first, manager))
+    await node.ended(second)
+    refused = await node.execute(new_id(), "nobody's", manager)
+    await node.outcome(refused)
+    await node.outcome(await node.delete(session, manager))
+
+    owners = await node.rows("SELECT type, owner_id FROM outbox WHERE subject <> %s", refused)
+    assert {owner for _, owner in owners} == {"alice"}
+    assert {"aes.runtime.turn.completed.v1", "aes.runtime.session.deleted.v1"} <= {name for name, _ in owners}
+    assert await node.rows("SELECT owner_id FROM outbox WHERE subject = %s", refused) == [("manager",)]

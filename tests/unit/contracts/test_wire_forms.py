@@ -34,6 +34,7 @@ ENVELOPE = Envelope(
     correlation_id="label",
     company_id="company",
     causation_id="command",
+    owner_id="ada",
     sequence=7,
 )
 

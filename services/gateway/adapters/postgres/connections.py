@@ -60,14 +60,15 @@ class PostgresConnections:
             created = ConnectionCreated(
                 connection_id=connection.id, agent_id=connection.agent_id, user_id=connection.user_id
             )
-            transaction.emit(created, subject=connection.id)
+            transaction.emit(created, subject=connection.id, owner_id=connection.user_id)
 
     async def delete(self, connection: Connection, write: Write) -> None:
         context = MessageContext(connection.company_id, write.correlation_id)
         async with self._outbox.transaction(context) as transaction:
             cursor = await transaction.connection.execute("DELETE FROM connections WHERE id = %s", (connection.id,))
             if cursor.rowcount:
-                transaction.emit(ConnectionDeleted(connection_id=connection.id), subject=connection.id)
+                deleted = ConnectionDeleted(connection_id=connection.id)
+                transaction.emit(deleted, subject=connection.id, owner_id=connection.user_id)
 
 
 def _connection(row: dict[str, Any]) -> Connection:

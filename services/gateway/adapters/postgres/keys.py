@@ -84,7 +84,7 @@ class PostgresKeys:
         async with self._outbox.transaction(MessageContext(key.company_id, write.correlation_id)) as transaction:
             cursor = await transaction.connection.execute(_REVOKE, (at, key.company_id, key.id))
             if cursor.rowcount:
-                transaction.emit(ApiKeyRevoked(key_id=key.id), subject=key.id)
+                transaction.emit(ApiKeyRevoked(key_id=key.id), subject=key.id, owner_id=key.user_id)
 
 
 class _Superseded(Exception):
@@ -94,7 +94,8 @@ class _Superseded(Exception):
 async def _insert(transaction: Transaction, key: ApiKey, digest: bytes) -> None:
     values = (key.id, key.company_id, key.user_id, key.name, key.prefix, digest, sorted(key.scopes), key.rate_limit)
     await transaction.connection.execute(_INSERT, (*values, key.created_at, key.expires_at))
-    transaction.emit(ApiKeyCreated(key_id=key.id, prefix=key.prefix, user_id=key.user_id), subject=key.id)
+    created = ApiKeyCreated(key_id=key.id, prefix=key.prefix, user_id=key.user_id)
+    transaction.emit(created, subject=key.id, owner_id=key.user_id)
 
 
 def _key(row: dict[str, Any]) -> ApiKey:

@@ -43,10 +43,11 @@ class PostgresArtifactWriter:
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
-    async def add(self, artifact: ArtifactRecord, company_id: str, correlation_id: str) -> None:
+    async def add(self, artifact: ArtifactRecord, company_id: str, correlation_id: str, owner_id: str | None) -> None:
         await self._connection.execute(
-            """INSERT INTO artifact_documents (artifact_id, company_id, session_id, name, content_type, correlation_id)
-               VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
+            """INSERT INTO artifact_documents
+                   (artifact_id, company_id, session_id, name, content_type, correlation_id, owner_id)
+               VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
             (
                 artifact.artifact_id,
                 company_id,
@@ -54,6 +55,7 @@ class PostgresArtifactWriter:
                 artifact.name,
                 artifact.content_type,
                 correlation_id,
+                owner_id,
             ),
         )
 
@@ -153,12 +155,13 @@ class PostgresArtifactJobs:
     async def _change(self, job: ArtifactJob, changes: str, event: Event | None = None, **values: Any) -> bool:
         async with self._outbox.transaction() as transaction:
             changed = await transaction.connection.execute(
-                f"UPDATE artifact_documents SET {changes} WHERE {_OURS} RETURNING correlation_id".encode(),
+                f"UPDATE artifact_documents SET {changes} WHERE {_OURS} RETURNING correlation_id, owner_id".encode(),
                 {**_of(job), **values},
             )
             row = await changed.fetchone()
             if row is not None and event is not None:
-                transaction.emit(event, subject=job.artifact_id, context=MessageContext(job.company_id, row[0]))
+                context = MessageContext(job.company_id, row[0], owner_id=row[1])
+                transaction.emit(event, subject=job.artifact_id, context=context)
         return row is not None
 
 

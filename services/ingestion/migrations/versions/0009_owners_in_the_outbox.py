@@ -1,4 +1,4 @@
-"""The outbox keeps the owner of what an event is about: the event carries it to those who decide who may see it."""
+"""The outbox keeps the owner of what an event is about; so do documents of sessions, whose events are made later."""
 
 from alembic import op
 
@@ -10,3 +10,4 @@ down_revision = "0008"
 
 def upgrade() -> None:
     add_outbox_owner(op)
+    op.execute("ALTER TABLE artifact_documents ADD COLUMN owner_id text")

@@ -26,9 +26,10 @@ LIVE: Final = "(status IN ('queued', 'running') OR worker_id IS NOT NULL)"
 CLAIMED_COLUMNS: Final = """
     t.id, t.session_id, t.position, t.attempt, t.fence, t.user_message_id, t.identity::text,
     t.company_id, t.correlation_id, t.traceparent, t.stream OR t.watches > 0,
-    coalesce(extract(epoch FROM t.deadline - clock_timestamp()), 0)::float8, t.event_sequence
+    coalesce(extract(epoch FROM t.deadline - clock_timestamp()), 0)::float8, t.event_sequence,
+    (SELECT owner_id FROM sessions WHERE id = t.session_id)
 """
-CLAIMED_WIDTH: Final = 13
+CLAIMED_WIDTH: Final = 14
 # In one order everywhere, so that two batches cannot wait for each other.
 LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 # For the reconciler: a transaction that has locked a session sees to its queue anyway.
@@ -119,7 +120,7 @@ def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
         fence=row[4],
         user_message_id=row[5],
         caller=identity_from(row[6]),
-        message_context=MessageContext(row[7], row[8], row[0], row[9]),
+        message_context=MessageContext(row[7], row[8], row[0], row[9], owner_id=row[13]),
         stream=row[10],
         seconds_left=row[11],
         sequence=row[12],

@@ -20,7 +20,10 @@ _ADD: Final = """
 _LOCK: Final = """
     SELECT id, company_id, owner_id, status = 'active' FROM sessions WHERE id = %s FOR UPDATE
 """
-_TURN_COLUMNS: Final = "id, session_id, status, company_id, correlation_id, traceparent, event_sequence"
+_TURN_COLUMNS: Final = """
+    id, session_id, status, company_id, correlation_id, traceparent, event_sequence,
+    (SELECT owner_id FROM sessions WHERE sessions.id = session_id)
+"""
 _TURN: Final = f"SELECT {_TURN_COLUMNS} FROM turns WHERE id = %s FOR UPDATE"
 _LIVE_TURNS: Final = f"""
     SELECT {_TURN_COLUMNS} FROM turns WHERE session_id = %s AND status IN ('queued', 'running')
@@ -34,7 +37,7 @@ _MARK_DELETING: Final = "UPDATE sessions SET status = 'deleting', deletion = %s 
 _IS_HELD: Final = """
     SELECT EXISTS (SELECT FROM turns WHERE session_id = %s AND (worker_id IS NOT NULL OR status = 'running'))
 """
-_DELETION: Final = "SELECT deletion::text FROM sessions WHERE id = %s AND status = 'deleting' FOR UPDATE"
+_DELETION: Final = "SELECT deletion::text, owner_id FROM sessions WHERE id = %s AND status = 'deleting' FOR UPDATE"
 _REMOVE: Final = (
     "DELETE FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE session_id = %s)",
     "DELETE FROM messages WHERE session_id = %s",
@@ -70,7 +73,9 @@ class PostgresSessionWriter:
         await self._connection.execute(_CANCEL, (events, [turn.id for turn in turns]))
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
-        await self._connection.execute(_MARK_DELETING, (as_json(asdict(deletion)), session_id))
+        # Without the owner, who is known by the row: processes of the release before know no such field.
+        kept = {name: value for name, value in asdict(deletion).items() if name != "owner_id"}
+        await self._connection.execute(_MARK_DELETING, (as_json(kept), session_id))
 
     async def is_held(self, session_id: str) -> bool:
         row = await self._row(_IS_HELD, session_id)
@@ -78,7 +83,7 @@ class PostgresSessionWriter:
 
     async def deletion(self, session_id: str) -> MessageContext | None:
         row = await self._row(_DELETION, session_id)
-        return None if row is None else MessageContext(**orjson.loads(row[0]))
+        return None if row is None else MessageContext(**orjson.loads(row[0]), owner_id=row[1])
 
     async def remove(self, session_id: str) -> None:
         for statement in _REMOVE:
@@ -89,6 +94,6 @@ class PostgresSessionWriter:
 
 
 def _turn(row: tuple[Any, ...]) -> LockedTurn:
-    turn_id, session_id, status, company_id, correlation_id, traceparent, sequence = row
-    message_context = MessageContext(company_id, correlation_id, turn_id, traceparent)
+    turn_id, session_id, status, company_id, correlation_id, traceparent, sequence, owner_id = row
+    message_context = MessageContext(company_id, correlation_id, turn_id, traceparent, owner_id)
     return LockedTurn(turn_id, session_id, status, message_context, sequence)

@@ -46,6 +46,15 @@ async def test_a_failing_transaction_leaves_neither_state_nor_events(owner: Even
     assert await owner.rows("SELECT subject FROM outbox") == [("m",)]
 
 
+async def test_an_event_carries_its_owner_however_it_is_sent(owner: EventOwner) -> None:
+    async with owner.outbox.transaction(PLAIN) as transaction:
+        transaction.emit(NoteTaken(note_id="hers"), subject="n", owner_id="ada")
+        transaction.emit(NoteTaken(note_id="everybodys"), subject="n")
+    await owner.age_everything()
+    assert await owner.sweep() == 2
+    assert [envelope.owner_id for *_, envelope in owner.producer.delivered] == ["ada", None]
+
+
 @pytest.mark.parametrize("text", ["a\0b", "\\u0000 \\\\u0000 \0", '"\\\n\x1f\u2028 مرحبا 😀'])
 async def test_any_text_travels_unchanged_at_once_and_swept(owner: EventOwner, text: str) -> None:
     payload = NoteTaken(note_id=text).encode()
