@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
-from typing import Annotated, Any
+from typing import Any
 
 import httpx
 import psycopg
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from psycopg.rows import dict_row
 from pydantic import SecretStr
 
@@ -24,7 +24,7 @@ from libs.contracts.messages import Command, Event
 from libs.contracts.topics import INGESTION_COMMANDS
 from libs.eventing import IdentitySigner, OutboxMessage, Record
 from libs.objects import ObjectStore, open_store
-from libs.service_defaults import Service, caller
+from libs.service_defaults import Caller, Service
 from libs.service_defaults._http_server import HttpServer
 from libs.service_defaults.errors import install_error_handlers
 from services.artifacts import bootstrap as artifacts_bootstrap
@@ -80,7 +80,7 @@ class FakeRuntime:
         install_error_handlers(app)
 
         @app.get("/internal/sessions/{session_id}")
-        async def session(session_id: str, who: Annotated[Identity, Depends(caller)]) -> dict[str, str]:
+        async def session(session_id: str, who: Caller) -> dict[str, str]:
             self.asked += 1
             company, owner = self.sessions.get(session_id, ("", ""))
             if company != who.company_id or not who.may_read_of(owner):

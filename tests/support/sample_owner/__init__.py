@@ -1,17 +1,14 @@
 """A whole owner in one page: a command, an event, a read, its own database."""
 
 from pathlib import Path
-from typing import Annotated
 
-from fastapi import Depends
 from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.errors import Conflict, NotFound
-from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Event
 from libs.contracts.topics import commands_topic, events_topic
 from libs.eventing import CommandContext, Transaction
-from libs.service_defaults import Service, ServiceSettings, caller
+from libs.service_defaults import Caller, Service, ServiceSettings
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 TOPICS = (commands_topic("notes", 3), events_topic("notes", 3, ()))
@@ -42,7 +39,7 @@ def build(settings: NotesSettings) -> Service:
     service.commands.handle(TakeNote, take_note)
 
     @service.http.get("/internal/notes/{note_id}")
-    async def note(note_id: str, _identity: Annotated[Identity, Depends(caller)]) -> dict[str, str]:
+    async def note(note_id: str, _identity: Caller) -> dict[str, str]:
         async with service.database.connection() as connection:
             row = await (await connection.execute("SELECT text FROM notes WHERE id = %s", (note_id,))).fetchone()
         if row is None:

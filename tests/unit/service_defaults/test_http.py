@@ -3,12 +3,11 @@
 import logging
 import time
 from collections.abc import AsyncIterator
-from typing import Annotated
 
 import httpx
 import psycopg
 import pytest
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel, ConfigDict
 
 from libs.contracts.errors import (
@@ -22,10 +21,9 @@ from libs.contracts.errors import (
     ValidationFailed,
     error_from,
 )
-from libs.contracts.identity import Identity
 from libs.eventing import IdentitySigner
+from libs.service_defaults import Caller
 from libs.service_defaults.errors import STATUSES, install_error_handlers
-from libs.service_defaults.internal_routes import caller
 from libs.service_defaults.observed_requests import ObservedRequests
 from libs.tracing import bind_correlation_id, current_correlation_id
 from tests.support.command_records import ALICE, SIGNING_KEY
@@ -70,7 +68,7 @@ def application() -> FastAPI:
         return current_correlation_id()
 
     @app.get("/me")
-    async def me(identity: Annotated[Identity, Depends(caller)]) -> str:
+    async def me(identity: Caller) -> str:
         return identity.user_id
 
     @app.post("/things")
