@@ -229,6 +229,8 @@ class CommandSender:
         self._source = source
         self._waiters: defaultdict[str, set[Replies]] = defaultdict(set)
         self._callbacks: defaultdict[str, list[OnEvent]] = defaultdict(list)
+        self._every: dict[TopicKind, list[OnEvent]] = {TopicKind.EVENTS: [], TopicKind.DELTAS: []}
+        self._kinds = {topic.name: topic.kind for topic in topics}
         self.readers = [TailReader(bus, names, self._on_record) for names in _reading(topics)]
 
     def fresh(self) -> bool:
@@ -242,6 +244,10 @@ class CommandSender:
     def on_event(self, event_type: str, callback: OnEvent) -> None:
         """Call back for every event of a type, of any company."""
         self._callbacks[event_type].append(callback)
+
+    def on_every_event(self, callback: OnEvent, *, kind: TopicKind = TopicKind.EVENTS) -> None:
+        """Call back for every event of the events topics, or of the deltas, of any company."""
+        self._every[kind].append(callback)
 
     @asynccontextmanager
     async def replies(self, command_id: str, command: type[Command], identity: Identity) -> AsyncIterator[Replies]:
@@ -316,7 +322,7 @@ class CommandSender:
             # A command id is no secret; guessing one must not give another company's events.
             if waiter.identity.company_id == envelope.company_id:
                 waiter.arrive(Received(envelope, record.value))
-        for callback in self._callbacks.get(envelope.type, ()):
+        for callback in (*self._every[self._kinds[record.topic]], *self._callbacks.get(envelope.type, ())):
             try:
                 callback(envelope, record.value)
             except Exception:

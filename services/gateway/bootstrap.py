@@ -19,11 +19,13 @@ from libs.service_defaults import API, Service
 from services.gateway.adapters.postgres.connections import PostgresConnections
 from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
 from services.gateway.adapters.postgres.keys import PostgresKeys
+from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.domain.ports import (
     ConnectionStore,
     IdempotencyStore,
     KeyStore,
+    Timeline,
     TokenCodec,
     Upstreams,
 )
@@ -33,6 +35,7 @@ from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.dependencies import UseCases
 from services.gateway.entrypoints.http.event_streams import EventStreams
 from services.gateway.entrypoints.http.forwarding import Forwarder
+from services.gateway.entrypoints.http.metrics import SLOW_READERS
 from services.gateway.entrypoints.http.paths import PREFIX
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
@@ -40,10 +43,13 @@ from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, IssueKey, RevokeKey, RotateKey
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.follow_timeline import FollowTimeline
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.principals import Principals
+from services.gateway.use_cases.read_timeline import ReadTimeline
 from services.gateway.use_cases.submit_turn import SubmitTurn
+from services.gateway.use_cases.timeline.timeline_feeds import TimelineFeeds
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 TIMELINE: Final = "timeline"
@@ -63,6 +69,7 @@ class Dependencies:
     idempotency: IdempotencyStore
     bus: CommandSender
     upstreams: Upstreams
+    timeline: Timeline
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
     shared_origins: frozenset[str] = frozenset()
@@ -76,6 +83,7 @@ class PublicApi:
     """
 
     application: PublicApplication
+    feeds: TimelineFeeds
     revoked: Callable[[str], None]
     changed: Callable[[str], None]
 
@@ -92,6 +100,7 @@ def assemble(outside: Dependencies) -> PublicApi:
         monotonic=outside.monotonic,
     )
     streams = EventStreams()
+    feeds = TimelineFeeds(outside.timeline, now=outside.now, on_slow=SLOW_READERS.inc)
 
     def revoked(identifier: str) -> None:
         principals.forget(identifier)
@@ -99,15 +108,17 @@ def assemble(outside: Dependencies) -> PublicApi:
 
     application = PublicApplication(
         Authentication(principals, RateLimiter(outside.monotonic)),
-        _use_cases(outside, streams, principals.forget),
+        _use_cases(outside, streams, feeds, principals.forget),
         Forwarder(outside.upstreams),
         TransferProxy(outside.upstreams, TransferLimiter()),
         shared_origins=outside.shared_origins,
     )
-    return PublicApi(application, revoked, principals.forget)
+    return PublicApi(application, feeds, revoked, principals.forget)
 
 
-def _use_cases(outside: Dependencies, streams: EventStreams, forget: Callable[[str], None]) -> UseCases:
+def _use_cases(
+    outside: Dependencies, streams: EventStreams, feeds: TimelineFeeds, forget: Callable[[str], None]
+) -> UseCases:
     keys, connections, now = outside.keys, outside.connections, outside.now
     commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed)
     return UseCases(
@@ -123,13 +134,16 @@ def _use_cases(outside: Dependencies, streams: EventStreams, forget: Callable[[s
         get_connection=GetConnection(connections),
         delete_connection=DeleteConnection(connections, forget),
         issue_token=IssueToken(outside.tokens, now),
+        read_timeline=ReadTimeline(outside.timeline),
+        follow_timeline=FollowTimeline(outside.timeline, feeds),
         streams=streams,
         now=now,
     )
 
 
 def build(settings: GatewaySettings) -> Service:
-    service = Service("gateway", settings, migrations=MIGRATIONS)
+    # Every statement finds rows by ids. Planning a read of the timeline's 30 partitions takes longer than reading them.
+    service = Service("gateway", settings, migrations=MIGRATIONS, plan_once=True)
     sender = CommandSender(
         service.bus,
         service.producer,
@@ -149,18 +163,23 @@ def build(settings: GatewaySettings) -> Service:
             idempotency=idempotency,
             bus=sender,
             upstreams=service.calls,
+            timeline=PostgresTimeline(service.database),
             now=partial(datetime.now, UTC),
             monotonic=time.monotonic,
             shared_origins=settings.shared_origins(),
         )
     )
     listen(sender, api)
+    sender.on_every_event(lambda envelope, _: api.feeds.wake(envelope.company_id, envelope.id))
+    service.background("timeline.feeds", api.feeds.run, role=API)
     service.ready_check("events", _positioned(sender))
     service.mount(PREFIX, api.application)
 
     async def drain() -> None:
         # What still came in would end with the process.
         service.turn_away()
+        # Those who follow the timeline have no end of their own to wait for.
+        api.feeds.stop()
         await api.application.drain(service.seconds_to_stop() * 0.8)
 
     service.on_stop(drain)

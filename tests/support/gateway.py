@@ -22,6 +22,7 @@ from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.bootstrap import Dependencies, PublicApi, assemble
 from services.gateway.domain.accounts import ApiKey
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
+from tests.support.timeline import FakeTimeline
 
 
 class Clock:
@@ -188,6 +189,7 @@ class Gateway:
     idempotency: FakeIdempotency
     bus: FakeBus
     upstreams: FakeUpstreams
+    timeline: FakeTimeline
     client: httpx.AsyncClient
     key: ApiKey
 
@@ -202,6 +204,7 @@ class Gateway:
 @asynccontextmanager
 async def gateway() -> AsyncIterator[Gateway]:
     clock, idempotency, bus, upstreams = Clock(), FakeIdempotency(), FakeBus(), FakeUpstreams()
+    timeline = FakeTimeline()
     keys, connections = FakeKeys(idempotency), FakeConnections(idempotency)
     api = assemble(
         Dependencies(
@@ -211,6 +214,7 @@ async def gateway() -> AsyncIterator[Gateway]:
             idempotency=idempotency,
             bus=bus,
             upstreams=upstreams,
+            timeline=timeline,
             now=clock.now,
             monotonic=clock.monotonic,
             shared_origins=frozenset({"https://console.example"}),
@@ -221,7 +225,7 @@ async def gateway() -> AsyncIterator[Gateway]:
     async with httpx.AsyncClient(
         transport=transport, base_url="http://gateway/api/v1", headers={"x-api-key": secret}
     ) as client:
-        yield Gateway(api, clock, keys, connections, idempotency, bus, upstreams, client, key)
+        yield Gateway(api, clock, keys, connections, idempotency, bus, upstreams, timeline, client, key)
 
 
 def rejected(kind: ErrorKind, message: str) -> CommandRejected:

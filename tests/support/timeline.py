@@ -7,7 +7,7 @@ from typing import Any
 from libs.contracts.identifiers import new_id
 from libs.contracts.timestamps import now_text
 from libs.eventing import OffsetMove, Partition
-from services.gateway.domain.timeline import Overtaken, TimelineEvent, TimelineFilter
+from services.gateway.domain.timeline import Overtaken, TimelineEvent, TimelineFilter, TimelinePage
 
 COMPANY = "company-1"
 
@@ -29,9 +29,15 @@ def event(**fields: Any) -> TimelineEvent:
 
 
 class FakeTimeline:
-    """A ``TimelineLog`` and a ``Timeline``."""
+    """A ``TimelineLog`` and a ``Timeline``.
+
+    ``looked_at`` bounds how many events one page may look at; ``down`` makes every read fail; ``reads`` counts pages.
+    """
 
     def __init__(self) -> None:
+        self.looked_at = 5000
+        self.reads = 0
+        self.down: Exception | None = None
         self.events: dict[str, list[TimelineEvent]] = {}
         self.stored_offsets: dict[Partition, int] = {}
 
@@ -49,13 +55,35 @@ class FakeTimeline:
             log.append(replace(each, position=len(log) + 1))
         return len(fresh)
 
-    async def head(self, company_id: str) -> int:
-        return len(self.events.get(company_id, []))
+    def add(self, **fields: Any) -> TimelineEvent:
+        """Stores an event and returns it with its position."""
+        made = event(**fields)
+        log = self.events.setdefault(made.company_id, [])
+        log.append(replace(made, position=len(log) + 1))
+        return log[-1]
 
-    async def read(self, where: TimelineFilter, *, after: int, limit: int) -> Sequence[TimelineEvent]:
+    async def head(self, company_id: str) -> int:
+        return (await self.heads([company_id])).get(company_id, 0)
+
+    async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
+        self._check()
+        return {company: len(self.events[company]) for company in company_ids if company in self.events}
+
+    async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
+        self._check()
+        self.reads += 1
         log = self.events.get(where.company_id, [])
-        return [event for event in log if event.position > after and where.admits(event)][:limit]
+        looked_at = log[after : after + self.looked_at]
+        found = [event for event in looked_at if where.admits(event)]
+        if len(found) > limit:
+            return TimelinePage(found[:limit], found[limit - 1].position, has_more=True)
+        end = after + len(looked_at)
+        return TimelinePage(found, end, has_more=end < len(log))
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
         found = [event for event in self.events.get(company_id, []) if event.subject == turn_id]
         return sorted((e for e in found if e.sequence > after_sequence), key=lambda event: event.sequence)
+
+    def _check(self) -> None:
+        if self.down is not None:
+            raise self.down

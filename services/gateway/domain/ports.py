@@ -11,7 +11,7 @@ from libs.service_defaults import UpstreamResponse, UpstreamStream
 from services.gateway.domain.accounts import ApiKey, KeyOwner, TokenGrant
 from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
-from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
+from services.gateway.domain.timeline import TimelineEvent, TimelineFilter, TimelinePage
 
 
 class KeyStore(Protocol):
@@ -90,8 +90,11 @@ class Timeline(Protocol):
     async def head(self, company_id: str) -> int:
         """The newest position of the company; 0 before its first event."""
 
-    async def read(self, where: TimelineFilter, *, after: int, limit: int) -> Sequence[TimelineEvent]:
-        """Events with positions above ``after``, in their order."""
+    async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
+        """The newest position of each of the companies that have events."""
+
+    async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
+        """Events with positions above ``after``, in their order, and where to go on."""
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
         """Recorded events whose subject is the turn, with sequences above ``after_sequence``, in their order."""

@@ -1,5 +1,6 @@
 """The timeline: the numbered log of a company's events, and who may see which of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,18 @@ class TimelineEvent:
             fields["turn_id"] = self.turn_id
         fields["data"] = orjson.Fragment(self.data)
         return orjson.dumps(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePage:
+    """A stretch of the timeline. The next one begins after ``next``; without ``has_more`` there is none yet.
+
+    A page may be short, even empty, while there is more: one read looks at a bounded number of events.
+    """
+
+    events: Sequence[TimelineEvent]
+    next: int
+    has_more: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

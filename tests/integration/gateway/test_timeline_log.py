@@ -55,7 +55,7 @@ async def put(log: TimelineLog, *events: TimelineEvent) -> None:
 
 
 async def found(timeline: Timeline, where: TimelineFilter = EVERYTHING, after: int = 0, limit: int = 100) -> list[str]:
-    return [each.id for each in await timeline.read(where, after=after, limit=limit)]
+    return [each.id for each in (await timeline.page(where, after=after, limit=limit)).events]
 
 
 async def test_positions_count_the_events_of_each_company(log: TimelineLog, timeline: Timeline) -> None:
@@ -64,7 +64,7 @@ async def test_positions_count_the_events_of_each_company(log: TimelineLog, time
     assert await log.store([own[0], others[0], *own[1:3], others[1]], {}) == 5
     assert await log.store([others[2], *own[3:]], {}) == 3
 
-    read = await timeline.read(EVERYTHING, after=0, limit=100)
+    read = (await timeline.page(EVERYTHING, after=0, limit=100)).events
     assert read == [replace(each, position=place) for place, each in enumerate(own, 1)]
     assert await timeline.head(COMPANY) == 5
     assert await timeline.head("company-2") == 3
@@ -129,14 +129,14 @@ async def test_companies_that_many_processes_number_at_once_have_no_gaps(log: Ti
 
     await asyncio.gather(*(fill(number) for number in range(6)))
     for company in ("a", "b", "c"):
-        read = await timeline.read(TimelineFilter(company_id=company), after=0, limit=100)
+        read = (await timeline.page(TimelineFilter(company_id=company), after=0, limit=100)).events
         assert [each.position for each in read] == list(range(1, 61))
 
 
 async def test_payloads_are_kept_as_they_came(log: TimelineLog, timeline: Timeline) -> None:
     payloads = [b'{"text": "a\\u0000b"}', '{ "ü":1.50 ,"deep":[{"x":null}]}'.encode(), b'"text"', b"[1, 2]"]
     await put(log, *(event(data=payload) for payload in payloads))
-    assert [each.data for each in await timeline.read(EVERYTHING, after=0, limit=10)] == payloads
+    assert [each.data for each in (await timeline.page(EVERYTHING, after=0, limit=10)).events] == payloads
 
 
 async def test_every_filter_finds_its_events(log: TimelineLog, timeline: Timeline) -> None:

@@ -7,6 +7,7 @@ import jwt
 import pytest
 
 from libs.contracts.errors import AuthenticationFailed
+from libs.contracts.events.runtime import SessionDeleted
 from libs.eventing import IdentitySigner
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.domain.accounts import TokenGrant
@@ -102,16 +103,37 @@ async def test_a_token_of_somebody_elses_making_is_none(public: Gateway) -> None
         IdentitySigner(SIGNING_KEY).verify_call(good)
 
 
-async def test_only_artifact_endpoints_take_tokens(public: Gateway) -> None:
+async def test_a_token_is_as_good_as_its_key_everywhere(public: Gateway) -> None:
     token = (await make(public)).json()["access_token"]
     public.client.headers.pop("x-api-key")
-    for method, path in (("GET", "/me/"), ("POST", "/auth/token/"), ("POST", "/sessions/"), ("GET", "/agent/")):
-        refused = await public.client.request(method, path, headers={"Authorization": f"Bearer {token}"})
-        assert (refused.status_code, error_of(refused)["type"]) == (401, "authentication_error")
-        assert "x-api-key" in error_of(refused)["message"]
+    headers = {"Authorization": f"Bearer {token}"}
+    me = await public.client.get("/me/", headers=headers)
+    assert (me.status_code, me.json()["key_id"]) == (200, public.key.id)
+    for path in ("/api-keys/", "/connections/", "/events/"):
+        assert (await public.client.get(path, headers=headers)).status_code == 200
+    public.bus.upstream = lambda sent: [SessionDeleted(session_id=public.key.id)]
+    assert (await public.client.delete(f"/sessions/{public.key.id}/", headers=headers)).status_code == 204
 
 
-async def test_artifact_endpoints_take_tokens_within_their_scopes_and_the_keys_rate_limit(public: Gateway) -> None:
+async def test_a_token_made_with_a_token_gives_neither_more_time_nor_more_rights(public: Gateway) -> None:
+    first = (await make(public, scopes=["events:read", "keys:read"], expires_in=600)).json()
+    public.client.headers.pop("x-api-key")
+    headers = {"Authorization": f"Bearer {first['access_token']}"}
+    public.clock.advance(300)
+    second = (await public.client.post("/auth/token/", headers=headers)).json()
+    assert (second["expires_at"], second["scopes"]) == (first["expires_at"], first["scopes"])
+    refused = await public.client.post("/auth/token/", json={"scopes": ["runtime:execute"]}, headers=headers)
+    assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
+
+
+@pytest.mark.parametrize("presented", ["Bearer", "Bearer ", "bearer x", "Bearer a.b.c"])
+async def test_what_is_no_token_is_refused(public: Gateway, presented: str) -> None:
+    public.client.headers.pop("x-api-key")
+    refused = await public.client.get("/me/", headers={"Authorization": presented})
+    assert (refused.status_code, error_of(refused)["type"]) == (401, "authentication_error")
+
+
+async def test_tokens_keep_within_their_scopes_and_the_keys_rate_limit(public: Gateway) -> None:
     secret, key = public.keys.issue(scopes=frozenset({"artifacts:read"}), rate_limit=4)
     token = (await make(public, secret)).json()["access_token"]
     public.client.headers.pop("x-api-key")

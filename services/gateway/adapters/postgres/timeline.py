@@ -4,25 +4,24 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from libs.persistence import Database
-from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
+from services.gateway.domain.timeline import TimelineEvent, TimelineFilter, TimelinePage
+
+MOST_LOOKED_AT: Final = 5000
+"""Events that one read looks at, at most, when only some of them are wanted."""
 
 _NAMES: Final = (
     "position", "company_id", "id", "type", "version", "source", "subject", "sequence", "time", "correlation_id",
     "causation_id", "session_id", "turn_id", "owner_id", "data",
 )  # fmt: skip
 _SELECT: Final = f"SELECT {', '.join(_NAMES)} FROM timeline_events"
-_HEAD: Final = "SELECT position FROM timeline_counters WHERE company_id = %s"
+_HEADS: Final = "SELECT company_id, position FROM timeline_counters WHERE company_id = ANY(%s)"
 _TURN: Final = f"{_SELECT} WHERE company_id = %s AND subject = %s AND sequence > %s ORDER BY sequence"
-_CONDITIONS: Final = {
-    "correlation_id": "correlation_id = %(correlation_id)s",
-    "session_id": "session_id = %(session_id)s",
-    "turn_id": "turn_id = %(turn_id)s",
-    "types": """
-        (type = ANY(%(names)s)
-         OR EXISTS (SELECT FROM unnest(%(prefixes)s::text[]) AS prefix WHERE starts_with(type, prefix)))
-    """,
+_INDEXED: Final = ("correlation_id", "session_id", "turn_id")
+_SOME: Final = {
+    "types": "(type = ANY(%(names)s) OR type ^@ ANY(%(prefixes)s::text[]))",
     "visible_to": "(owner_id IS NULL OR owner_id = %(visible_to)s)",
 }
+"""Conditions that no index knows: events are looked at one by one."""
 
 
 class PostgresTimeline:
@@ -30,21 +29,63 @@ class PostgresTimeline:
         self._database = database
 
     async def head(self, company_id: str) -> int:
-        rows = await self._database.execute(_HEAD, (company_id,))
-        return int(rows[0][0]) if rows else 0
+        return (await self.heads([company_id])).get(company_id, 0)
 
-    async def read(self, where: TimelineFilter, *, after: int, limit: int) -> Sequence[TimelineEvent]:
-        wanted = {name: value for name in _CONDITIONS if (value := getattr(where, name)) not in (None, ())}
-        conditions = ["company_id = %(company_id)s", "position > %(after)s", *(_CONDITIONS[name] for name in wanted)]
-        statement = f"{_SELECT} WHERE {' AND '.join(conditions)} ORDER BY position LIMIT %(limit)s"
-        values: dict[str, Any] = {**wanted, "company_id": where.company_id, "after": after, "limit": limit}
-        if where.types:
-            values |= {"names": list(where.names), "prefixes": list(where.prefixes)}
-        return [_event(row) for row in await self._database.execute(statement, values)]
+    async def heads(self, company_ids: Sequence[str]) -> dict[str, int]:
+        return dict(await self._database.execute(_HEADS, (list(company_ids),)))
+
+    async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
+        """Looks at 5,000 events at most when only some of those that an index leads to are wanted."""
+        values = _values(where) | {"after": after, "limit": limit + 1}
+        found, some = _indexed(where), _some(where)
+        events = await self._events(_scan(found, some), values)
+        if len(events) > limit:
+            return TimelinePage(events[:limit], events[limit - 1].position, has_more=True)
+        end = await self._database.execute(_nth(found), values) if some else []
+        if not end:
+            return TimelinePage(events, events[-1].position if events else after, has_more=False)
+        # Not what was found above: events may have come between the two statements.
+        events = await self._events(_scan([*found, "position <= %(end)s"], some), values | {"end": end[0][0]})
+        until = events[limit - 1].position if len(events) > limit else end[0][0]
+        return TimelinePage(events[:limit], until, has_more=True)
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
         rows = await self._database.execute(_TURN, (company_id, turn_id, after_sequence))
         return [_event(row) for row in rows]
+
+    async def _events(self, statement: str, values: dict[str, Any]) -> list[TimelineEvent]:
+        return [_event(row) for row in await self._database.execute(statement, values)]
+
+
+def _values(where: TimelineFilter) -> dict[str, Any]:
+    names = ("company_id", *_INDEXED, "visible_to")
+    values = {name: getattr(where, name) for name in names if getattr(where, name) is not None}
+    return values | ({"names": list(where.names), "prefixes": list(where.prefixes)} if where.types else {})
+
+
+def _indexed(where: TimelineFilter) -> list[str]:
+    """The conditions by which an index leads to the events, in the order of their positions."""
+    narrowed = [f"{name} = %({name})s" for name in _INDEXED if getattr(where, name) is not None]
+    return ["company_id = %(company_id)s", *narrowed, "position > %(after)s"]
+
+
+def _some(where: TimelineFilter) -> list[str]:
+    wanted = {"types": bool(where.types), "visible_to": where.visible_to is not None}
+    return [condition for name, condition in _SOME.items() if wanted[name]]
+
+
+def _scan(found: Sequence[str], some: Sequence[str]) -> str:
+    statement = f"{_SELECT} WHERE {' AND '.join(found)} ORDER BY position"
+    if some:
+        looked_at = f"({statement} LIMIT {MOST_LOOKED_AT}) AS looked_at"
+        statement = f"SELECT * FROM {looked_at} WHERE {' AND '.join(some)} ORDER BY position"
+    return f"{statement} LIMIT %(limit)s"
+
+
+def _nth(found: Sequence[str]) -> str:
+    """The position of the last event that one read looks at."""
+    where = " AND ".join(found)
+    return f"SELECT position FROM timeline_events WHERE {where} ORDER BY position OFFSET {MOST_LOOKED_AT - 1} LIMIT 1"
 
 
 def _event(row: Sequence[Any]) -> TimelineEvent:

@@ -22,6 +22,7 @@ from services.gateway.entrypoints.http.routers import (
     catalogues,
     collections,
     connections,
+    events,
     files,
     keys,
     knowledge_bases,
@@ -37,6 +38,7 @@ _SILENT: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": F
 _ROUTERS: Final = (
     runtime.router,
     sessions.router,
+    events.router,
     agents.router,
     artifacts.router,
     files.router,

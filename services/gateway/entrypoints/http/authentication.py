@@ -1,10 +1,11 @@
 """Dependencies that authenticate a request; the only place that knows where credentials are presented."""
 
-from enum import StrEnum
+from collections.abc import Iterable
 from typing import Final
 
 from fastapi import Request
 from fastapi.security import SecurityScopes
+from starlette.requests import HTTPConnection
 
 from libs import tracing
 from libs.contracts.errors import AuthenticationFailed, PermissionDenied, RateLimited
@@ -19,17 +20,6 @@ from services.gateway.use_cases.principals import Principals
 
 _BEARER: Final = "bearer "
 _MISSING: Final = "The request has no API key: send it in the x-api-key header."
-_NO_TOKENS: Final = "Only artifact endpoints take a bearer token: send an API key in the x-api-key header."
-
-
-class Credential(StrEnum):
-    """A kind of credential that some operations take beside an API key, which all of them take."""
-
-    BEARER = "bearer"
-    PUBLIC_KEY = "public_key"
-
-
-_SCHEMES: Final = {Credential.BEARER: ("bearer",), Credential.PUBLIC_KEY: ("connectionKey", "agentKey")}
 
 
 class Authentication:
@@ -39,22 +29,31 @@ class Authentication:
         self._principals = principals
         self._limiter = limiter
 
-    async def authenticate(self, request: Request, credentials: frozenset[Credential]) -> Principal:
-        """``credentials``: kinds that are enough beside an API key, which goes before any other.
+    async def authenticate(
+        self, request: HTTPConnection, *, takes_public_keys: bool, token: str | None = None
+    ) -> Principal:
+        """An API key goes before a bearer token, and that before a public key. ``token``: one that is in no header.
 
-        Raises ``AuthenticationFailed``, ``PermissionDenied`` where such a credential is never enough, and
-        ``RateLimited`` when nothing is left of it.
+        Raises ``AuthenticationFailed``, ``PermissionDenied`` where a public key is never enough, and ``RateLimited``
+        when nothing is left of the credential.
         """
         secret = request.headers.get("x-api-key")
         if secret:
             principal = await self._principals.by_secret(secret)
+        elif (presented := _bearer(request, token)) is not None:
+            principal = await self._principals.by_token(presented)
         else:
-            principal = await self._without_key(request, credentials)
-        if principal.rate_limit is not None:
-            wait = self._limiter.take(principal.identity.key_id, principal.rate_limit)
-            if wait:
-                raise RateLimited(f"The key allows {principal.rate_limit} requests a minute.", retry_after=wait)
+            principal = await self._by_public_key(request, takes_public_keys)
+        self.count(principal)
         return principal
+
+    def count(self, principal: Principal) -> None:
+        """Counts one request. Raises ``RateLimited``."""
+        if principal.rate_limit is None:
+            return
+        wait = self._limiter.take(principal.identity.key_id, principal.rate_limit)
+        if wait:
+            raise RateLimited(f"The key allows {principal.rate_limit} requests a minute.", retry_after=wait)
 
     async def is_shared_with(self, origin: str, query: bytes) -> bool:
         """Whether the query has a public key that pages of that origin may use."""
@@ -64,12 +63,7 @@ class Authentication:
             return False
         return principal is not None and _allows(principal, origin)
 
-    async def _without_key(self, request: Request, credentials: frozenset[Credential]) -> Principal:
-        presented = request.headers.get("authorization", "")
-        if presented[: len(_BEARER)].lower() == _BEARER:
-            if Credential.BEARER not in credentials:
-                raise AuthenticationFailed(_NO_TOKENS)
-            return await self._principals.by_token(presented[len(_BEARER) :].strip())
+    async def _by_public_key(self, request: HTTPConnection, is_enough: bool) -> Principal:
         principal = await self._public(request.scope["query_string"])
         if principal is None:
             raise AuthenticationFailed(_MISSING)
@@ -78,7 +72,7 @@ class Authentication:
             raise AuthenticationFailed("A public key is taken together with an Origin header only.")
         if not _allows(principal, origin):
             raise PermissionDenied("The public key may not be used from this origin.")
-        if Credential.PUBLIC_KEY not in credentials:
+        if not is_enough:
             raise PermissionDenied("A public key is not enough for this: it is for talking to its own agent.")
         return principal
 
@@ -94,21 +88,21 @@ class Authentication:
 
 
 class Authenticated(Described):
-    """Dependency for ``Security``: the principal, who has the scopes that the operation asks for."""
+    """Dependency for ``Security``: the principal, who has the scopes that the operation asks for.
+
+    A bearer token is as good as its key everywhere; a public key is so for some operations.
+    """
 
     errors = (401, 429)
 
-    def __init__(self, *credentials: Credential) -> None:
-        self.credentials = frozenset(credentials)
-        others = [name for kind in Credential if kind in self.credentials for name in _SCHEMES[kind]]
-        self.security = ("apiKey", *others)
+    def __init__(self, *, takes_public_keys: bool = False) -> None:
+        self.takes_public_keys = takes_public_keys
+        self.security = ("apiKey", "bearer", *(("connectionKey", "agentKey") if takes_public_keys else ()))
 
     async def __call__(self, request: Request, needed: SecurityScopes) -> Principal:
         authentication: Authentication = request.app.state.authentication
-        principal = await authentication.authenticate(request, self.credentials)
-        for scope in needed.scopes:
-            if scope not in principal.identity.scopes:
-                raise PermissionDenied(f"The credential lacks the scope {scope}.")
+        principal = await authentication.authenticate(request, takes_public_keys=self.takes_public_keys)
+        require_scopes(principal, needed.scopes)
         request.state.principal = principal
         _begin_span(request)
         return principal
@@ -130,16 +124,26 @@ class Anonymous(Described):
 
 
 by_api_key: Final = Authenticated()
-by_api_key_or_token: Final = Authenticated(Credential.BEARER)
-by_api_key_or_public_key: Final = Authenticated(Credential.PUBLIC_KEY)
-by_any_credential: Final = Authenticated(Credential.BEARER, Credential.PUBLIC_KEY)
+by_api_key_or_public_key: Final = Authenticated(takes_public_keys=True)
 anonymous: Final = Anonymous()
+
+
+def require_scopes(principal: Principal, scopes: Iterable[str]) -> None:
+    """Raises ``PermissionDenied`` unless the principal has all of them."""
+    for scope in scopes:
+        if scope not in principal.identity.scopes:
+            raise PermissionDenied(f"The credential lacks the scope {scope}.")
 
 
 def _begin_span(request: Request) -> None:
     """Begin the request's span now, unless its body is still to say which correlation it belongs to."""
     if tracing.is_on() and not reads_body(request.scope["route"]):
         begin_span(request.scope)
+
+
+def _bearer(request: HTTPConnection, otherwise: str | None) -> str | None:
+    presented = request.headers.get("authorization", "")
+    return presented[len(_BEARER) :].strip() if presented[: len(_BEARER)].lower() == _BEARER else otherwise
 
 
 def _allows(principal: Principal, origin: str) -> bool:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from libs.contracts.errors import PermissionDenied
-from services.gateway.entrypoints.http.authentication import Authenticated, Authentication, Credential
+from services.gateway.entrypoints.http.authentication import Authenticated, Authentication
 from services.gateway.entrypoints.http.errors import as_service_error, refusal
 from services.gateway.entrypoints.http.paths import PathIndex, described_dependencies, methods_of
 
@@ -82,4 +82,4 @@ class CrossOriginMiddleware(CORSMiddleware):
 
 def _takes_public_keys(route: APIRoute) -> bool:
     dependencies = (dependency for dependency, _ in described_dependencies(route.dependant))
-    return any(isinstance(each, Authenticated) and Credential.PUBLIC_KEY in each.credentials for each in dependencies)
+    return any(isinstance(each, Authenticated) and each.takes_public_keys for each in dependencies)

@@ -22,8 +22,10 @@ from services.gateway.entrypoints.http.validation import check_parameters, chose
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, RevokeKey, RotateKey
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.follow_timeline import FollowTimeline
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
+from services.gateway.use_cases.read_timeline import ReadTimeline
 from services.gateway.use_cases.submit_turn import SubmitTurn
 
 DEFAULT_WAIT: Final = 120.0
@@ -51,6 +53,8 @@ class UseCases:
     get_connection: GetConnection
     delete_connection: DeleteConnection
     issue_token: IssueToken
+    read_timeline: ReadTimeline
+    follow_timeline: FollowTimeline
     streams: EventStreams
     now: Callable[[], datetime]
 

@@ -18,10 +18,11 @@ _HEADERS: Final = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
 _MAX_REVOKED: Final = 10_000
 
 
-def render_event(name: str, data: bytes) -> bytes:
-    """One event; every line of the data is marked as such."""
+def render_event(name: str, data: bytes, *, event_id: str | None = None) -> bytes:
+    """One event; every line of the data is marked as such. After its id the client goes on when it reconnects."""
     lines = b"\ndata: ".join(data.splitlines()) if b"\n" in data or b"\r" in data else data
-    return b"event: " + name.encode() + b"\ndata: " + lines + b"\n\n"
+    head = b"" if event_id is None else b"id: " + event_id.encode() + b"\n"
+    return head + b"event: " + name.encode() + b"\ndata: " + lines + b"\n\n"
 
 
 class EventStreams:

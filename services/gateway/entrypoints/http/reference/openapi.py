@@ -21,6 +21,7 @@ from services.gateway.entrypoints.http.schemas import ErrorBody
 
 _REFS: Final = "#/components/schemas/{model}"
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
+_USUAL: Final = ("apiKey", "bearer")
 _SCHEMES: Final[dict[str, Any]] = {
     "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": texts.API_KEY},
     "bearer": {"type": "http", "scheme": "bearer", "description": texts.BEARER},
@@ -46,7 +47,7 @@ def document(app: FastAPI) -> dict[str, Any]:
         servers=[{"url": "/"}],
         separate_input_output_schemas=False,
     )
-    described["security"] = [{"apiKey": []}]
+    described["security"] = [{name: []} for name in _USUAL]
     models: dict[type[BaseModel], None] = {ErrorBody: None}
     for route in routes:
         for method in route.methods or ():
@@ -77,7 +78,7 @@ def _complete(operation: dict[str, Any], dependencies: Iterable[tuple[Described,
             statuses.add(403)
             note = f"Needs the scope `{scope}`."
             operation["description"] = "\n\n".join(filter(None, (operation.get("description"), note)))
-        if dependency.security not in (None, ("apiKey",)):
+        if dependency.security not in (None, _USUAL):
             operation["security"] = [{name: []} for name in dependency.security or ()]
         if dependency.request_body is not None:
             operation["requestBody"] = _request_body(dependency)

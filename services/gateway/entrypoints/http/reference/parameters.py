@@ -28,6 +28,7 @@ def reference_to(name: str) -> dict[str, Any]:
 
 CORRELATION_ID: Final = _header("X-Correlation-ID", texts.CORRELATION_IN, pattern=CORRELATION_ID_PATTERN)
 IDEMPOTENCY_KEY: Final = _header("Idempotency-Key", texts.IDEMPOTENCY, pattern="^[ -~]{1,200}$")
+LAST_EVENT_ID: Final = _header("Last-Event-ID", texts.LAST_EVENT_ID)
 PREFER: Final = _header("Prefer", texts.PREFER, examples=["wait=30", "respond-async"])
 LIMIT: Final = query_parameter(
     "limit", "Items in the page.", type="integer", minimum=1, maximum=MAX_LIMIT, default=DEFAULT_LIMIT
@@ -38,6 +39,7 @@ SHARED: Final = {
     "Limit": LIMIT,
     "Offset": OFFSET,
     "IdempotencyKey": IDEMPOTENCY_KEY,
+    "LastEventId": LAST_EVENT_ID,
     "Prefer": PREFER,
 }
 """Written down once in the document, by the name that operations refer to them by."""

@@ -15,9 +15,9 @@ Create, validate and run AI agents.
 Request bodies are JSON or YAML, at most 512 KiB; answers are JSON. Every path ends with a slash. Timestamps are UTC
 with six fractional digits, so that they sort as strings. Ids are opaque.
 
-Send your API key in the `x-api-key` header. Artifact endpoints also take a bearer token (`POST /auth/token/`). Pages of
-a web site may use a public key in the query, `connection_key` of a connection or `agent_key` of a public agent, from an
-origin that the key allows: for sessions with its own agent and their artifacts.
+Send your API key in the `x-api-key` header, or a bearer token made from it (`POST /auth/token/`). Pages of a web site
+may use a public key in the query, `connection_key` of a connection or `agent_key` of a public agent, from an origin
+that the key allows: for sessions with its own agent, their artifacts and their events.
 
 Every answer carries `X-Correlation-ID`; send one of your own to find all events of a request again. Send an
 `Idempotency-Key` with a write to repeat it safely after a 503 or 504.
@@ -28,6 +28,7 @@ TAGS: Final = {
     "Agents": "Stored agents, their versions, and the validation of configurations.",
     "Sessions": "Conversations with agents.",
     "Runtime": "Executing messages, the history, the state of turns.",
+    "Events": "The company's timeline: everything that happened, in order.",
     "Artifacts": "Files of one session: uploaded into it, or made by its agent.",
     "Files": "Documents of the company, and collections of them.",
     "Knowledge bases": "Documents made searchable for agents.",
@@ -47,6 +48,10 @@ IDEMPOTENCY: Final = (
     "A text of your choice that marks a repeat of this request: a repeat changes nothing and gets the first one's"
     " outcome. With another body it is refused."
 )
+LAST_EVENT_ID: Final = (
+    "With `Accept: text/event-stream`: go on after the event with this `id`. Clients of server-sent events send it by"
+    " themselves when they reconnect."
+)
 PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`: do not wait for it."
 EXECUTE: Final = """
 Runs the agent on a message and answers with its reply. One turn runs at a time per session, in the order in which
@@ -59,6 +64,19 @@ they were taken in; a closed connection never stops one.
   `turn.tool_call.completed`, …; `turn.completed`, `turn.failed` or `turn.cancelled` is the last one. Its text is
   authoritative.
 """.strip()
+TIMELINE: Final = """
+The events that the company's services have recorded in the last 30 days, oldest first; those of other users' private
+sessions only with a `company:…` scope. A public key sees the events of one of its own sessions, named by `session_id`.
+
+* `position` counts the company's events and never changes. Read on with `after`, the `next` of the page before. A page
+  may be short, even empty, while `has_more` is true.
+* `Accept: text/event-stream` follows the timeline: from `after` or `Last-Event-ID` on, else from now. `id:` is the
+  position, `event:` the type, `data:` the whole event.
+""".strip()
+TIMELINE_EVENTS: Final = (
+    'id: 17\nevent: turn.completed\ndata: {"id": "…", "position": 17, "type": "turn.completed",'
+    ' "source": "/aes/runtime", "subject": "…", "sequence": 2, "data": {"success": true}}\n\n: keep-alive\n\n'
+)
 EVENTS: Final = (
     'event: turn.started\ndata: {"turn_id": "…", "session_id": "…", "attempt": 1}\n\n'
     'event: turn.output_text.delta\ndata: {"turn_id": "…", "attempt": 1, "step": 1, "offset": 0, "text": "Hel"}\n\n'

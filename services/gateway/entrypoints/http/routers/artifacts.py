@@ -21,7 +21,7 @@ from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.http.authentication import anonymous, by_any_credential, by_api_key_or_token
+from services.gateway.entrypoints.http.authentication import anonymous, by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, id_of, json_answer
 from services.gateway.entrypoints.http.paths import public_router
@@ -31,9 +31,9 @@ from services.gateway.entrypoints.http.upload_stream import UploadBody, UploadSt
 from services.gateway.entrypoints.http.validation import PUBLIC_KEYS, chosen_from, number_of, query_values
 
 router = public_router("", "Artifacts")
-Reader = Annotated[Principal, Security(by_any_credential, scopes=[Scope.ARTIFACTS_READ])]
-Writer = Annotated[Principal, Security(by_any_credential, scopes=[Scope.ARTIFACTS_WRITE])]
-Copier = Annotated[Principal, Security(by_api_key_or_token, scopes=[Scope.ARTIFACTS_WRITE])]
+Reader = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.ARTIFACTS_READ])]
+Writer = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.ARTIFACTS_WRITE])]
+Copier = Annotated[Principal, Security(by_api_key, scopes=[Scope.ARTIFACTS_WRITE])]
 _UPSTREAM: Final = "artifacts"
 _OF_SESSION: Final = "/sessions/{session_id}/artifacts/"
 _ONE: Final = f"{_OF_SESSION}{{artifact_id}}/"

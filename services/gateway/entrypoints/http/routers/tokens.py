@@ -22,8 +22,8 @@ router = public_router("/auth", "Access")
     "/token/",
     summary="Make a bearer token",
     description=(
-        "A bearer token for the artifact endpoints, valid for an hour at most. It ends when its key does: at once when"
-        " that is revoked. Tokens are not kept; a repeat of the request makes another one."
+        "A bearer token, as good as the key for its scopes, valid for an hour at most. It ends when its"
+        " key does: at once when that is revoked. Tokens are not kept; a repeat of the request makes another one."
     ),
     responses={200: answer("The token.", TokenReply), **errors(403)},
 )

@@ -1,0 +1,62 @@
+"""``/events/``: the company's timeline, read by pages or followed."""
+
+from collections.abc import AsyncGenerator
+from typing import Annotated, Final
+
+from fastapi import Depends, Request, Security
+from starlette.responses import Response
+
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.timeline import TimelineEvent, TimelinePage
+from services.gateway.entrypoints.http.authentication import by_api_key_or_public_key
+from services.gateway.entrypoints.http.dependencies import UseCasesDep, wants_events
+from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, MEDIA_TYPE, render_event
+from services.gateway.entrypoints.http.forwarding import json_answer
+from services.gateway.entrypoints.http.paths import public_router
+from services.gateway.entrypoints.http.reference.described import answer
+from services.gateway.entrypoints.http.reference.texts import TIMELINE, TIMELINE_EVENTS
+from services.gateway.entrypoints.http.schemas import EventPage
+from services.gateway.entrypoints.http.timeline_query import TimelineParameters, TimelineRequest, last_event_id
+
+router = public_router("/events", "Events")
+_STREAM: Final = {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"timeline": {"value": TIMELINE_EVENTS}}}}
+
+
+@router.get(
+    "/",
+    summary="Read or follow the timeline",
+    description=TIMELINE,
+    responses={200: {**answer("Events, oldest first.", EventPage), "content": _STREAM}},
+)
+async def list_events(
+    request: Request,
+    caller: Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.EVENTS_READ])],
+    wanted: Annotated[TimelineRequest, Depends(TimelineParameters())],
+    use: UseCasesDep,
+) -> Response:
+    if wants_events(request.headers.get("accept")):
+        # A client that reconnects sends the same query again, and after which event it goes on.
+        seen = last_event_id(request.headers.get("last-event-id"))
+        after = wanted.after if seen is None else seen
+        events = _rendered(use.follow_timeline(caller, wanted.query, after=after))
+        return await use.streams.respond(events, caller.identity.key_id)
+    page = await use.read_timeline(caller, wanted.query, after=wanted.after or 0, limit=wanted.limit)
+    return json_answer(_page(page))
+
+
+async def _rendered(events: AsyncGenerator[TimelineEvent | None, None]) -> AsyncGenerator[bytes, None]:
+    try:
+        async for event in events:
+            if event is None:
+                yield KEEP_ALIVE
+            else:
+                yield render_event(event.type, event.rendered(), event_id=str(event.position))
+    finally:
+        await events.aclose()
+
+
+def _page(page: TimelinePage) -> bytes:
+    events = b",".join(event.rendered() for event in page.events)
+    rest = b'],"has_more":%s,"next":%d}' % (b"true" if page.has_more else b"false", page.next)
+    return b'{"events":[' + events + rest

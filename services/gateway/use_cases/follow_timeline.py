@@ -1,0 +1,52 @@
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Final
+
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.ports import Timeline
+from services.gateway.domain.timeline import TimelineEvent
+from services.gateway.domain.timeline_reading import TimelineQuery
+from services.gateway.use_cases.timeline.timeline_feeds import TimelineFeeds
+
+_PAGE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class FollowTimeline:
+    """Yields the events after a position and then those that come, each once, in order.
+
+    ``None`` stands for a keep-alive: where the past ends, and after every 15 s without an event. Without ``after`` it
+    begins with what comes from now on.
+
+    Raises ``PermissionDenied`` before the first event, later ``AuthenticationFailed`` when the credential has expired,
+    and ``ServiceUnavailable`` when the reader is too slow or this replica ends.
+    """
+
+    timeline: Timeline
+    feeds: TimelineFeeds
+
+    async def __call__(
+        self, caller: Principal, query: TimelineQuery, *, after: int | None
+    ) -> AsyncGenerator[TimelineEvent | None, None]:
+        where = query.visible_to(caller)
+        position, has_more = after, after is not None
+        # Without the feed, whose queue would overflow while somebody reads on from long ago.
+        while has_more and position is not None:
+            page = await self.timeline.page(where, after=position, limit=_PAGE)
+            for event in page.events:
+                yield event
+            position, has_more = page.next, page.has_more
+        async with self.feeds.joined(where, expires_at=caller.expires_at) as reader:
+            if position is None:
+                position = reader.joined_at
+            while position < reader.joined_at:
+                page = await self.timeline.page(where, after=position, limit=_PAGE)
+                for event in page.events:
+                    yield event
+                # What comes after the page is after `joined_at`, and so in the queue.
+                position = page.next if page.has_more else max(page.next, reader.joined_at)
+            yield None
+            while True:
+                followed = await reader.next()
+                if followed is None or followed.position > position:
+                    yield followed

@@ -1,0 +1,74 @@
+"""One reader of a company's feed."""
+
+import asyncio
+from collections import deque
+from datetime import datetime
+from typing import Final
+
+from libs.contracts.errors import ServiceError
+from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
+from services.gateway.domain.timeline_reading import ReadTooSlowly
+
+MOST_UNREAD: Final = 2000
+KEEP_ALIVE_SECONDS: Final = 15.0
+
+
+class FeedReader:
+    """A bounded queue of events after ``joined_at``. A reader that leaves too many unread is ended.
+
+    ``expires_at``: the end of the credential that the reader has come with.
+    """
+
+    __slots__ = ("_active_at", "_keep_alive", "_problem", "_unread", "_waiter", "expires_at", "joined_at", "where")
+
+    def __init__(self, where: TimelineFilter, *, joined_at: int, expires_at: datetime | None, now: float) -> None:
+        self.where = where
+        self.joined_at = joined_at
+        self.expires_at = expires_at
+        self._unread: deque[TimelineEvent] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._problem: ServiceError | None = None
+        self._keep_alive = False
+        self._active_at = now
+
+    def offer(self, event: TimelineEvent, now: float) -> bool:
+        """Queues an event for a reader that goes on; returns whether this one was too many."""
+        if self._problem is not None:
+            return False
+        if len(self._unread) >= MOST_UNREAD:
+            self.end(ReadTooSlowly())
+            return True
+        self._active_at = now
+        self._unread.append(event)
+        self._wake()
+        return False
+
+    def end(self, problem: ServiceError) -> None:
+        """Makes ``next`` raise the problem, from now on."""
+        self._problem = problem
+        self._unread.clear()
+        self._wake()
+
+    def tick(self, now: float) -> None:
+        """Makes ``next`` ask for a keep-alive when nothing has come for a while."""
+        if now - self._active_at >= KEEP_ALIVE_SECONDS:
+            self._active_at = now
+            self._keep_alive = True
+            self._wake()
+
+    async def next(self) -> TimelineEvent | None:
+        """The next event; ``None`` when a keep-alive is due. Raises what the reader was ended with."""
+        while True:
+            if self._problem is not None:
+                raise self._problem
+            if self._unread:
+                return self._unread.popleft()
+            if self._keep_alive:
+                self._keep_alive = False
+                return None
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

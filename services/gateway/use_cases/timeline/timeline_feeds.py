@@ -1,0 +1,107 @@
+"""The feeds of all companies that have readers in this replica."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from libs.contracts.errors import AuthenticationFailed, ServiceUnavailable
+from libs.persistence import is_outage
+from services.gateway.domain.ports import Timeline
+from services.gateway.domain.timeline import TimelineFilter
+from services.gateway.use_cases.timeline.company_feed import CompanyFeed
+from services.gateway.use_cases.timeline.feed_reader import FeedReader
+
+_log = structlog.get_logger("timeline.feeds")
+_LOOK_SECONDS: Final = 1.0
+_STOPPING: Final = "The service is being restarted; go on after the last event that you have."
+
+
+class TimelineFeeds:
+    """Opens a company's feed for its first reader and drops it after the last one.
+
+    Readers cost no task and no timer: one loop looks at all feeds each second for events that the bus did not tell of,
+    for keep-alives that are due, and for credentials that have expired.
+    """
+
+    def __init__(
+        self, timeline: Timeline, *, now: Callable[[], datetime], on_slow: Callable[[], None] = lambda: None
+    ) -> None:
+        self._timeline = timeline
+        self._now = now
+        self._on_slow = on_slow
+        self._feeds: dict[str, CompanyFeed] = {}
+        self._stopping = False
+
+    def wake(self, company_id: str, event_id: str) -> None:
+        """Tells that this event was published; it is in the log now or in a moment."""
+        feed = self._feeds.get(company_id)
+        if feed is not None:
+            feed.wake(event_id)
+
+    @asynccontextmanager
+    async def joined(self, where: TimelineFilter, *, expires_at: datetime | None) -> AsyncIterator[FeedReader]:
+        """A reader of the events after its ``joined_at``. Raises ``ServiceUnavailable`` while this replica ends."""
+        feed = await self._feed(where.company_id)
+        if self._stopping:
+            raise ServiceUnavailable(_STOPPING, retry_after=2)
+        now = asyncio.get_running_loop().time()
+        reader = FeedReader(where, joined_at=feed.position, expires_at=expires_at, now=now)
+        feed.add(reader)
+        try:
+            yield reader
+        finally:
+            feed.discard(reader)
+            if not feed.has_readers and self._feeds.get(where.company_id) is feed:
+                del self._feeds[where.company_id]
+
+    async def run(self) -> None:
+        """Looks after the feeds for as long as the replica lives."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self._feeds:
+                self._tend()
+                await self._look()
+
+    def stop(self) -> None:
+        """Ends all readers, and refuses new ones."""
+        self._stopping = True
+        for feed in self._feeds.values():
+            feed.end(ServiceUnavailable(_STOPPING, retry_after=2))
+
+    async def _feed(self, company_id: str) -> CompanyFeed:
+        feed = self._feeds.get(company_id)
+        if feed is None:
+            head = (await self._timeline.heads([company_id])).get(company_id, 0)
+            # Another reader may have opened it meanwhile.
+            feed = self._feeds.setdefault(company_id, self._open(company_id, head))
+        return feed
+
+    def _open(self, company_id: str, head: int) -> CompanyFeed:
+        return CompanyFeed(company_id, self._timeline, head, on_slow=self._on_slow)
+
+    def _tend(self) -> None:
+        now, moment = asyncio.get_running_loop().time(), self._now()
+        for feed in self._feeds.values():
+            for reader in feed.readers():
+                if reader.expires_at is not None and reader.expires_at <= moment:
+                    reader.end(AuthenticationFailed("The credential has expired."))
+                else:
+                    reader.tick(now)
+
+    async def _look(self) -> None:
+        """Wakes the feeds that are behind their company's timeline."""
+        try:
+            heads = await self._timeline.heads(list(self._feeds))
+        except Exception as problem:
+            if not is_outage(problem):
+                raise
+            _log.warning("timeline.unreachable", problem=str(problem).strip())
+            return
+        for company_id, head in heads.items():
+            feed = self._feeds.get(company_id)
+            if feed is not None and feed.position < head:
+                feed.wake()

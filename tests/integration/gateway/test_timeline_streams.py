@@ -1,0 +1,119 @@
+"""The timeline over HTTP on two replicas and a real database: pages, streams, reconnecting."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from libs.contracts.identifiers import new_id
+from libs.persistence import Database
+from services.gateway.adapters.postgres import timeline as adapter
+from services.gateway.adapters.postgres.timeline import PostgresTimeline
+from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
+from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
+from services.gateway.domain.timeline import TimelineFilter
+from tests.integration.gateway.conftest import Replicas
+from tests.support.timeline import event
+
+SSE = {"accept": "text/event-stream"}
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    database = Database(database_url, name="test", plan_once=True)
+    await database.open()
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+def log(database: Database) -> PostgresTimelineLog:
+    return PostgresTimelineLog(database, PostgresTimelinePartitions(database), now=lambda: datetime.now(UTC))
+
+
+async def company_of(replicas: Replicas) -> str:
+    return str((await replicas.clients[0].get("/me/")).json()["company_id"])
+
+
+async def followed(client: httpx.AsyncClient, **parameters: Any) -> AsyncIterator[dict[str, Any]]:
+    last = parameters.pop("last_event_id", None)
+    headers = SSE if last is None else {**SSE, "last-event-id": str(last)}
+    async with client.stream("GET", "/events/", params=parameters, headers=headers) as answer:
+        assert answer.status_code == 200
+        async for line in answer.aiter_lines():
+            if line.startswith("data: "):
+                yield orjson.loads(line.removeprefix("data: "))
+
+
+async def take(client: httpx.AsyncClient, count: int, **parameters: Any) -> list[int]:
+    found: list[int] = []
+    async with asyncio.timeout(60), aclosing(followed(client, **parameters)) as events:
+        async for each in events:
+            found.append(each["position"])
+            if len(found) == count:
+                break
+    return found
+
+
+async def test_readers_who_change_replicas_see_each_event_once(replicas: Replicas, log: PostgresTimelineLog) -> None:
+    company = await company_of(replicas)
+    session = new_id()
+
+    async def fill() -> None:
+        for number in range(60):
+            await log.store([event(company_id=company, session_id=session, sequence=number + 1)], {})
+            await log.store([event(company_id="another")], {})
+            await asyncio.sleep(0.01)
+
+    async def wander() -> list[int]:
+        """Reads a few events on one replica, then goes on at the other one."""
+        seen: list[int] = []
+        first = (await replicas.clients[0].get("/events/")).json()["next"]
+        while len(seen) < 60:
+            client = replicas.clients[len(seen) % 2]
+            seen += await take(client, 3, last_event_id=seen[-1] if seen else first, session_id=session)
+        return seen
+
+    own = (await replicas.clients[0].get("/events/")).json()["next"]
+    filling, wandering = asyncio.create_task(fill()), asyncio.create_task(wander())
+    staying = asyncio.create_task(take(replicas.clients[1], 60, after=own))
+    await filling
+    expected = list(range(own + 1, own + 61))
+    assert await wandering == expected
+    assert await staying == expected
+    page = (await replicas.clients[1].get("/events/", params={"after": own, "limit": 200})).json()
+    assert [each["position"] for each in page["events"]] == expected
+
+
+async def test_pages_that_look_at_many_events_go_on_where_they_stopped(
+    database: Database, log: PostgresTimelineLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter, "MOST_LOOKED_AT", 10)
+    company = new_id()
+    for number in range(64):
+        owner = "me" if number % 25 == 0 else "another"
+        kind = "turn.failed" if number % 16 == 0 else "turn.started"
+        await log.store([event(company_id=company, type=kind, owner_id=owner)], {})
+    timeline = PostgresTimeline(database)
+    for where, expected in (
+        (TimelineFilter(company_id=company, types=("turn.failed",)), [1, 17, 33, 49]),
+        (TimelineFilter(company_id=company, types=("turn.f*", "agent.*")), [1, 17, 33, 49]),
+        (TimelineFilter(company_id=company, visible_to="me"), [1, 26, 51]),
+        (TimelineFilter(company_id=company, visible_to="me", types=("turn.failed",)), [1]),
+        (TimelineFilter(company_id=company, types=("turn.*",)), list(range(1, 65))),
+        (TimelineFilter(company_id=company), list(range(1, 65))),
+    ):
+        for limit in (1, 3, 200):
+            found, after, has_more = [], 0, True
+            while has_more:
+                page = await timeline.page(where, after=after, limit=limit)
+                assert len(page.events) <= limit
+                found += [each.position for each in page.events]
+                assert page.next > after or not page.has_more
+                after, has_more = page.next, page.has_more
+            assert found == expected, (where, limit)

@@ -1,0 +1,257 @@
+"""``GET /events/`` as a stream: replay, following, and its ends."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from services.gateway.domain.timeline import TimelineEvent
+from services.gateway.use_cases.timeline import feed_reader, timeline_feeds
+from tests.support.gateway import Gateway, error_of
+
+
+class Stream:
+    """An SSE answer while it is being sent."""
+
+    def __init__(self, public: Gateway, query: str = "", **headers: str) -> None:
+        self.status = 0
+        self.text = b""
+        self._changed = asyncio.Event()
+        self.gone = asyncio.Event()
+        raw = {"x_api_key": public.client.headers["x-api-key"], "accept": "text/event-stream", **headers}
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/api/v1/events/",
+            "raw_path": b"/api/v1/events/",
+            "query_string": query.encode(),
+            "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in raw.items()],
+        }
+        self.task = asyncio.create_task(public.api.application(scope, self._receive, self._send))
+
+    async def _receive(self) -> Any:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        self.text += message.get("body", b"")
+        self._changed.set()
+
+    @property
+    def blocks(self) -> list[dict[str, str]]:
+        return [
+            dict(line.split(": ", 1) for line in block.split("\n"))
+            for block in self.text.decode().split("\n\n")
+            if block and not block.startswith(":")
+        ]
+
+    @property
+    def ids(self) -> list[int]:
+        return [int(block["id"]) for block in self.blocks if "id" in block]
+
+    async def ended(self) -> None:
+        async with asyncio.timeout(30):
+            await self.task
+
+    async def until(self, check: Any) -> None:
+        async with asyncio.timeout(30):
+            while not check(self):
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@asynccontextmanager
+async def follow(public: Gateway, query: str = "", **headers: str) -> AsyncIterator[Stream]:
+    stream = Stream(public, query, **headers)
+    try:
+        yield stream
+    finally:
+        stream.task.cancel()
+        await asyncio.gather(stream.task, return_exceptions=True)
+
+
+def live(stream: Stream) -> bool:
+    """Whether the stream has come to the present."""
+    return b": keep-alive" in stream.text
+
+
+def store(public: Gateway, **fields: Any) -> TimelineEvent:
+    return public.timeline.add(**{"type": "turn.started", **fields})
+
+
+def happen(public: Gateway, **fields: Any) -> TimelineEvent:
+    """An event is stored, and the bus tells of it."""
+    event = store(public, **fields)
+    public.api.feeds.wake(event.company_id, event.id)
+    return event
+
+
+async def test_without_a_position_it_begins_with_now(public: Gateway) -> None:
+    store(public)
+    async with follow(public) as stream:
+        await stream.until(live)
+        assert (stream.status, stream.ids) == (200, [])
+        event = happen(public, type="turn.completed", data=b'{"text": "a\\nb"}')
+        await stream.until(lambda it: it.ids == [2])
+        (block,) = stream.blocks
+        assert (block["event"], orjson.loads(block["data"])) == ("turn.completed", orjson.loads(event.rendered()))
+
+
+@pytest.mark.parametrize(
+    ("query", "header", "expected"),
+    [("after=0", {}, [1, 2, 3]), ("after=2", {}, [3]), ("", {"last_event_id": "1"}, [2, 3]),
+     ("after=0", {"last_event_id": "2"}, [3]), ("after=0", {"last_event_id": ""}, [1, 2, 3])],
+)  # fmt: skip
+async def test_it_goes_on_where_the_reader_was(
+    public: Gateway, query: str, header: dict[str, str], expected: list[int]
+) -> None:
+    for _ in range(3):
+        store(public)
+    async with follow(public, query, **header) as stream:
+        await stream.until(live)
+        assert stream.ids == expected
+        happen(public)
+        await stream.until(lambda it: it.ids == [*expected, 4])
+
+
+@pytest.mark.parametrize("header", ["x", "-1", "1.0", "9223372036854775808", "1 ", "\u00b2"])
+async def test_a_last_event_id_that_is_none_is_refused(public: Gateway, header: str) -> None:
+    headers = {"accept": "text/event-stream", "last-event-id": header.encode()}
+    refused = await public.client.get("/events/", headers=headers)  # type: ignore[arg-type]
+    assert (refused.status_code, error_of(refused)["type"]) == (400, "invalid_request_error")
+
+
+async def test_events_that_come_while_the_past_is_replayed_come_once(public: Gateway) -> None:
+    for _ in range(450):
+        store(public)
+    page = public.timeline.page
+
+    async def disturbed(*arguments: Any, **named: Any) -> Any:
+        found = await page(*arguments, **named)
+        if len(public.timeline.events["company-1"]) < 470:
+            happen(public)
+        await asyncio.sleep(0)
+        return found
+
+    public.timeline.page = disturbed  # type: ignore[method-assign]
+    async with follow(public, "after=0") as first, follow(public, "after=449") as second:
+        await first.until(lambda it: it.ids and it.ids[-1] == 470)
+        await second.until(lambda it: it.ids and it.ids[-1] == 470)
+        assert first.ids == list(range(1, 471))
+        assert second.ids == list(range(450, 471))
+
+
+async def test_each_reader_gets_what_it_asked_for_and_may_see(public: Gateway) -> None:
+    secret, _ = public.keys.issue(scopes=frozenset({"events:read"}), user_id="user-2")
+    async with (
+        follow(public) as everything,
+        follow(public, "type=turn.*") as turns,
+        follow(public, "session_id=s1") as one,
+        follow(public, "correlation_id=mine&type=agent.created") as labelled,
+        follow(public, x_api_key=secret) as personal,
+    ):
+        streams = (everything, turns, one, labelled, personal)
+        for stream in streams:
+            await stream.until(live)
+        happen(public, session_id="s1", owner_id="user-1")
+        happen(public, session_id="s2", owner_id="user-2")
+        happen(public, type="agent.created", correlation_id="mine")
+        store(public, company_id="company-2")
+        await everything.until(lambda it: it.ids == [1, 2, 3])
+        await personal.until(lambda it: it.ids == [2, 3])
+        assert [stream.ids for stream in (turns, one, labelled)] == [[1, 2], [1], [3]]
+
+
+async def test_an_event_that_the_log_gets_later_than_the_bus_is_waited_for(public: Gateway) -> None:
+    async with follow(public) as stream:
+        await stream.until(live)
+        public.api.feeds.wake("company-1", "to come")
+        await asyncio.sleep(0.05)
+        store(public, id="to come")
+        await stream.until(lambda it: it.ids == [1])
+        reads = public.timeline.reads
+        await asyncio.sleep(0.1)
+        assert public.timeline.reads == reads, "nothing more to wait for"
+
+
+async def test_events_that_the_bus_did_not_tell_of_come_with_the_next_look(
+    public: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline_feeds, "_LOOK_SECONDS", 0.01)
+    tending = asyncio.create_task(public.api.feeds.run())
+    async with follow(public) as stream:
+        await stream.until(live)
+        store(public)
+        await stream.until(lambda it: it.ids == [1])
+    tending.cancel()
+
+
+async def test_a_silent_stream_is_kept_alive(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_feeds, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(feed_reader, "KEEP_ALIVE_SECONDS", 0.02)
+    tending = asyncio.create_task(public.api.feeds.run())
+    async with follow(public) as stream:
+        await stream.until(lambda it: it.text.count(b": keep-alive\n\n") >= 3)
+    tending.cancel()
+
+
+async def test_a_reader_that_leaves_too_much_unread_is_ended(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_reader, "MOST_UNREAD", 5)
+    async with follow(public) as slow, follow(public, "type=agent.*") as other:
+        await slow.until(live)
+        await other.until(live)
+        for _ in range(20):
+            store(public)
+        happen(public, type="agent.created")
+        await slow.ended()
+        assert slow.blocks[-1]["event"] == "error"
+        assert "too slowly" in orjson.loads(slow.blocks[-1]["data"])["error"]["message"]
+        await other.until(lambda it: it.ids == [21])
+
+
+async def test_a_revoked_key_ends_its_streams(public: Gateway) -> None:
+    async with follow(public) as stream:
+        await stream.until(live)
+        public.api.revoked(public.key.id)
+        await stream.ended()
+    assert stream.blocks == []
+
+
+async def test_an_expired_key_ends_its_streams(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_feeds, "_LOOK_SECONDS", 0.01)
+    tending = asyncio.create_task(public.api.feeds.run())
+    secret, _ = public.keys.issue(expires_at=public.clock.now() + timedelta(seconds=60))
+    async with follow(public, x_api_key=secret) as stream:
+        await stream.until(live)
+        public.clock.advance(61)
+        await stream.ended()
+    assert orjson.loads(stream.blocks[-1]["data"])["error"]["type"] == "authentication_error"
+    tending.cancel()
+
+
+async def test_a_replica_that_stops_ends_its_streams_and_begins_none(public: Gateway) -> None:
+    async with follow(public) as stream:
+        await stream.until(live)
+        public.api.feeds.stop()
+        await stream.ended()
+        assert orjson.loads(stream.blocks[-1]["data"])["error"]["type"] == "service_unavailable"
+    refused = await public.client.get("/events/", headers={"accept": "text/event-stream"})
+    assert (refused.status_code, error_of(refused)["type"]) == (503, "service_unavailable")
+
+
+async def test_a_reader_that_leaves_leaves_nothing_behind(public: Gateway) -> None:
+    async with follow(public) as stream:
+        await stream.until(live)
+        stream.gone.set()
+        await asyncio.wait({stream.task}, timeout=30)
+        assert stream.task.done()
+    reads = public.timeline.reads
+    happen(public)
+    await asyncio.sleep(0.05)
+    assert public.timeline.reads == reads, "nobody reads on"
