@@ -3,16 +3,17 @@
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
 import orjson
+from pydantic import BaseModel, ValidationError
 
 from libs import tracing
-from libs.contracts.errors import NotFound, ServiceUnavailable
+from libs.contracts.errors import ErrorInfo, NotFound, ServiceError, ServiceUnavailable, error_from
 from libs.contracts.identity import Identity
 from libs.eventing import CommandState, IdentitySigner
 from libs.service_defaults._upstream_addresses import UpstreamAddresses
@@ -30,10 +31,15 @@ _JSON: Final = "application/json"
 _CONNECTIONS: Final = 200
 # The process at the other end has ended or was never there; another one may answer.
 _GONE: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
+# Quoting leaves such names as they are.
 _DOTS: Final = re.compile(r"/(\.|%2e){1,2}(?=[/?#]|\Z)", re.IGNORECASE)
 _NOT_FOUND: Final = orjson.dumps(
     {"error": NotFound("There is nothing by this name.").info().model_dump(exclude_none=True)}
 )
+
+
+class _ErrorBody(BaseModel):
+    error: ErrorInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +71,12 @@ class UpstreamClient:
         self._addresses = UpstreamAddresses(addresses)
         self.installed: Callable[[str], bool] = self._addresses.by_service.__contains__
         self._signer = signer
-        self._session: aiohttp.ClientSession | None = None
-        self._streaming: aiohttp.ClientSession | None = None
+        self._sessions: dict[str, aiohttp.ClientSession] = {}
         self._tokens: dict[Identity, tuple[float, str]] = {}
 
     async def stop(self) -> None:
-        for session in (self._session, self._streaming):
-            if session is not None:
-                await session.close()
+        for session in self._sessions.values():
+            await session.close()
 
     async def request(
         self,
@@ -90,17 +94,15 @@ class UpstreamClient:
         The call must be safe to repeat, as all reads are. ``deadline`` in seconds, for all tries together.
         """
         addresses = self._addresses.in_order(upstream)
-        if _has_dots(path):
+        if _DOTS.search(path):
             return UpstreamResponse(404, _NOT_FOUND, _JSON)
         with _client_span(method, upstream) as span:
             headers = self._headers(identity)
             if body is not None:
                 headers["Content-Type"] = _JSON
             sent = {"params": params, "data": body, "headers": headers}
-            try:
+            with _named(upstream):
                 answer = await self._first_answer(addresses, method, path, sent, deadline)
-            except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-                raise _unreachable(upstream) from problem
             span.set("http.response.status_code", answer.status)
             return answer
 
@@ -132,7 +134,7 @@ class UpstreamClient:
 
     async def _try(self, method: str, url: str, sent: dict[str, Any]) -> UpstreamResponse:
         # A redirect would carry the token to wherever it leads.
-        async with self._open().request(method, url, allow_redirects=False, **sent) as response:
+        async with self._session("answers").request(method, url, allow_redirects=False, **sent) as response:
             content_type = response.headers.get("Content-Type", "")
             return UpstreamResponse(response.status, await response.read(), content_type)
 
@@ -154,14 +156,14 @@ class UpstreamClient:
         pieces.
         """
         addresses = self._addresses.in_order(upstream)
-        if _has_dots(path):
+        if _DOTS.search(path):
             yield UpstreamStream(404, {"Content-Type": _JSON}, _piece(_NOT_FOUND))
             return
         async with AsyncExitStack() as stack:
             span = stack.enter_context(_client_span(method, upstream))
 
             async def begin(address: str) -> aiohttp.ClientResponse:
-                request = self._open_for_streams().request(
+                request = self._session("streams").request(
                     method,
                     address + path,
                     params=params,
@@ -172,10 +174,8 @@ class UpstreamClient:
                 )
                 return await stack.enter_async_context(request)
 
-            try:
+            with _named(upstream):
                 response = await _first_reached(addresses, begin)
-            except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-                raise _unreachable(upstream) from problem
             span.set("http.response.status_code", response.status)
             yield UpstreamStream(response.status, response.headers, _pieces(response, upstream))
 
@@ -229,22 +229,35 @@ class UpstreamClient:
             self._tokens[identity] = (now, token)
         return token
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            # Not in the constructor: aiohttp ties a session to the running loop.
-            self._session = _session()
-        return self._session
-
-    def _open_for_streams(self) -> aiohttp.ClientSession:
-        """A session with its own connections: stalled uploads may take them all, and short calls still get through."""
-        if self._streaming is None:
-            self._streaming = _session()
-        return self._streaming
+    def _session(self, purpose: str) -> aiohttp.ClientSession:
+        """Each purpose has its own connections: stalled uploads may take all, and short calls still get through."""
+        if purpose not in self._sessions:
+            # Not in the constructor: aiohttp ties a session to the running loop. Bodies are handed on as they came,
+            # compressed ones as well, with the headers that describe them.
+            connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
+            self._sessions[purpose] = aiohttp.ClientSession(connector=connector, auto_decompress=False)
+        return self._sessions[purpose]
 
 
-def _session() -> aiohttp.ClientSession:
-    # Bodies are handed on as they came, compressed ones as well, with the headers that describe them.
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=_CONNECTIONS), auto_decompress=False)
+def checked(answer: UpstreamResponse) -> bytes:
+    """The body of a good answer; raises the error of a bad one."""
+    if answer.status < 400:
+        return answer.body
+    raise refusal(answer.status, answer.body)
+
+
+def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> ServiceError:
+    """The error of a bad answer.
+
+    An upstream that refuses the service's own token is misconfigured, which is no fault of the caller. With
+    ``judges_caller`` it refuses the caller's own credentials.
+    """
+    if status != 401 or judges_caller:
+        try:
+            return error_from(_ErrorBody.model_validate_json(body).error)
+        except ValidationError:
+            pass
+    return ServiceUnavailable("A part of the service did not answer as expected.", retry_after=5)
 
 
 async def _first_reached(
@@ -267,20 +280,18 @@ def _client_span(method: str, upstream: str) -> tracing.Span:
 
 
 async def _pieces(response: aiohttp.ClientResponse, upstream: str) -> AsyncIterator[bytes]:
-    try:
+    with _named(upstream):
         async for piece in response.content.iter_any():
             yield piece
+
+
+@contextmanager
+def _named(upstream: str) -> Iterator[None]:
+    """Raises failures of the client as ``ServiceUnavailable``."""
+    try:
+        yield
     except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-        raise _unreachable(upstream) from problem
-
-
-def _unreachable(upstream: str) -> ServiceUnavailable:
-    return ServiceUnavailable(f"the {upstream} service cannot be reached", retry_after=2)
-
-
-def _has_dots(path: str) -> bool:
-    """Whether a name in the path is ``.`` or ``..``, which quoting leaves as they are."""
-    return _DOTS.search(path) is not None
+        raise ServiceUnavailable(f"the {upstream} service cannot be reached", retry_after=2) from problem
 
 
 async def _piece(content: bytes) -> AsyncIterator[bytes]:

@@ -2,9 +2,11 @@
 
 import asyncio
 from pathlib import Path
+from typing import Final
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
+from prometheus_client import Gauge
 
 from libs.eventing import (
     CommandRouter,
@@ -21,7 +23,6 @@ from libs.persistence import Database, is_outage, migrate, retry_until_available
 from libs.service_defaults._consumers import Consumers
 from libs.service_defaults._health import Readiness, health_routes
 from libs.service_defaults._lifecycle import API, WORKER, Lifecycle
-from libs.service_defaults._metrics import measure_stores
 from libs.service_defaults._schema import AwaitedSchema
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import UpstreamClient
@@ -30,6 +31,13 @@ from libs.service_defaults.observed_requests import ObservedRequests
 from libs.service_defaults.settings import ServiceSettings
 
 __all__ = ["API", "WORKER", "Service"]
+
+_HELD: Final = Gauge("aes_outbox_held_subjects", "Subjects whose events wait for the sweeper.", ["service"])
+_WAITING: Final = Gauge("aes_outbox_waiting_events", "Events that are recorded and not sent yet.", ["service"])
+_OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "How long the oldest of them waits.", ["service"])
+_DATABASE_WAITING: Final = Gauge(
+    "aes_database_waiting_requests", "Pieces of work that wait for a connection to the database.", ["service"]
+)
 
 
 class Service:
@@ -83,7 +91,7 @@ class Service:
         self.background("outbox.sweep", self.sweeper.run, role=API)
         self.ready_check("started", self._is_up)
         self.ready_check("database", self._database_answers)
-        measure_stores(name, self.publisher, self.sweeper, self.database)
+        self._measure_stores()
 
     def follow(self, purpose: str, *, linger: bool = False) -> EventRouter:
         """A router for other services' events, in a group of its own named ``<service>-<purpose>``.
@@ -127,3 +135,10 @@ class Service:
     async def _database_answers(self) -> bool | str:
         await self.database.ping()
         return self._schema.problem or True
+
+    def _measure_stores(self) -> None:
+        # The sweeper counts what waits in the outbox, so only in processes of role ``api``.
+        _HELD.labels(self.name).set_function(lambda: len(self.publisher.deferred_subjects))
+        _WAITING.labels(self.name).set_function(lambda: self.sweeper.waiting)
+        _OLDEST.labels(self.name).set_function(lambda: self.sweeper.oldest)
+        _DATABASE_WAITING.labels(self.name).set_function(lambda: self.database.waiting)

@@ -9,7 +9,7 @@ from libs.contracts.api.artifacts import ArtifactPassage, ArtifactPassages, Arti
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.service_defaults import UpstreamClient
-from libs.service_defaults.upstream_answers import checked
+from libs.service_defaults.internal_calls import checked
 from services.artifacts.domain.artifacts import KnownSession
 
 # Less than the callers of this service wait.

@@ -9,7 +9,7 @@ from libs.contracts.api.agents import Agent
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.identifiers import is_agent_key, is_id, new_id
 from libs.contracts.identity import Identity
-from libs.service_defaults.upstream_answers import checked
+from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal, check_scopes, limit_within
 from services.gateway.domain.connections import PUBLIC_SCOPES, Connection, new_connection_key
 from services.gateway.domain.idempotency import KeyReused, OtherBody, Write

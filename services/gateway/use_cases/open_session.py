@@ -7,7 +7,7 @@ from libs.contracts.commands.runtime import CreateSession
 from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.service_defaults.upstream_answers import checked
+from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.ports import Upstreams
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher

@@ -10,7 +10,7 @@ from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identifiers import is_agent_key
 from libs.contracts.identity import Identity
 from libs.contracts.origins import canonical_origin, is_origin
-from libs.service_defaults.upstream_answers import checked
+from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import DEFAULT_RATE_LIMIT, ApiKey, KeyOwner, Principal, digest_of, has_form
 from services.gateway.domain.connections import PUBLIC_SCOPES, ConnectionOwner, PublicUse, has_connection_form
 from services.gateway.domain.ports import ConnectionStore, KeyStore, TokenCodec, Upstreams

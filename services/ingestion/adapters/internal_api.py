@@ -11,7 +11,7 @@ from libs.contracts.api.artifacts import BYTES_MISSING
 from libs.contracts.errors import NotFound, ServiceError, ServiceUnavailable
 from libs.contracts.identity import Identity, Scope
 from libs.service_defaults import UpstreamClient
-from libs.service_defaults.upstream_answers import refusal
+from libs.service_defaults.internal_calls import refusal
 from services.ingestion.domain.artifacts import ArtifactBytesMissing
 
 _WRITTEN_AT_ONCE: Final = 1024 * 1024

@@ -13,8 +13,8 @@ from libs.contracts.timestamps import now_text
 from libs.eventing import IdentitySigner
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults._upstream_addresses import UpstreamAddresses
+from libs.service_defaults.internal_calls import checked
 from libs.service_defaults.internal_routes import encode_event
-from libs.service_defaults.upstream_answers import checked
 from libs.tracing import bind_correlation_id
 from tests.support.command_records import ALICE, SIGNING_KEY
 

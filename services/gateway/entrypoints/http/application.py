@@ -13,7 +13,6 @@ from services.gateway.entrypoints.http.cross_origin import CrossOriginMiddleware
 from services.gateway.entrypoints.http.dependencies import UseCases
 from services.gateway.entrypoints.http.errors import install_error_handlers
 from services.gateway.entrypoints.http.forwarding import Forwarder
-from services.gateway.entrypoints.http.paths import PathIndex
 from services.gateway.entrypoints.http.reference import openapi, pages, texts
 from services.gateway.entrypoints.http.request_lifecycle import InFlightRequests, RequestLifecycleMiddleware
 from services.gateway.entrypoints.http.routers import (
@@ -65,7 +64,6 @@ class PublicApplication(FastAPI):
         shared_origins: Collection[str] = (),
     ) -> None:
         self.in_flight = InFlightRequests()
-        paths = PathIndex(self)
         super().__init__(
             title=texts.TITLE,
             version="1.0.0",
@@ -77,9 +75,7 @@ class PublicApplication(FastAPI):
             telemetry=_SILENT,
             middleware=[
                 Middleware(ObservedRequests, service="gateway", public=True),
-                Middleware(
-                    CrossOriginMiddleware, configured=shared_origins, authentication=authentication, paths=paths
-                ),
+                Middleware(CrossOriginMiddleware, configured=shared_origins, authentication=authentication),
                 Middleware(RequestLifecycleMiddleware, in_flight=self.in_flight),
             ],
         )
@@ -91,7 +87,6 @@ class PublicApplication(FastAPI):
         self.state.use_cases = use_cases
         self.state.forwarder = forwarder
         self.state.transfers = transfers
-        self.state.paths = paths
         self.state.static_pages = {}
 
     def openapi(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from libs.contracts.errors import PermissionDenied
 from services.gateway.entrypoints.http.authentication import Authenticated, Authentication
 from services.gateway.entrypoints.http.errors import as_service_error, refusal
-from services.gateway.entrypoints.http.paths import PathIndex, described_dependencies, methods_of
+from services.gateway.entrypoints.http.paths import described_dependencies, methods_of, routes_at
 
 _EXPOSED: Final = (
     "Content-Disposition", "Content-Range", "ETag", "Location", "Preference-Applied", "Retry-After",
@@ -29,12 +29,9 @@ _VARY: Final = (b"vary", b"Origin")
 class CrossOriginMiddleware(CORSMiddleware):
     """Pages of configured origins may read everything, those of a public key's origins what that key is good for."""
 
-    def __init__(
-        self, app: ASGIApp, *, configured: Collection[str], authentication: Authentication, paths: PathIndex
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, configured: Collection[str], authentication: Authentication) -> None:
         super().__init__(app, allow_origins=configured, expose_headers=_EXPOSED, max_age=600)
         self._authentication = authentication
-        self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         added = [_VARY]
@@ -63,7 +60,7 @@ class CrossOriginMiddleware(CORSMiddleware):
         """The answer to a browser's question for an allowed origin, if it is one. Raises ``PermissionDenied``."""
         if scope["method"] != "OPTIONS" or "access-control-request-method" not in Headers(scope=scope):
             return None
-        operations = [route for route in self._paths.at(scope["path"]) if route.include_in_schema]
+        operations = [route for route in routes_at(scope["app"], scope["path"]) if route.include_in_schema]
         if not operations:
             return None
         configured = self.is_allowed_origin(origin)

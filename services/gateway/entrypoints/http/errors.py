@@ -16,7 +16,7 @@ from libs.contracts.errors import (
 from libs.persistence import is_outage
 from libs.service_defaults.errors import error_response
 from services.gateway.entrypoints.http.metrics import REFUSALS
-from services.gateway.entrypoints.http.paths import PathIndex
+from services.gateway.entrypoints.http.paths import methods_of, routes_at
 
 _log = structlog.get_logger("http")
 
@@ -44,15 +44,14 @@ def refusal(problem: ServiceError) -> Response:
 async def _no_such_operation(request: Request, problem: Exception) -> Response:
     """404, or a redirect where only the trailing slash is missing; 405 with the methods that the path takes."""
     assert isinstance(problem, HTTPException)
-    paths: PathIndex = request.app.state.paths
     path = request.scope["path"]
     if problem.status_code == 405:
-        methods = ", ".join(paths.methods(path))
+        methods = ", ".join(methods_of(routes_at(request.app, path)))
         info = ErrorInfo(type=ErrorKind.METHOD_NOT_ALLOWED, message=f"This path takes {methods}.")
         response = error_response(info)
         response.headers["Allow"] = methods
         return response
-    if not path.endswith("/") and paths.at(f"{path}/"):
+    if not path.endswith("/") and routes_at(request.app, f"{path}/"):
         query = request.scope["query_string"]
         # The raw path, not the decoded one: it becomes a header.
         location = request.scope["raw_path"] + b"/" + (b"?" + query if query else b"")

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
 from libs.eventing import Received
-from libs.service_defaults.upstream_answers import checked
+from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.ports import Upstreams
 from services.gateway.entrypoints.http.paths import PREFIX

@@ -48,18 +48,9 @@ def operation_id(route: APIRoute) -> str:
     return route.name
 
 
-class PathIndex:
-    """The routes at a path, for what is asked of it apart from a request that one of them takes."""
-
-    def __init__(self, app: FastAPI) -> None:
-        self._app = app
-
-    def at(self, path: str) -> list[APIRoute]:
-        """The routes whose path this is, with any method."""
-        return [route for route in self._app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
-
-    def methods(self, path: str) -> list[str]:
-        return methods_of(self.at(path))
+def routes_at(app: FastAPI, path: str) -> list[APIRoute]:
+    """The routes whose path this is, with any method."""
+    return [route for route in app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
 
 
 def methods_of(routes: Iterable[APIRoute]) -> list[str]:

@@ -11,8 +11,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from libs.contracts.errors import RangeNotSatisfiable, ServiceError
 from libs.service_defaults import UpstreamStream
+from libs.service_defaults.internal_calls import refusal
 from libs.service_defaults.uploads import boundary_of
-from libs.service_defaults.upstream_answers import refusal
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.ports import Upstreams
 from services.gateway.entrypoints.http.dependencies import idempotency_key

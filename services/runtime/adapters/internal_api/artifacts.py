@@ -14,7 +14,7 @@ from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.retry import CircuitBreaker, RetryPolicy
 from libs.service_defaults import UpstreamClient, UpstreamResponse, UpstreamStream
-from libs.service_defaults.upstream_answers import checked
+from libs.service_defaults.internal_calls import checked
 from services.runtime.domain.artifacts import ArtifactFacts
 from services.runtime.domain.conversation import Citation
 
