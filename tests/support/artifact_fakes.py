@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from libs.contracts.api.artifacts import ArtifactText, Sheet
+from libs.contracts.api.artifacts import Artifact, ArtifactText, Sheet
 from libs.contracts.errors import Conflict, NotFound, ServiceUnavailable, UnsupportedMediaType
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from services.runtime.domain.artifacts import ArtifactFacts
 from services.runtime.domain.conversation import Citation
 
 _STRATEGIES = {
@@ -22,13 +21,14 @@ _STRATEGIES = {
     ".xls": "structural_parsing",
     ".json": "structural_parsing",
 }
+_WHEN = "2030-01-01T00:00:00.000000Z"
 _TYPES = {".png": "image/png", ".csv": "text/csv", ".txt": "text/plain"}
 
 
 @dataclass
 class Stored:
     session_id: str
-    facts: ArtifactFacts
+    facts: Artifact
     content: bytes = b""
     tables: tuple[Sheet, ...] = ()
     key: str | None = None
@@ -54,48 +54,58 @@ class FakeArtifacts:
         *,
         session_id: str = "session",
         tables: Sequence[Sheet] = (),
-        **facts: object,
-    ) -> ArtifactFacts:
+        status: str = "ready",
+        problem: str | None = None,
+        size: int | None = None,
+    ) -> Artifact:
         raw = content.encode() if isinstance(content, str) else content
         ending = Path(name).suffix
         strategy = _STRATEGIES.get(ending, "rag_indexing")
-        characters = len(raw.decode()) if strategy == "rag_indexing" else None
-        made = ArtifactFacts(
-            new_id(),
-            name,
-            _TYPES.get(ending, "application/octet-stream"),
-            len(raw),
-            strategy,
-            "ready",
-            None,
-            characters,
+        artifact_id = new_id()
+        made = Artifact.model_validate(
+            {
+                "artifact_id": artifact_id,
+                "session_id": session_id,
+                "name": name,
+                "content_type": _TYPES.get(ending, "application/octet-stream"),
+                "size": len(raw) if size is None else size,
+                "sha256": "0",
+                "origin": "uploaded",
+                "processing_strategy": strategy,
+                "processing_status": status,
+                "error": None if problem is None else {"type": "validation_error", "message": problem},
+                "metadata": {"characters": len(raw.decode())} if strategy == "rag_indexing" else {},
+                "created_at": _WHEN,
+                "updated_at": _WHEN,
+                "url": f"https://files.example/{artifact_id}?signature=old",
+                "url_expires_at": _WHEN,
+            }
         )
-        made = replace(made, **facts)  # type: ignore[arg-type]
-        self.stored[made.id] = Stored(session_id, made, raw, tuple(tables))
+        self.stored[made.artifact_id] = Stored(session_id, made, raw, tuple(tables))
         return made
 
-    def url(self, artifact: ArtifactFacts) -> str:
-        return f"https://files.example/{artifact.id}?signature=old"
+    def url(self, artifact: Artifact) -> str:
+        return artifact.url
 
-    def processed(self, artifact: ArtifactFacts, **facts: object) -> None:
-        stored = self.stored[artifact.id]
-        stored.facts = replace(stored.facts, **facts)  # type: ignore[arg-type]
+    def processed(self, artifact: Artifact, status: str) -> None:
+        stored = self.stored[artifact.artifact_id]
+        stored.facts = stored.facts.model_copy(update={"processing_status": status})
 
-    async def get(self, session_id: str, artifact_id: str, caller: Identity) -> ArtifactFacts:
+    async def get(self, session_id: str, artifact_id: str, caller: Identity) -> Artifact:
         return self._find("get", session_id, artifact_id, caller).facts
 
-    async def by_url(self, session_id: str, url: str, caller: Identity) -> ArtifactFacts:
+    async def by_url(self, session_id: str, url: str, caller: Identity) -> Artifact:
         artifact_id = url.removeprefix("https://files.example/").partition("?")[0]
         return self._find("by_url", session_id, artifact_id, caller).facts
 
-    async def all(self, session_id: str, caller: Identity) -> list[ArtifactFacts]:
+    async def all(self, session_id: str, caller: Identity) -> list[Artifact]:
         return [each.facts for each in reversed(self.stored.values()) if each.session_id == session_id]
 
     async def text(
         self, session_id: str, artifact_id: str, caller: Identity, *, offset: int, limit: int
     ) -> ArtifactText:
         stored = self._ready("text", session_id, artifact_id, caller)
-        if stored.facts.strategy != "rag_indexing":
+        if stored.facts.processing_strategy != "rag_indexing":
             raise UnsupportedMediaType("this is no document")
         text = stored.content.decode()
         shown = text[offset : offset + limit]
@@ -106,10 +116,10 @@ class FakeArtifacts:
     ) -> tuple[Citation, ...]:
         words = set(query.lower().strip("?").split())
         found = [
-            Citation(line, 0.5, file_name=each.facts.name, artifact_id=each.facts.id)
+            Citation(line, 0.5, file_name=each.facts.name, artifact_id=each.facts.artifact_id)
             for each in self.stored.values()
-            if each.facts.strategy == "rag_indexing" and each.session_id == session_id
-            if artifact_ids is None or each.facts.id in artifact_ids
+            if each.facts.processing_strategy == "rag_indexing" and each.session_id == session_id
+            if artifact_ids is None or each.facts.artifact_id in artifact_ids
             for line in each.content.decode().splitlines()
             if words & set(line.lower().strip(".").split())
         ]
@@ -117,7 +127,7 @@ class FakeArtifacts:
 
     async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> list[Sheet]:
         stored = self._ready("tables", session_id, artifact_id, caller)
-        if stored.facts.strategy != "structural_parsing":
+        if stored.facts.processing_strategy != "structural_parsing":
             raise UnsupportedMediaType("this is no table")
         return [table.model_copy(update={"rows": table.rows[:rows]}) for table in stored.tables]
 
@@ -127,14 +137,14 @@ class FakeArtifacts:
     async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
         await asyncio.to_thread(place.write_bytes, self._find("save", session_id, artifact_id, caller).content)
 
-    async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> ArtifactFacts:
+    async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> Artifact:
         self._answer("create")
         same = (each.facts for each in self.stored.values() if (each.session_id, each.key) == (session_id, key))
         known = next(same, None)
         if known is not None:
             return known
         made = self.put(name, session_id=session_id, size=len(content))
-        self.stored[made.id].content, self.stored[made.id].key = content, key
+        self.stored[made.artifact_id].content, self.stored[made.artifact_id].key = content, key
         return made
 
     def generated(self) -> list[Stored]:
@@ -154,6 +164,6 @@ class FakeArtifacts:
 
     def _ready(self, what: str, session_id: str, artifact_id: str, caller: Identity) -> Stored:
         stored = self._find(what, session_id, artifact_id, caller)
-        if stored.facts.status != "ready":
+        if stored.facts.processing_status != "ready":
             raise Conflict("the artifact is not processed")
         return stored

@@ -101,24 +101,19 @@ class TurnJournal(Protocol):
     @property
     def steps(self) -> Sequence[RecordedStep]:
         """The steps of earlier attempts, in order; the loop resumes after them."""
-        ...
 
     @property
     def wants_text(self) -> bool:
         """Whether someone follows this turn's text; read before every model call."""
-        ...
 
     async def record_answer(self, step: int, answer: ModelAnswer) -> None:
         """Records an answer that asks for tools, and all of its calls as started. Awaited before any is made."""
-        ...
 
     async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
         """Records a call's outcome (completed, or failed otherwise, see `result.status`); called concurrently."""
-        ...
 
     def output_text(self, piece: str, step: int) -> None:
         """Streams a piece of text of the model call `step`, in order. Must not block; may be lost."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,4 +145,3 @@ class AgentLoop(Protocol):
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
         """Raises an error of models.py, with which the turn fails, and the journal's TurnLost. May be cancelled at any
         await; calls under way are then cancelled too."""
-        ...

@@ -1,34 +1,12 @@
 """Session artifacts as agents use them; the artifacts service has them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from libs.contracts.api.artifacts import ArtifactText, Sheet
+from libs.contracts.api.artifacts import Artifact, ArtifactText, Sheet
 from libs.contracts.identity import Identity
 from services.runtime.domain.conversation import ArtifactPart, Citation
-
-
-@dataclass(frozen=True, slots=True)
-class ArtifactFacts:
-    """An artifact's record, as far as agents need it. ``problem`` is the reason why its processing failed.
-
-    ``characters`` of a document's text, None while unknown; ``size`` in bytes.
-    """
-
-    id: str
-    name: str
-    content_type: str
-    size: int
-    strategy: str
-    status: str
-    problem: str | None = None
-    characters: int | None = None
-
-    def part(self, url: str | None = None) -> ArtifactPart:
-        """As a part of a message that names it by ``url``, or by its id."""
-        return ArtifactPart(self.id, self.name, self.content_type, self.strategy, url)
 
 
 class SessionArtifacts(Protocol):
@@ -38,15 +16,13 @@ class SessionArtifacts(Protocol):
     UnsupportedMediaType when the artifact has no such side, and ServiceUnavailable.
     """
 
-    async def get(self, session_id: str, artifact_id: str, caller: Identity) -> ArtifactFacts: ...
+    async def get(self, session_id: str, artifact_id: str, caller: Identity) -> Artifact: ...
 
-    async def by_url(self, session_id: str, url: str, caller: Identity) -> ArtifactFacts:
+    async def by_url(self, session_id: str, url: str, caller: Identity) -> Artifact:
         """The artifact behind a link of this session, also behind an expired one."""
-        ...
 
-    async def all(self, session_id: str, caller: Identity) -> list[ArtifactFacts]:
+    async def all(self, session_id: str, caller: Identity) -> list[Artifact]:
         """The newest 200."""
-        ...
 
     async def text(
         self, session_id: str, artifact_id: str, caller: Identity, *, offset: int, limit: int
@@ -56,7 +32,6 @@ class SessionArtifacts(Protocol):
         self, session_id: str, query: str, caller: Identity, *, artifact_ids: Sequence[str] | None, top_k: int
     ) -> tuple[Citation, ...]:
         """Chunks of the processed documents, best first; of all of them when no ids are given."""
-        ...
 
     async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> list[Sheet]: ...
 
@@ -64,11 +39,14 @@ class SessionArtifacts(Protocol):
 
     async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
         """Writes its bytes into a file, without holding them in memory."""
-        ...
 
-    async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> ArtifactFacts:
+    async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> Artifact:
         """Creates an artifact; with the same ``key`` again it returns the first one.
 
         Raises ValidationFailed, TooLarge or UnsupportedMediaType for unusable content.
         """
-        ...
+
+
+def part_of(artifact: Artifact, url: str | None = None) -> ArtifactPart:
+    """The artifact as a part of a message that names it by ``url``, or by its id."""
+    return ArtifactPart(artifact.artifact_id, artifact.name, artifact.content_type, artifact.processing_strategy, url)

@@ -33,4 +33,3 @@ class KnowledgeRetriever(Protocol):
         A knowledge base that is gone, or an ingestion service that does not answer within the adapter's
         deadline, is a warning and not an error: the turn goes on without it. Safe to repeat.
         """
-        ...

@@ -70,7 +70,6 @@ class ChatModel(Protocol):
         piece has been handed to `on_text`, which would double it. The pieces joined are the answer's text.
         Raises ModelFailed, VisionNotSupported, ModelUnknown or ModelNotConfigured.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +105,12 @@ class ProviderInfo:
 class ModelCatalogue(Protocol):
     def providers(self) -> tuple[ProviderInfo, ...]:
         """Every provider this service knows, configured or not; the body's list for `GET /models/`."""
-        ...
 
     def require(self, model: str) -> ModelInfo | None:
         """The listed facts about `model`, None when it is not listed but its provider may have it.
 
         Raises ModelUnknown or ModelNotConfigured.
         """
-        ...
 
     def require_vision(self, model: str) -> None:
         """Raises VisionNotSupported when `model` is known to take text only; an unlisted model may be tried."""
-        ...

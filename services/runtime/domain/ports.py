@@ -33,7 +33,6 @@ class AdmissionBatch(Protocol):
 
     async def write(self, decisions: Sequence[Decision]) -> list[ClaimedTurn]:
         """Writes the decisions with their events; the turns claimed for this worker, in order."""
-        ...
 
 
 class ImageAddresses(Protocol):
@@ -41,44 +40,36 @@ class ImageAddresses(Protocol):
 
     async def refusal(self, address: str, /) -> str | None:
         """The reason why no model may be given this address; None when there is none."""
-        ...
 
 
 class TurnAdmissions(Protocol):
     def open(self, submissions: Sequence[Submission]) -> AbstractAsyncContextManager[AdmissionBatch]:
         """One transaction under the locks of the submissions' sessions, committed when the block is left."""
-        ...
 
 
 class TurnOutcomes(Protocol):
     async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_next: bool) -> list[CommitResult]:
         """Ends turns whose fencing token still holds, and claims the next turns of their sessions."""
-        ...
 
 
 class LeaseReclaimer(Protocol):
     async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
         """``unknown`` turns are this worker's though it does not run them (the answer of a commit was lost): they
         count as orphans. ``overdue_grace``: seconds past the deadline."""
-        ...
 
     async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
         """Claims the lowest queued turn of idle sessions, skipping sessions that another worker has locked."""
-        ...
 
     async def reclaim(self, orphans: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
         """Takes turns from dead workers, each with its restart event; those whose worker came back are skipped."""
-        ...
 
 
 class WorkerLease(Protocol):
     async def renew(self) -> None:
         """Holds this worker's turns for another lease time, from now on the database's clock."""
-        ...
 
     async def release(self) -> None:
         """Lets other workers take this worker's turns at once."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +81,10 @@ class SessionAgent:
 class ConversationStore(Protocol):
     async def agent(self, session_id: str) -> SessionAgent | None:
         """None when the session is gone."""
-        ...
 
     async def messages(self, session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
         """Messages of the turns at positions above ``after`` up to ``through``, in order, with their turn's
         position. Failed turns are left out: a message that the provider refuses must not spoil the next turn."""
-        ...
 
     async def steps(self, turn_id: str) -> list[RecordedStep]: ...
 
@@ -105,19 +94,16 @@ class SessionReads(Protocol):
 
     async def sessions(self, caller: Identity, *, limit: int, offset: int) -> SessionPage:
         """The caller's sessions, or the company's with a scope for those; newest first."""
-        ...
 
     async def session(self, session_id: str, caller: Identity) -> Session | None: ...
 
     async def messages(self, session_id: str, caller: Identity, *, limit: int, offset: int) -> MessagePage | None:
         """Oldest first, a reply right after its question."""
-        ...
 
     async def turn(self, session_id: str, turn_id: str, caller: Identity) -> Turn | None: ...
 
     async def knows_command(self, command_id: str, company_id: str) -> bool:
         """Whether the company's command has a turn, or was refused one."""
-        ...
 
 
 class WatchedTurns(Protocol):
@@ -130,7 +116,6 @@ class WatchedTurns(Protocol):
 
         ``after_step``: only the texts of later steps are returned.
         """
-        ...
 
     async def end(self, session_id: str, turn_id: str, caller: Identity) -> TurnEnd | None: ...
 
@@ -138,7 +123,6 @@ class WatchedTurns(Protocol):
 class RecordedEvents(Protocol):
     async def events(self, subject: str, company_id: str, *, after: int) -> Sequence[OutboxMessage]:
         """The events of a subject with a sequence above ``after``, in order."""
-        ...
 
 
 class DeltaSink(Protocol):
@@ -147,7 +131,6 @@ class DeltaSink(Protocol):
 
         ``follows``: the sequence of the turn's event that the text comes after.
         """
-        ...
 
 
 class TurnMetrics(Protocol):

@@ -35,40 +35,32 @@ class SessionWriter(Protocol):
 
     async def add(self, session: NewSession) -> bool:
         """False when the id is taken, by a session that was deleted too."""
-        ...
 
     async def lock(self, session_id: str) -> LockedSession | None: ...
 
     async def turn(self, turn_id: str) -> LockedTurn | None:
         """Current only under the lock of its session."""
-        ...
 
     async def live_turns(self, session_id: str) -> list[LockedTurn]:
         """The queued and running turns, in order."""
-        ...
 
     async def cancel(self, turns: list[LockedTurn], events: int) -> None:
         """Ends queued and running turns as cancelled; each gets ``events`` events for it.
 
         A running one keeps its worker until the execution has stopped.
         """
-        ...
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
         """Refuses turns from now on; ``deletion`` is the message context of the session's last event."""
-        ...
 
     async def is_held(self, session_id: str) -> bool:
         """Whether an execution of this session has not stopped yet."""
-        ...
 
     async def deletion(self, session_id: str) -> MessageContext | None:
         """The message context given to ``mark_deleting``; None unless the session is in deletion. Locks the session."""
-        ...
 
     async def remove(self, session_id: str) -> None:
         """Deletes the session with turns, steps and messages; a tombstone keeps its id from being used again."""
-        ...
 
 
 OpenWriter = Callable[[Transaction], SessionWriter]

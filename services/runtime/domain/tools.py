@@ -71,7 +71,6 @@ class Tool(Protocol):
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
         """Raises ToolFailed with a message fit for the model. May be cancelled at its timeout."""
-        ...
 
 
 class Toolbox(Mapping[str, Tool]):

@@ -11,7 +11,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.eventing import CommandContext
 from services.runtime.domain.admission import AdmissionPolicy, Decision
-from services.runtime.domain.artifacts import SessionArtifacts
+from services.runtime.domain.artifacts import SessionArtifacts, part_of
 from services.runtime.domain.conversation import ArtifactPart, ImagePart, Part, TextPart, UserMessage
 from services.runtime.domain.conversation_json import part_to_json
 from services.runtime.domain.ports import ImageAddresses, TurnAdmissions
@@ -153,8 +153,8 @@ def _named(question: UserMessage) -> list[ArtifactPart]:
 
 async def _look_up(artifacts: SessionArtifacts, part: ArtifactPart, session_id: str, caller: Identity) -> ArtifactPart:
     if part.url is not None:
-        return (await artifacts.by_url(session_id, part.url, caller)).part(part.url)
-    return (await artifacts.get(session_id, existing("artifact", part.artifact_id), caller)).part()
+        return part_of(await artifacts.by_url(session_id, part.url, caller), part.url)
+    return part_of(await artifacts.get(session_id, existing("artifact", part.artifact_id), caller))
 
 
 def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) -> ValidationFailed | None:

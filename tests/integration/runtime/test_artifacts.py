@@ -35,7 +35,7 @@ async def test_a_conversation_about_a_file(start_node, model: ObedientModel, art
     node = await start_node()
     session = await node.create_session()
     note = artifacts.put("note.txt", "The ferry leaves at nine.", session_id=session)
-    first = await node.execute(session, about("When?", note.id))
+    first = await node.execute(session, about("When?", note.artifact_id))
     await node.ended(first)
     second = await node.execute(session, "Sure?")
     [turn] = await node.ended(second)
@@ -46,7 +46,7 @@ async def test_a_conversation_about_a_file(start_node, model: ObedientModel, art
     assert asked["content"] == "When?"
     assert asked["content_blocks"][1] == {
         "type": "file",
-        "source": {"artifact_id": note.id},
+        "source": {"artifact_id": note.artifact_id},
         "name": "note.txt",
         "content_type": "text/plain",
         "processing_strategy": "rag_indexing",
@@ -67,11 +67,11 @@ async def test_foreign_artifacts_are_refused_before_anything_is_stored(
     mine = artifacts.put("mine.txt", "text", session_id=theirs)
     stranger = person("alice", "company-2")
     for where, content, caller in (
-        (session, about("Look.", other.id), person()),
+        (session, about("Look.", other.artifact_id), person()),
         (session, about("Look.", new_id()), person()),
         (session, [{"type": "image", "url": artifacts.url(other)}], person()),
-        (theirs, about("Look.", mine.id), person("bob")),
-        (session, about("Look.", other.id), stranger),
+        (theirs, about("Look.", mine.artifact_id), person("bob")),
+        (session, about("Look.", other.artifact_id), stranger),
     ):
         command = await node.execute(where, content, caller)
         name, payload = await node.outcome(command)
@@ -103,6 +103,6 @@ async def test_a_file_made_before_a_crash_is_not_made_again(
     [made] = artifacts.generated()
     assert (turn["status"], turn["attempt"]) == ("completed", 2)
     reply = (await other.events(turn_id))[-1][1]["response"]
-    assert [artifact["artifact_id"] for artifact in reply["artifacts"]] == [made.facts.id]
+    assert [artifact["artifact_id"] for artifact in reply["artifacts"]] == [made.facts.artifact_id]
     assert [call["status"] for call in reply["tool_calls"]] == ["completed"]
     assert artifacts.asked.count("create") == 2

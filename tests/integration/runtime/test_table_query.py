@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 import xlsxwriter
 
-from libs.contracts.api.artifacts import Sheet
+from libs.contracts.api.artifacts import Artifact, Sheet
 from libs.tables import TableUnreadable
 from services.runtime.adapters.tools.artifacts import table_worker
 from services.runtime.adapters.tools.artifacts.table_query import QueryLimits, TableQuery
-from services.runtime.domain.artifacts import ArtifactFacts
 from services.runtime.domain.tools import ToolContext, ToolFailed
 from tests.support.agent_fakes import CALLER
 from tests.support.artifact_fakes import FakeArtifacts
@@ -64,11 +63,11 @@ class Asked:
     def __init__(self, name: str, content: bytes | str, *sheets: Sheet, limits: QueryLimits | None = None) -> None:
         self.artifacts = FakeArtifacts()
         tables = sheets or (sheet(columns=SALES_COLUMNS),)
-        self.file: ArtifactFacts = self.artifacts.put(name, content, tables=tables)
+        self.file: Artifact = self.artifacts.put(name, content, tables=tables)
         self.tool = TableQuery(self.artifacts, limits)
 
     async def ask(self, sql: str) -> str:
-        return (await self.tool.call({"artifact": self.file.id, "sql": sql}, CONTEXT)).text
+        return (await self.tool.call({"artifact": self.file.artifact_id, "sql": sql}, CONTEXT)).text
 
     async def refusal(self, sql: str) -> str:
         with pytest.raises(ToolFailed) as caught:
@@ -275,7 +274,11 @@ async def test_a_file_that_cannot_be_read_is_told_of(name: str, content: bytes) 
 async def test_other_files_and_other_sessions_are_refused(sales: Asked) -> None:
     text = sales.artifacts.put("t.txt", "text")
     elsewhere = sales.artifacts.put("e.csv", SALES, session_id="another", tables=[sheet(columns="a text")])
-    for artifact, said in ((text.id, "no table"), (elsewhere.id, "no such artifact"), ("e.csv", "Sales 2025.csv")):
+    for artifact, said in (
+        (text.artifact_id, "no table"),
+        (elsewhere.artifact_id, "no such artifact"),
+        ("e.csv", "Sales 2025.csv"),
+    ):
         with pytest.raises(ToolFailed, match=said):
             await sales.tool.call({"artifact": artifact, "sql": "SELECT 1"}, CONTEXT)
 
@@ -297,7 +300,7 @@ async def test_long_queries_of_one_company_leave_room_for_another() -> None:
     slow = [asyncio.create_task(file.ask("SELECT count(*) FROM range(100000000000) a, range(1000) b")) for _ in "12"]
     await asyncio.sleep(0)
     other = ToolContext("call", "turn", "session", CALLER.model_copy(update={"company_id": "another"}))
-    answer = await file.tool.call({"artifact": file.file.id, "sql": "SELECT 1 AS one"}, other)
+    answer = await file.tool.call({"artifact": file.file.artifact_id, "sql": "SELECT 1 AS one"}, other)
     assert answer.text == "one\n1\n(1 row)"
     assert not any(each.done() for each in slow)
     for each in slow:

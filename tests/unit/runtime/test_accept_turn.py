@@ -114,17 +114,19 @@ async def test_files_and_images_are_kept_with_their_facts(artifacts: FakeArtifac
     picture = artifacts.put("photo.png", b"png", session_id=SESSION)
     accepting = Accepting(artifacts)
 
-    await accepting.accept(text("Look."), file(report.id), file(picture.id), image(artifacts.url(picture)))
+    await accepting.accept(
+        text("Look."), file(report.artifact_id), file(picture.artifact_id), image(artifacts.url(picture))
+    )
 
     [submission] = accepting.admissions.admitted
-    shown = ArtifactPart(picture.id, "photo.png", "image/png", "vision")
-    named = ArtifactPart(picture.id, "photo.png", "image/png", "vision", artifacts.url(picture))
-    kept = ArtifactPart(report.id, "report.txt", "text/plain", "rag_indexing")
+    shown = ArtifactPart(picture.artifact_id, "photo.png", "image/png", "vision")
+    named = ArtifactPart(picture.artifact_id, "photo.png", "image/png", "vision", artifacts.url(picture))
+    kept = ArtifactPart(report.artifact_id, "report.txt", "text/plain", "rag_indexing")
     assert submission.question.parts == (TextPart("Look."), kept, shown, named)
     assert submission.question.has_image
     blocks = submission.blocks or []
     assert [block["type"] for block in blocks] == ["text", "file", "file", "image"]
-    assert blocks[1]["source"] == {"artifact_id": report.id}
+    assert blocks[1]["source"] == {"artifact_id": report.artifact_id}
     assert tuple(part_from_json(block) for block in blocks) == submission.question.parts
 
 
@@ -133,12 +135,12 @@ async def test_artifacts_of_other_sessions_or_users_are_not_found(artifacts: Fak
     foreign = FakeArtifacts(owner="somebody else")
     theirs = foreign.put("b.txt", "text", session_id=SESSION)
     for held, block in (
-        (artifacts, file(elsewhere.id)),
+        (artifacts, file(elsewhere.artifact_id)),
         (artifacts, image(artifacts.url(elsewhere))),
         (artifacts, image("https://files.example/nothing")),
         (artifacts, file(new_id())),
         (artifacts, file("../x")),
-        (foreign, file(theirs.id)),
+        (foreign, file(theirs.artifact_id)),
         (foreign, image(foreign.url(theirs))),
     ):
         assert (await Accepting(held).refusal(text("Look."), block)).kind is ErrorKind.NOT_FOUND
@@ -146,10 +148,10 @@ async def test_artifacts_of_other_sessions_or_users_are_not_found(artifacts: Fak
 
 async def test_an_image_needs_a_model_that_sees(artifacts: FakeArtifacts) -> None:
     picture = artifacts.put("photo.png", b"png", session_id=SESSION)
-    for block in (file(picture.id), image(artifacts.url(picture))):
+    for block in (file(picture.artifact_id), image(artifacts.url(picture))):
         assert isinstance(await Accepting(artifacts, sees=False).refusal(block), VisionNotSupported)
     document = artifacts.put("a.txt", "text", session_id=SESSION)
-    assert isinstance(await Accepting(artifacts, sees=False).accept(file(document.id)), Admitted)
+    assert isinstance(await Accepting(artifacts, sees=False).accept(file(document.artifact_id)), Admitted)
 
 
 async def test_an_image_block_names_an_image(artifacts: FakeArtifacts) -> None:
@@ -205,9 +207,9 @@ async def test_an_unavailable_service_is_a_transient_refusal(artifacts: FakeArti
 async def test_a_repeat_is_a_duplicate_even_without_the_artifacts_service(artifacts: FakeArtifacts) -> None:
     document = artifacts.put("a.txt", "text", session_id=SESSION)
     accepting, turn_id = Accepting(artifacts), new_id()
-    assert isinstance(await accepting.accept(file(document.id), turn_id=turn_id), Admitted)
+    assert isinstance(await accepting.accept(file(document.artifact_id), turn_id=turn_id), Admitted)
     artifacts.down = True
-    assert not isinstance(await accepting.accept(file(document.id), turn_id=turn_id), Refused)
+    assert not isinstance(await accepting.accept(file(document.artifact_id), turn_id=turn_id), Refused)
     assert len(accepting.admissions.admitted) == 1
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
+from libs.contracts.api.artifacts import Artifact
 from libs.contracts.errors import Conflict, NotFound, ServiceUnavailable, UnsupportedMediaType, ValidationFailed
 from libs.service_defaults import UpstreamResponse, UpstreamStream
 from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
-from services.runtime.domain.artifacts import ArtifactFacts
 from services.runtime.domain.conversation import Citation
 from tests.support.agent_fakes import CALLER
 
@@ -25,7 +25,7 @@ RECORD = {
     "created_at": "2030-01-01T00:00:00.000000Z", "updated_at": "2030-01-01T00:00:00.000000Z",
     "url": "http://x", "url_expires_at": "2030-01-01T00:00:00.000000Z",
 }  # fmt: skip
-FACTS = ArtifactFacts("a1", "note.txt", "text/plain", 4, "rag_indexing", "failed", "it is damaged", 9)
+FACTS = Artifact.model_validate(RECORD)
 PLACE = "/internal/sessions/s%2F1/artifacts"
 
 

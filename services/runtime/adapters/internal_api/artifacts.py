@@ -15,7 +15,6 @@ from libs.contracts.identity import Identity
 from libs.retry import CircuitBreaker, RetryPolicy
 from libs.service_defaults import UpstreamClient, UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_calls import checked
-from services.runtime.domain.artifacts import ArtifactFacts
 from services.runtime.domain.conversation import Citation
 
 _DEADLINE_SECONDS: Final = 10.0
@@ -33,15 +32,17 @@ class HttpArtifacts:
         self._calls = calls
         self._breaker = breaker or CircuitBreaker(_RETRIES)
 
-    async def get(self, session_id: str, artifact_id: str, caller: Identity) -> ArtifactFacts:
-        return _facts(await self._ask("GET", _place(session_id, artifact_id), caller))
+    async def get(self, session_id: str, artifact_id: str, caller: Identity) -> Artifact:
+        return Artifact.model_validate_json(await self._ask("GET", _place(session_id, artifact_id), caller))
 
-    async def by_url(self, session_id: str, url: str, caller: Identity) -> ArtifactFacts:
-        return _facts(await self._ask("POST", _place(session_id, "resolve"), caller, body={"url": url}))
+    async def by_url(self, session_id: str, url: str, caller: Identity) -> Artifact:
+        return Artifact.model_validate_json(
+            await self._ask("POST", _place(session_id, "resolve"), caller, body={"url": url})
+        )
 
-    async def all(self, session_id: str, caller: Identity) -> list[ArtifactFacts]:
+    async def all(self, session_id: str, caller: Identity) -> list[Artifact]:
         body = await self._ask("GET", _place(session_id), caller, params={"limit": _MOST})
-        return [_facts_of(artifact) for artifact in ArtifactPage.model_validate_json(body).artifacts]
+        return ArtifactPage.model_validate_json(body).artifacts
 
     async def text(
         self, session_id: str, artifact_id: str, caller: Identity, *, offset: int, limit: int
@@ -91,7 +92,7 @@ class HttpArtifacts:
         async with asyncio.timeout(_BYTES_SECONDS):
             checked(await self._breaker.run(fetch, on=ServiceUnavailable))
 
-    async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> ArtifactFacts:
+    async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> Artifact:
         async def pieces() -> AsyncIterator[bytes]:
             yield content
 
@@ -102,7 +103,7 @@ class HttpArtifacts:
 
         place = f"/internal/sessions/{quote(session_id, safe='')}/generated-artifacts"
         async with asyncio.timeout(_BYTES_SECONDS):
-            return _facts(checked(await self._breaker.run(make, on=ServiceUnavailable)))
+            return Artifact.model_validate_json(checked(await self._breaker.run(make, on=ServiceUnavailable)))
 
     def _download(
         self, session_id: str, artifact_id: str, caller: Identity
@@ -144,20 +145,3 @@ async def _write(pieces: AsyncIterator[bytes], place: Path) -> None:
             await asyncio.to_thread(file.write, piece)
     finally:
         file.close()
-
-
-def _facts(body: bytes) -> ArtifactFacts:
-    return _facts_of(Artifact.model_validate_json(body))
-
-
-def _facts_of(artifact: Artifact) -> ArtifactFacts:
-    return ArtifactFacts(
-        id=artifact.artifact_id,
-        name=artifact.name,
-        content_type=artifact.content_type,
-        size=artifact.size,
-        strategy=artifact.processing_strategy,
-        status=artifact.processing_status,
-        problem=None if artifact.error is None else artifact.error.message,
-        characters=artifact.metadata.get("characters"),
-    )

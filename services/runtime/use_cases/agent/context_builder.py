@@ -8,9 +8,10 @@ from time import monotonic
 
 import structlog
 
+from libs.contracts.api.artifacts import Artifact
 from libs.contracts.errors import Conflict, NotFound, ServiceError, ServiceUnavailable
 from services.runtime.domain.agents import AgentTask
-from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
+from services.runtime.domain.artifacts import SessionArtifacts, part_of
 from services.runtime.domain.conversation import (
     ArtifactPart,
     AssistantMessage,
@@ -94,7 +95,7 @@ class _FileReader:
     asked: set[str] = field(init=False)
     documents: int = field(init=False)
     images: int = field(init=False)
-    long: list[ArtifactFacts] = field(default_factory=list)
+    long: list[Artifact] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -115,9 +116,9 @@ class _FileReader:
         asked = part.artifact_id in self.asked
         try:
             facts = await self._processed(part, wait=asked)
-            if facts.status == "ready" or (part.is_image and facts.status == "pending"):
+            if facts.processing_status == "ready" or (part.is_image and facts.processing_status == "pending"):
                 return await self._content(facts)
-            problem = facts.problem or "it is still being processed"
+            problem = facts.error.message if facts.error else "it is still being processed"
         except ServiceError as error:
             # Without the file in question the answer would be wrong.
             if asked and isinstance(error, NotFound | ServiceUnavailable):
@@ -127,47 +128,47 @@ class _FileReader:
         self.warnings.append(f"the file {part.name} could not be read: {problem}")
         return [TextPart(f"[{_title(part)} could not be read: {problem}]", part)]
 
-    async def _processed(self, part: ArtifactPart, *, wait: bool) -> ArtifactFacts:
+    async def _processed(self, part: ArtifactPart, *, wait: bool) -> Artifact:
         while True:
             facts = await self.artifacts.get(self.task.session_id, part.artifact_id, self.task.caller)
-            if facts.status != "pending" or part.is_image or not wait or self.clock() >= self.deadline:
+            if facts.processing_status != "pending" or part.is_image or not wait or self.clock() >= self.deadline:
                 return facts
             await asyncio.sleep(self.limits.pause)
 
-    async def _content(self, facts: ArtifactFacts) -> list[Part]:
-        match facts.strategy:
+    async def _content(self, facts: Artifact) -> list[Part]:
+        match facts.processing_strategy:
             case "vision":
                 return await self._image(facts)
             case "structural_parsing":
-                return [TextPart(await self._tables(facts), facts.part())]
+                return [TextPart(await self._tables(facts), part_of(facts))]
             case _:
-                return [TextPart(await self._document(facts), facts.part())]
+                return [TextPart(await self._document(facts), part_of(facts))]
 
-    async def _image(self, facts: ArtifactFacts) -> list[Part]:
-        name = TextPart(f"[{_title(facts.part())}]", facts.part())
+    async def _image(self, facts: Artifact) -> list[Part]:
+        name = TextPart(f"[{_title(part_of(facts))}]", part_of(facts))
         if self.images == 0:
             return [name]
         if facts.size > self.limits.image_bytes:
             self.warnings.append(f"the image {facts.name} is too large to be shown to a model")
             return [name]
         self.images -= 1
-        content = await self.artifacts.content(self.task.session_id, facts.id, self.task.caller)
+        content = await self.artifacts.content(self.task.session_id, facts.artifact_id, self.task.caller)
         encoded = await asyncio.to_thread(base64.b64encode, content)
         return [name, ImagePart(f"data:{facts.content_type};base64,{encoded.decode()}")]
 
-    async def _tables(self, facts: ArtifactFacts) -> str:
-        title, rows = _title(facts.part()), self.limits.sample_rows
+    async def _tables(self, facts: Artifact) -> str:
+        title, rows = _title(part_of(facts)), self.limits.sample_rows
         try:
-            tables = await self.artifacts.tables(self.task.session_id, facts.id, self.task.caller, rows=rows)
+            tables = await self.artifacts.tables(self.task.session_id, facts.artifact_id, self.task.caller, rows=rows)
         except Conflict as problem:
             return f"[{title}: {problem.message}]"
         return f"[{title}]\n{described(tables)}"
 
-    async def _document(self, facts: ArtifactFacts) -> str:
-        title, size = _title(facts.part()), facts.characters
+    async def _document(self, facts: Artifact) -> str:
+        title, size = _title(part_of(facts)), facts.metadata.get("characters")
         if size is None or size <= self.documents:
             text = await self.artifacts.text(
-                self.task.session_id, facts.id, self.task.caller, offset=0, limit=self.documents + 1
+                self.task.session_id, facts.artifact_id, self.task.caller, offset=0, limit=self.documents + 1
             )
             if text.characters <= self.documents:
                 self.documents -= text.characters
@@ -183,7 +184,7 @@ class _FileReader:
         try:
             return await self._search()
         except ServiceError as error:
-            if any(facts.id in self.asked for facts in self.long):
+            if any(facts.artifact_id in self.asked for facts in self.long):
                 raise
             names = ", ".join(facts.name for facts in self.long)
             self.warnings.append(f"{names} could not be searched: {error.message}")
@@ -193,15 +194,17 @@ class _FileReader:
         """Chunks that fit the question, else the beginning of the newest document."""
         task, query = self.task, self.task.question.text.strip()
         if query:
-            ids = [facts.id for facts in self.long]
+            ids = [facts.artifact_id for facts in self.long]
             found = await self.artifacts.search(
                 task.session_id, query[:10_000], task.caller, artifact_ids=ids, top_k=self.limits.chunks
             )
             if found:
                 return found
         newest = self.long[0]
-        text = await self.artifacts.text(task.session_id, newest.id, task.caller, offset=0, limit=self.limits.beginning)
-        return (Citation(text.text, file_name=newest.name, artifact_id=newest.id),)
+        text = await self.artifacts.text(
+            task.session_id, newest.artifact_id, task.caller, offset=0, limit=self.limits.beginning
+        )
+        return (Citation(text.text, file_name=newest.name, artifact_id=newest.artifact_id),)
 
 
 def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, ...]:

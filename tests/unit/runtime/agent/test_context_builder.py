@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from dataclasses import replace
 
 import pytest
 
-from libs.contracts.api.artifacts import Sheet
+from libs.contracts.api.artifacts import Artifact, Sheet
 from libs.contracts.errors import NotFound, ServiceUnavailable
 from services.runtime.domain.agents import AgentSpec, AgentTask
-from services.runtime.domain.artifacts import ArtifactFacts
+from services.runtime.domain.artifacts import part_of
 from services.runtime.domain.conversation import (
     AssistantMessage,
     ImagePart,
@@ -30,8 +29,8 @@ LLM = AgentSpec("llm_agent", model="scripted:model")
 LONG = "\n".join(f"Line {number} tells of ferry{number}." for number in range(2_000))
 
 
-def asking(text: str, *files: ArtifactFacts, history: tuple[Message, ...] = ()) -> AgentTask:
-    question = UserMessage((TextPart(text), *(file.part() for file in files)))
+def asking(text: str, *files: Artifact, history: tuple[Message, ...] = ()) -> AgentTask:
+    question = UserMessage((TextPart(text), *(part_of(file) for file in files)))
     return agent_task(question, agent=LLM, history=history)
 
 
@@ -56,7 +55,7 @@ async def test_a_short_document_is_given_whole(artifacts: FakeArtifacts) -> None
     [message] = request.messages
     assert isinstance(message, UserMessage)
     assert "The ferry leaves at nine." in message.text
-    assert f"file note.txt, artifact {note.id}" in message.text
+    assert f"file note.txt, artifact {note.artifact_id}" in message.text
     assert message.text.startswith("When does it leave?")
     assert (request.chunks, warnings) == ((), ())
 
@@ -70,7 +69,7 @@ async def test_a_long_document_is_given_by_passages_with_citations(artifacts: Fa
     assert [chunk.passage for chunk in request.chunks] == ["Line 1234 tells of ferry1234."]
     assert "Line 7 " not in request.messages[0].text  # type: ignore[union-attr]
     assert "(book.txt) Line 1234" in request.instructions()
-    assert [(c.artifact_id, c.file_name) for c in reply.citations] == [(book.id, "book.txt")]
+    assert [(c.artifact_id, c.file_name) for c in reply.citations] == [(book.artifact_id, "book.txt")]
 
 
 async def test_of_a_long_document_that_fits_nothing_the_beginning_is_given(artifacts: FakeArtifacts) -> None:
@@ -81,23 +80,23 @@ async def test_of_a_long_document_that_fits_nothing_the_beginning_is_given(artif
 
 async def test_documents_share_the_limit_newest_first(artifacts: FakeArtifacts) -> None:
     old, new = artifacts.put("old.txt", "o" * 600), artifacts.put("new.txt", "n" * 600)
-    task = asking("And now?", new, history=(UserMessage((TextPart("Look."), old.part())), AssistantMessage("Yes.")))
+    task = asking("And now?", new, history=(UserMessage((TextPart("Look."), part_of(old))), AssistantMessage("Yes.")))
     request, _ = await given(artifacts, task, ContextLimits(documents=1_000))
     earlier, _, question = request.messages
     assert isinstance(earlier, UserMessage)
     assert isinstance(question, UserMessage)
     assert "n" * 600 in question.text
     assert "only passages" in earlier.text
-    assert [chunk.artifact_id for chunk in request.chunks] == [old.id]
+    assert [chunk.artifact_id for chunk in request.chunks] == [old.artifact_id]
 
 
 async def test_a_file_named_twice_stands_where_it_was_named_last(artifacts: FakeArtifacts) -> None:
     note = artifacts.put("note.txt", "The ferry leaves at nine.")
-    task = asking("Again?", note, history=(UserMessage((note.part(), TextPart("Look."))), AssistantMessage("Yes.")))
+    task = asking("Again?", note, history=(UserMessage((part_of(note), TextPart("Look."))), AssistantMessage("Yes.")))
     request, _ = await given(artifacts, task)
     texts = [message.text for message in request.messages if isinstance(message, UserMessage)]
     assert ["leaves at nine" in text for text in texts] == [False, True]
-    assert all(note.id in text for text in texts)
+    assert all(note.artifact_id in text for text in texts)
 
 
 async def test_a_table_is_given_by_its_structure(artifacts: FakeArtifacts) -> None:
@@ -116,7 +115,7 @@ async def test_a_table_is_given_by_its_structure(artifacts: FakeArtifacts) -> No
 async def test_images_become_image_parts_the_newest_ones(artifacts: FakeArtifacts) -> None:
     pictures = [artifacts.put(f"p{number}.png", f"png{number}".encode()) for number in range(3)]
     huge = artifacts.put("huge.png", b"x", size=50_000_000)
-    history = (UserMessage((TextPart("First."), pictures[0].part())), AssistantMessage("Seen."))
+    history = (UserMessage((TextPart("First."), part_of(pictures[0]))), AssistantMessage("Seen."))
     task = asking("And these?", pictures[1], pictures[2], huge, history=history)
     request, warnings = await given(artifacts, task, ContextLimits(images=2))
     urls = [part.url for message in request.messages for part in _parts(message) if isinstance(part, ImagePart)]
@@ -151,11 +150,11 @@ async def test_unreadable_files_are_reported_to_model_and_caller(artifacts: Fake
 async def test_a_file_of_the_question_that_cannot_be_had_ends_the_turn(artifacts: FakeArtifacts) -> None:
     note = artifacts.put("note.txt", "text")
     with pytest.raises(NotFound):
-        await given(artifacts, asking("What?", replace(note, id="gone")))
+        await given(artifacts, asking("What?", note.model_copy(update={"artifact_id": "gone"})))
     artifacts.down = True
     with pytest.raises(ServiceUnavailable):
         await given(artifacts, asking("What?", note))
-    earlier = asking("What?", history=(UserMessage((note.part(),)), AssistantMessage("Yes.")))
+    earlier = asking("What?", history=(UserMessage((part_of(note),)), AssistantMessage("Yes.")))
     request, warnings = await given(artifacts, earlier)
     assert "cannot be reached" in warnings[0]
     assert "could not be read" in request.messages[0].text  # type: ignore[union-attr]
@@ -169,7 +168,7 @@ async def test_a_search_that_fails_ends_the_turn_only_for_files_of_the_question(
     book = artifacts.put("book.txt", LONG)
     with pytest.raises(ServiceUnavailable):
         await given(artifacts, asking("ferry7?", book))
-    earlier = asking("ferry7?", history=(UserMessage((book.part(),)), AssistantMessage("Yes.")))
+    earlier = asking("ferry7?", history=(UserMessage((part_of(book),)), AssistantMessage("Yes.")))
     request, warnings = await given(artifacts, earlier)
     assert (request.chunks, warnings) == ((), ("book.txt could not be searched: no search",))
 
@@ -193,7 +192,7 @@ async def test_a_react_agent_with_files_is_offered_the_tools_to_read_them(artifa
     loop = AgentRunner(model, toolbox, context=ContextBuilder(artifacts))
     agent = AgentSpec("react_agent", model="scripted:model", tools=("echo",))
     note = artifacts.put("note.txt", "text")
-    await loop.run(agent_task(UserMessage((note.part(),)), agent=agent), MemoryJournal())
+    await loop.run(agent_task(UserMessage((part_of(note),)), agent=agent), MemoryJournal())
     await loop.run(agent_task(agent=agent), MemoryJournal())
     offered = [[tool.name for tool in request.tools] for request in model.requests]
     assert offered == [["echo", "artifact_read", "table_query"], ["echo"]]

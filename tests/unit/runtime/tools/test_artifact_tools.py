@@ -39,7 +39,7 @@ async def failure(tool: Tool, **arguments: Any) -> str:
 async def test_a_document_is_read_in_portions(artifacts: FakeArtifacts) -> None:
     note = artifacts.put("note.txt", "0123456789" * 10)
     tool = ArtifactRead(artifacts)
-    first = (await call(tool, artifact=note.id, limit=40)).text
+    first = (await call(tool, artifact=note.artifact_id, limit=40)).text
     assert first.endswith("(characters 0 to 40 of 100; go on with offset 40)")
     rest = (await call(tool, artifact="NOTE.txt", offset=40)).text
     assert rest.endswith("(characters 40 to 100 of 100)")
@@ -48,16 +48,16 @@ async def test_a_document_is_read_in_portions(artifacts: FakeArtifacts) -> None:
 async def test_tables_and_images_are_read_by_kind(artifacts: FakeArtifacts) -> None:
     tool = ArtifactRead(artifacts)
     sheet = artifacts.put("a.csv", "a\n1\n", tables=[TABLE])
-    assert "table sheet_1" in (await call(tool, artifact=sheet.id)).text
-    assert "image" in await failure(tool, artifact=artifacts.put("p.png", b"png").id)
-    assert "not processed" in await failure(tool, artifact=artifacts.put("slow.txt", "", status="pending").id)
+    assert "table sheet_1" in (await call(tool, artifact=sheet.artifact_id)).text
+    assert "image" in await failure(tool, artifact=artifacts.put("p.png", b"png").artifact_id)
+    assert "not processed" in await failure(tool, artifact=artifacts.put("slow.txt", "", status="pending").artifact_id)
 
 
 async def test_files_of_others_are_not_there(artifacts: FakeArtifacts) -> None:
     elsewhere = artifacts.put("secret.txt", "text", session_id="another")
     artifacts.put("mine.txt", "text")
     for tool, rest in ((ArtifactRead(artifacts), {}), (ArtifactSearch(artifacts), {"query": "text"})):
-        assert "no such artifact" in await failure(tool, artifact=elsewhere.id, **rest)
+        assert "no such artifact" in await failure(tool, artifact=elsewhere.artifact_id, **rest)
         assert await failure(tool, artifact="secret.txt", **rest) == (
             "this session has no file 'secret.txt'; files: mine.txt"
         )
@@ -73,15 +73,15 @@ async def test_a_search_gives_numbered_passages_and_citations(artifacts: FakeArt
     tool = ArtifactSearch(artifacts)
     both = await call(tool, query="ferry")
     assert both.text == "[1] (a.txt) The ferry leaves at nine.\n\n[2] (b.txt) A ferry returns at noon."
-    one = await call(tool, query="ferry", artifact=a.id)
-    assert [citation.artifact_id for citation in one.citations] == [a.id]
+    one = await call(tool, query="ferry", artifact=a.artifact_id)
+    assert [citation.artifact_id for citation in one.citations] == [a.artifact_id]
     assert (await call(tool, query="zebra")).text == "No passage fits this query."
 
 
 async def test_an_unavailable_service_is_reported_to_the_model(artifacts: FakeArtifacts) -> None:
     note = artifacts.put("a.txt", "text")
     artifacts.down = True
-    assert "cannot be reached" in await failure(ArtifactRead(artifacts), artifact=note.id)
+    assert "cannot be reached" in await failure(ArtifactRead(artifacts), artifact=note.artifact_id)
     assert "cannot be reached" in await failure(ArtifactCreate(artifacts), name="a.md", content="x")
 
 
@@ -90,8 +90,8 @@ async def test_a_text_file_is_made(artifacts: FakeArtifacts, name: str) -> None:
     made = await call(ArtifactCreate(artifacts), name=name, content="Grüße,1\n")
     [stored] = artifacts.generated()
     assert (stored.facts.name, stored.content) == (name, "Grüße,1\n".encode())
-    assert [(ref.artifact_id, ref.name, ref.size) for ref in made.artifacts] == [(stored.facts.id, name, 10)]
-    assert stored.facts.id in made.text
+    assert [(ref.artifact_id, ref.name, ref.size) for ref in made.artifacts] == [(stored.facts.artifact_id, name, 10)]
+    assert stored.facts.artifact_id in made.text
 
 
 async def test_a_workbook_is_made_in_which_text_stays_text(artifacts: FakeArtifacts) -> None:

@@ -65,8 +65,8 @@ class ArtifactCreate:
                 key=f"{context.turn_id}/{context.call_id}",
                 content=content,
             )
-        ref = ArtifactRef(made.id, made.name, made.content_type, made.size)
-        return ToolOutput(f"Made {made.name} ({made.size} bytes), artifact {made.id}.", artifacts=(ref,))
+        ref = ArtifactRef(made.artifact_id, made.name, made.content_type, made.size)
+        return ToolOutput(f"Made {made.name} ({made.size} bytes), artifact {made.artifact_id}.", artifacts=(ref,))
 
 
 def _writer(name: str, arguments: JsonObject) -> Callable[[], bytes]:

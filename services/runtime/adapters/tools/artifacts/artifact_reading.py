@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from libs.contracts.api.artifacts import Artifact
 from libs.contracts.errors import ServiceError
 from libs.contracts.identifiers import is_id
-from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
+from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import JsonObject, numbered
 from services.runtime.domain.tables import described
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
@@ -21,14 +22,14 @@ _MOST_NAMED: Final = 20
 _USUAL: Final = 8_000
 _LONGEST: Final = 18_000
 _SAMPLE_ROWS: Final = 20
-Find = Callable[[str], Awaitable[ArtifactFacts]]
+Find = Callable[[str], Awaitable[Artifact]]
 
 
 @asynccontextmanager
 async def artifact_lookup(artifacts: SessionArtifacts, context: ToolContext) -> AsyncIterator[Find]:
     """A function that finds an artifact by id or name. Errors of the artifacts service become ToolFailed."""
 
-    async def find(named: str) -> ArtifactFacts:
+    async def find(named: str) -> Artifact:
         if is_id(named.strip().lower()):
             return await artifacts.get(context.session_id, named.strip().lower(), context.caller)
         known = await artifacts.all(context.session_id, context.caller)
@@ -68,21 +69,21 @@ class ArtifactRead:
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
         async with artifact_lookup(self._artifacts, context) as find:
             facts = await find(arguments["artifact"])
-            match facts.strategy:
+            match facts.processing_strategy:
                 case "vision":
                     raise ToolFailed(f"{facts.name} is an image and has no text")
                 case "structural_parsing":
                     tables = await self._artifacts.tables(
-                        context.session_id, facts.id, context.caller, rows=_SAMPLE_ROWS
+                        context.session_id, facts.artifact_id, context.caller, rows=_SAMPLE_ROWS
                     )
                     return ToolOutput(f"{facts.name}\n{described(tables)}")
                 case _:
                     return await self._document(facts, arguments, context)
 
-    async def _document(self, facts: ArtifactFacts, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+    async def _document(self, facts: Artifact, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         text = await self._artifacts.text(
             context.session_id,
-            facts.id,
+            facts.artifact_id,
             context.caller,
             offset=arguments.get("offset", 0),
             limit=arguments.get("limit", _USUAL),
@@ -111,7 +112,7 @@ class ArtifactSearch:
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
         async with artifact_lookup(self._artifacts, context) as find:
-            chosen = [(await find(arguments["artifact"])).id] if "artifact" in arguments else None
+            chosen = [(await find(arguments["artifact"])).artifact_id] if "artifact" in arguments else None
             found = await self._artifacts.search(
                 context.session_id,
                 arguments["query"],

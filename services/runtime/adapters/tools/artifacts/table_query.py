@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from libs.contracts.api.artifacts import Artifact
 from libs.tables import ProcessKilled, TableUnreadable, run_confined
 from services.runtime.adapters.tools.artifacts.artifact_reading import ARTIFACT, artifact_lookup
 from services.runtime.adapters.tools.artifacts.fair_semaphore import FairSemaphore
-from services.runtime.domain.artifacts import ArtifactFacts, SessionArtifacts
+from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tables import counted, query_names, rendered
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
@@ -57,13 +58,13 @@ class TableQuery:
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
         async with artifact_lookup(self._artifacts, context) as find:
             facts = await find(arguments["artifact"])
-            if facts.strategy != "structural_parsing":
+            if facts.processing_strategy != "structural_parsing":
                 raise ToolFailed(f"{facts.name} is no table: only spreadsheets, CSV and JSON arrays can be queried")
             async with self._queries.acquire(context.caller.company_id):
                 return ToolOutput(_answer(await self._query(facts, arguments["sql"], context)))
 
-    async def _query(self, facts: ArtifactFacts, sql: str, context: ToolContext) -> JsonObject:
-        where = (context.session_id, facts.id, context.caller)
+    async def _query(self, facts: Artifact, sql: str, context: ToolContext) -> JsonObject:
+        where = (context.session_id, facts.artifact_id, context.caller)
         tables = (await self._artifacts.tables(*where, rows=1))[:_MOST_SHEETS]
         names = query_names(table.name for table in tables)
         place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="aes-table-"))
