@@ -33,6 +33,7 @@ COMMANDS = {
     "users": Entry("cli.administration.users", "Manage the users of a company."),
     "keys": Entry("cli.administration.keys", "Manage API keys."),
     "kb": Entry("cli.knowledge.command", "Make knowledge bases of folders, list and search them."),
+    "events": Entry("cli.events.command", "Follow the company's timeline."),
     "dlq": Entry("cli.dlq.command", "See and replay messages that could not be processed."),
     "bench": Entry("benchmarks.command", "Measure turns, ingestion and search."),
     "test": Entry("cli.test", "Run the tests; --all adds the slow ones."),

@@ -8,8 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ServerEvent:
+    """``data`` is empty for a block that only tells an ``id``."""
+
     name: str
     data: dict[str, Any]
+    id: str = ""
 
 
 def lines_in(pieces: Iterable[bytes]) -> Iterator[str]:
@@ -21,18 +24,20 @@ def lines_in(pieces: Iterable[bytes]) -> Iterator[str]:
 
 
 def events_in(lines: Iterable[str]) -> Iterator[ServerEvent]:
-    """Parses events from a stream's lines and skips keep-alive comments."""
-    name = "message"
+    """Parses events from a stream's lines and skips comments that tell nothing."""
+    name, event_id = "message", ""
     data: list[str] = []
     for line in lines:
         if line == "":
-            if data:
-                yield ServerEvent(name, json.loads("\n".join(data)))
-            name, data = "message", []
+            if data or event_id:
+                yield ServerEvent(name, json.loads("\n".join(data) or "{}"), event_id)
+            name, event_id, data = "message", "", []
             continue
         field, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if field == "event":
             name = value
+        elif field == "id":
+            event_id = value
         elif field == "data":
             data.append(value)

@@ -15,8 +15,8 @@ _PAGE: Final = 200
 class FollowTimeline:
     """Yields the events after a position and then those that come, each once, in order.
 
-    ``None`` stands for a keep-alive: where the past ends, and after every 15 s without an event. Without ``after`` it
-    begins with what comes from now on.
+    Where the past ends, and after every 15 s without an event, it yields the position that it has come to. Without
+    ``after`` it begins with what comes from now on.
 
     Raises ``PermissionDenied`` before the first event, later ``AuthenticationFailed`` when the credential has expired,
     and ``ServiceUnavailable`` when the reader is too slow or this replica ends.
@@ -27,7 +27,7 @@ class FollowTimeline:
 
     async def __call__(
         self, caller: Principal, query: TimelineQuery, *, after: int | None
-    ) -> AsyncGenerator[TimelineEvent | None, None]:
+    ) -> AsyncGenerator[TimelineEvent | int, None]:
         where = query.visible_to(caller)
         position, has_more = after, after is not None
         # Without the feed, whose queue would overflow while somebody reads on from long ago.
@@ -45,8 +45,10 @@ class FollowTimeline:
                     yield event
                 # What comes after the page is after `joined_at`, and so in the queue.
                 position = page.next if page.has_more else max(page.next, reader.joined_at)
-            yield None
+            yield position
             while True:
                 followed = await reader.next()
-                if followed is None or followed.position > position:
+                if isinstance(followed, int):
+                    yield max(position, followed)
+                elif followed.position > position:
                     yield followed

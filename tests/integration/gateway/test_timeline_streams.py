@@ -1,15 +1,19 @@
 """The timeline over HTTP on two replicas and a real database: pages, streams, reconnecting."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
 import pytest
 
+from deploy.local.ports import choose_free
 from libs.contracts.identifiers import new_id
 from libs.persistence import Database
 from services.gateway.adapters.postgres import timeline as adapter
@@ -18,8 +22,10 @@ from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.gateway.domain.timeline import TimelineFilter
 from tests.integration.gateway.conftest import Replicas
+from tests.support.tcp_proxy import TcpProxy
 from tests.support.timeline import event
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "follow_events.py"
 SSE = {"accept": "text/event-stream"}
 
 
@@ -117,3 +123,30 @@ async def test_pages_that_look_at_many_events_go_on_where_they_stopped(
                 assert page.next > after or not page.has_more
                 after, has_more = page.next, page.has_more
             assert found == expected, (where, limit)
+
+
+async def test_the_example_goes_on_after_lost_connections(replicas: Replicas, log: PostgresTimelineLog) -> None:
+    company, label = await company_of(replicas), new_id()
+
+    async def happen(kind: str) -> None:
+        await log.store([event(company_id=company, correlation_id=label, type=kind)], {})
+
+    async with TcpProxy(port=choose_free(), target_port=replicas.services[0].settings.port) as network:
+        await happen("session.created")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(EXAMPLE), f"http://127.0.0.1:{network.port}",
+            *("--correlation-id", label, "--after", "0", "--until", "turn.completed"),
+            env={**os.environ, "AES_API_KEY": replicas.secret}, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert process.stdout is not None
+        lines = [await process.stdout.readline()]
+        await network.cut()
+        await happen("turn.started")
+        await network.restore()
+        lines.append(await process.stdout.readline())
+        await network.cut()
+        await network.restore()
+        await happen("turn.completed")
+        lines.append(await process.stdout.readline())
+        assert await process.wait() == 0
+    assert [line.split()[2] for line in lines] == [b"session.created", b"turn.started", b"turn.completed"]

@@ -197,7 +197,7 @@ async def test_a_silent_stream_is_kept_alive(public: Gateway, monkeypatch: pytes
     monkeypatch.setattr(feed_reader, "KEEP_ALIVE_SECONDS", 0.02)
     tending = asyncio.create_task(public.api.feeds.run())
     async with follow(public) as stream:
-        await stream.until(lambda it: it.text.count(b": keep-alive\n\n") >= 3)
+        await stream.until(lambda it: it.text.count(b": keep-alive\nid: 0\n\n") >= 3)
     tending.cancel()
 
 

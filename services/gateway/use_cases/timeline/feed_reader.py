@@ -19,7 +19,7 @@ class FeedReader:
     ``expires_at``: the end of the credential that the reader has come with.
     """
 
-    __slots__ = ("_active_at", "_keep_alive", "_problem", "_unread", "_waiter", "expires_at", "joined_at", "where")
+    __slots__ = ("_active_at", "_problem", "_reached", "_unread", "_waiter", "expires_at", "joined_at", "where")
 
     def __init__(self, where: TimelineFilter, *, joined_at: int, expires_at: datetime | None, now: float) -> None:
         self.where = where
@@ -28,7 +28,7 @@ class FeedReader:
         self._unread: deque[TimelineEvent] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._problem: ServiceError | None = None
-        self._keep_alive = False
+        self._reached: int | None = None
         self._active_at = now
 
     def offer(self, event: TimelineEvent, now: float) -> bool:
@@ -49,23 +49,23 @@ class FeedReader:
         self._unread.clear()
         self._wake()
 
-    def tick(self, now: float) -> None:
-        """Makes ``next`` ask for a keep-alive when nothing has come for a while."""
+    def tick(self, now: float, position: int) -> None:
+        """Makes ``next`` tell how far the feed is when nothing has come for a while."""
         if now - self._active_at >= KEEP_ALIVE_SECONDS:
             self._active_at = now
-            self._keep_alive = True
+            self._reached = position
             self._wake()
 
-    async def next(self) -> TimelineEvent | None:
-        """The next event; ``None`` when a keep-alive is due. Raises what the reader was ended with."""
+    async def next(self) -> TimelineEvent | int:
+        """The next event, or the position up to which there was none. Raises what the reader was ended with."""
         while True:
             if self._problem is not None:
                 raise self._problem
             if self._unread:
                 return self._unread.popleft()
-            if self._keep_alive:
-                self._keep_alive = False
-                return None
+            if self._reached is not None:
+                reached, self._reached = self._reached, None
+                return reached
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
 

@@ -90,7 +90,7 @@ class TimelineFeeds:
                 if reader.expires_at is not None and reader.expires_at <= moment:
                     reader.end(AuthenticationFailed("The credential has expired."))
                 else:
-                    reader.tick(now)
+                    reader.tick(now, feed.position)
 
     async def _look(self) -> None:
         """Wakes the feeds that are behind their company's timeline."""

@@ -75,7 +75,7 @@ sessions only with a `company:…` scope. A public key sees the events of one of
 """.strip()
 TIMELINE_EVENTS: Final = (
     'id: 17\nevent: turn.completed\ndata: {"id": "…", "position": 17, "type": "turn.completed",'
-    ' "source": "/aes/runtime", "subject": "…", "sequence": 2, "data": {"success": true}}\n\n: keep-alive\n\n'
+    ' "source": "/aes/runtime", "subject": "…", "sequence": 2, "data": {"success": true}}\n\n: keep-alive\nid: 18\n\n'
 )
 EVENTS: Final = (
     'event: turn.started\ndata: {"turn_id": "…", "session_id": "…", "attempt": 1}\n\n'

@@ -11,7 +11,7 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.timeline import TimelineEvent, TimelinePage
 from services.gateway.entrypoints.http.authentication import by_api_key_or_public_key
 from services.gateway.entrypoints.http.dependencies import UseCasesDep, wants_events
-from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, MEDIA_TYPE, render_event
+from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, render_event
 from services.gateway.entrypoints.http.forwarding import json_answer
 from services.gateway.entrypoints.http.paths import public_router
 from services.gateway.entrypoints.http.reference.described import answer
@@ -45,11 +45,12 @@ async def list_events(
     return json_answer(_page(page))
 
 
-async def _rendered(events: AsyncGenerator[TimelineEvent | None, None]) -> AsyncGenerator[bytes, None]:
+async def _rendered(events: AsyncGenerator[TimelineEvent | int, None]) -> AsyncGenerator[bytes, None]:
     try:
         async for event in events:
-            if event is None:
-                yield KEEP_ALIVE
+            if isinstance(event, int):
+                # Without data it is no event, but clients keep the id to go on after.
+                yield b": keep-alive\nid: %d\n\n" % event
             else:
                 yield render_event(event.type, event.rendered(), event_id=str(event.position))
     finally:

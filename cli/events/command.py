@@ -1,0 +1,85 @@
+"""`aes events`."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from cli.connection import ApiKey, BaseUrl, connect
+from cli.events.following import TimelineFollower
+from cli.terminal import Json, failures_explained, note, print_json
+
+app = typer.Typer(help="Look at what happens in the company.", no_args_is_help=True, add_completion=False)
+_STYLES = (
+    ("failed", "red"), ("rejected", "red"), ("restarted", "yellow"), ("cancelled", "yellow"), ("completed", "green"),
+    ("ready", "green"),
+)  # fmt: skip
+_OF_INTEREST = ("name", "reason", "status", "phase", "attempt", "resumed_from_step", "output")
+
+
+@app.callback()
+def events() -> None:
+    """Look at what happens in the company."""
+
+
+@app.command()
+def tail(
+    correlation_id: Annotated[str | None, typer.Option("--correlation-id", help="Only of this correlation id.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Only of this session.")] = None,
+    turn: Annotated[str | None, typer.Option("--turn", help="Only of this turn.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--type", help="Only of this type, or of those that begin so: 'turn.*'; repeatable."),
+    ] = None,
+    after: Annotated[
+        int | None,
+        typer.Option("--after", min=0, help="Begin after this position; 0 is the oldest.", show_default="now"),
+    ] = None,
+    json_output: Json = False,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Follow the timeline until Ctrl-C. After a lost connection it goes on where it was: nothing is missed or repeated.
+
+    With --json each event is one line of JSON.
+    """
+    wanted = {"correlation_id": correlation_id, "session_id": session, "turn_id": turn, "type": kind}
+    parameters = {name: value for name, value in wanted.items() if value}
+    console = Console(highlight=False)
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        follower = TimelineFollower(client, parameters, after=after, on_lost=lambda why: note(f"{why} Going on …"))
+        try:
+            for event in follower.events():
+                if json_output:
+                    print_json(event)
+                else:
+                    console.print(line_of(event), soft_wrap=True)
+        except KeyboardInterrupt:
+            # The way to end it, and no failure.
+            raise typer.Exit(0) from None
+
+
+def line_of(event: dict[str, Any]) -> Text:
+    """An event on one line: position, local time, type, subject, and what is worth knowing of its data."""
+    moment = datetime.fromisoformat(event["time"]).astimezone()
+    name = event["type"]
+    style = next((style for word, style in _STYLES if name.endswith(word)), "")
+    return Text.assemble(
+        (f"{event['position']:>8}  ", "dim"),
+        (f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}  ", "dim"),
+        (f"{name:<28} ", style),
+        (f"{event['subject']}  ", "cyan"),
+        summary_of(event["data"]),
+    )
+
+
+def summary_of(data: dict[str, Any]) -> str:
+    """A few words about an event."""
+    if isinstance(data.get("error"), dict):
+        return f"{data['error'].get('type')}: {data['error'].get('message')}"
+    if isinstance(data.get("response"), dict):
+        return " ".join(str(data["response"].get("content", "")).split())[:160]
+    told = {name: data[name] for name in _OF_INTEREST if isinstance(data.get(name), str | int)}
+    return "  ".join(f"{name}={' '.join(str(value).split())[:80]}" for name, value in told.items())
