@@ -2,27 +2,25 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
 
 import psycopg
 
 from cli.doctor.clocks import compare
 from cli.doctor.findings import Check, Finding, failed, ok, warning
 from deploy.local.home import PROJECT_ROOT
-
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+from libs.persistence import Connection, fetch_value
 
 
 def database_checks(urls: Mapping[str, str]) -> list[Check]:
-    return [_check(service, url) for service, url in urls.items()]
-
-
-def _check(service: str, url: str) -> Check:
     remedy = (
-        f"Start PostgreSQL, or set AES_{service.upper()}_DATABASE_URL to the right server, role and password, and with "
+        "Start PostgreSQL, or set AES_{}_DATABASE_URL to the right server, role and password, and with "
         "TLS to the right sslmode and sslrootcert."
     )
-    return Check(f"database of {service}", lambda: _database(service, url), remedy)
+    return [
+        Check(f"database of {service}", partial(_database, service, url), remedy.format(service.upper()))
+        for service, url in urls.items()
+    ]
 
 
 async def _database(service: str, url: str) -> list[Finding]:
@@ -46,8 +44,8 @@ def _encryption(connection: Connection) -> str:
 async def _migrations(service: str, connection: Connection) -> Finding:
     check = f"migrations of {service}"
     newest = newest_migration(service)
-    found = await _value(connection, "SELECT to_regclass('alembic_version')::text")
-    at = await _value(connection, "SELECT version_num FROM alembic_version") if found else None
+    found = await fetch_value(connection, "SELECT to_regclass('alembic_version')::text")
+    at = await fetch_value(connection, "SELECT version_num FROM alembic_version") if found else None
     if at is None or str(at) < newest:
         return failed(check, f"at {at or 'none'}, {newest} is needed", f"Run: python -m services.{service} migrate")
     if str(at) > newest:
@@ -61,7 +59,7 @@ def newest_migration(service: str) -> str:
 
 
 async def _vectors(connection: Connection) -> list[Finding]:
-    version = await _value(connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+    version = await fetch_value(connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'")
     if version is not None:
         return [ok("pgvector", str(version))]
     remedy = "Install pgvector on the server, and as its administrator: CREATE EXTENSION vector"
@@ -70,10 +68,5 @@ async def _vectors(connection: Connection) -> list[Finding]:
 
 async def _clock(service: str, connection: Connection) -> Finding:
     before = time.time()
-    theirs = await _value(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
+    theirs = await fetch_value(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
     return compare(f"clock of database of {service}", float(theirs), before, time.time())
-
-
-async def _value(connection: Connection, statement: str) -> Any:
-    row = await (await connection.execute(statement)).fetchone()
-    return row[0] if row else None

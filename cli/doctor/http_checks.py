@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,22 +15,29 @@ _SECONDS = 10.0
 
 
 def service_checks(urls: Mapping[str, str]) -> list[Check]:
-    return [_service_check(name, url) for name, url in urls.items()]
+    return [
+        Check(
+            f"service {name}",
+            partial(_service, name, url),
+            f"Start the service, or set AES_{name.upper()}_URL to where it is.",
+        )
+        for name, url in urls.items()
+    ]
 
 
 def object_checks(urls: Mapping[str, str]) -> list[Check]:
-    # Directories are checked with their disks.
-    return [_objects_check(service, url) for service, url in urls.items() if not url.startswith("file:")]
+    remedy = "Start the S3 server, or set AES_{}_OBJECTS_URL to the right address, keys and bucket."
+    return [
+        Check(f"objects of {service}", partial(_objects, service, url), remedy.format(service.upper()))
+        for service, url in urls.items()
+        # Directories are checked with their disks.
+        if not url.startswith("file:")
+    ]
 
 
 def weaviate_checks(address: tuple[str, int]) -> list[Check]:
     remedy = "Start Weaviate, or set AES_INGESTION_WEAVIATE_URL and AES_INGESTION_WEAVIATE_GRPC_PORT to where it is."
     return [Check("weaviate", lambda: _weaviate(*address), remedy)]
-
-
-def _service_check(name: str, url: str) -> Check:
-    remedy = f"Start the service, or set AES_{name.upper()}_URL to where it is."
-    return Check(f"service {name}", lambda: _service(name, url), remedy)
 
 
 async def _service(name: str, urls: str) -> list[Finding]:
@@ -58,11 +66,6 @@ def _health(answer: httpx.Response, name: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return health if isinstance(health, dict) and health.get("service") == name else None
-
-
-def _objects_check(service: str, url: str) -> Check:
-    remedy = f"Start the S3 server, or set AES_{service.upper()}_OBJECTS_URL to the right address, keys and bucket."
-    return Check(f"objects of {service}", lambda: _objects(service, url), remedy)
 
 
 async def _objects(service: str, url: str) -> list[Finding]:

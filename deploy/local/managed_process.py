@@ -19,14 +19,11 @@ class ManagedProcess(Protocol):
 
     async def prepare(self, report: Report) -> None:
         """Prepares the start. Runs before every start and does only what is missing."""
-        ...
 
     def command(self) -> Command: ...
 
     async def is_ready(self) -> bool:
         """Tells whether the running process is ready. Never raises; takes two seconds at most."""
-        ...
 
     async def complete(self, report: Report) -> None:
         """Completes a ready process before others use it, such as creating databases."""
-        ...

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -52,20 +51,7 @@ _POLL_SECONDS: Final = 1.0
 _RESEND_SECONDS: Final = 60.0
 _STORE_SECONDS: Final = 2.0
 _log: Final = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Maintenance:
-    tables: PeriodicWork
-    commands: PeriodicWork
-    deleted: PeriodicWork
-    garbage: PeriodicWork
-
-    def run(self, service: Service) -> None:
-        service.background("tables.read", self.tables.run)
-        service.background("commands.resend", self.commands.run)
-        service.background("deleted.remove", self.deleted.run)
-        service.background("garbage.collect", self.garbage.run, role=API)
+Wake = Callable[[], None]
 
 
 def build(settings: ArtifactsSettings) -> Service:
@@ -73,34 +59,33 @@ def build(settings: ArtifactsSettings) -> Service:
     service = Service("artifacts", settings, migrations=MIGRATIONS)
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(_start_of(store))
-    maintenance = _maintenance(service, settings, store)
-    _add_http(service, settings, store, maintenance)
-    _add_messages(service, maintenance)
-    maintenance.run(service)
+    garbage = PostgresGarbage(service.database)
+    tables = PeriodicWork("tables", _read_tables(service, settings, store), _POLL_SECONDS)
+    commands = PeriodicWork("commands", ResendCommands(service.outbox, PostgresPlatformWriter), _RESEND_SECONDS)
+    deleted = PeriodicWork("deleted", RemoveDeletedBytes(garbage, store), _POLL_SECONDS)
+    collect = PeriodicWork("garbage", CollectGarbage(garbage, store), _COLLECT_SECONDS)
+    _add_http(service, settings, store, tables.wake)
+    _add_messages(service, deleted.wake)
+    service.background("tables.read", tables.run)
+    service.background("commands.resend", commands.run)
+    service.background("deleted.remove", deleted.run)
+    service.background("garbage.collect", collect.run, role=API)
     return service
 
 
-def _maintenance(service: Service, settings: ArtifactsSettings, store: ObjectStore) -> _Maintenance:
-    database, outbox = service.database, service.outbox
-    read_tables = ReadTables(
-        jobs=PostgresTableJobs(database),
+def _read_tables(service: Service, settings: ArtifactsSettings, store: ObjectStore) -> ReadTables:
+    return ReadTables(
+        jobs=PostgresTableJobs(service.database),
         store=store,
         reader=TableProcesses(seconds=settings.table_timeout_seconds, memory_bytes=settings.table_memory_bytes),
-        outbox=outbox,
+        outbox=service.outbox,
         writer=PostgresArtifactWriter,
         at_once=settings.table_processes,
         lease_seconds=settings.lease_seconds,
     )
-    garbage = PostgresGarbage(database)
-    return _Maintenance(
-        tables=PeriodicWork("tables", read_tables, _POLL_SECONDS),
-        commands=PeriodicWork("commands", ResendCommands(outbox, PostgresPlatformWriter), _RESEND_SECONDS),
-        deleted=PeriodicWork("deleted", RemoveDeletedBytes(garbage, store), _POLL_SECONDS),
-        garbage=PeriodicWork("garbage", CollectGarbage(garbage, store), _COLLECT_SECONDS),
-    )
 
 
-def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore, maintenance: _Maintenance) -> None:
+def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore, wake_tables: Wake) -> None:
     artifacts = PostgresArtifactReader(service.database)
     sessions = SessionAccess(PostgresSessions(service.database), HttpSessions(service.calls))
     signer = LinkSigner(*settings.signing_keys())
@@ -116,7 +101,7 @@ def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore,
         writer=PostgresUploadWriter,
         links=links,
         limits=Limits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_image_pixels),
-        on_stored=maintenance.tables.wake,
+        on_stored=wake_tables,
     )
     documents, open_content = HttpDocuments(service.calls), OpenContent(store)
     contents = contents_router(
@@ -128,11 +113,11 @@ def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore,
         service.http.include_router(router)
 
 
-def _add_messages(service: Service, maintenance: _Maintenance) -> None:
+def _add_messages(service: Service, wake_deleted: Wake) -> None:
     register_commands(
         service.commands, CopyToPlatform(PostgresPlatformWriter), RemoveFromPlatform(PostgresPlatformWriter)
     )
-    delete = DeleteSessionArtifacts(PostgresArtifactWriter, on_deleted=maintenance.deleted.wake)
+    delete = DeleteSessionArtifacts(PostgresArtifactWriter, on_deleted=wake_deleted)
     follow_sessions(service.follow("sessions", linger=True), delete)
     follow_ingestion(
         service.follow("ingestion"),

@@ -97,21 +97,8 @@ def build_streams(settings: IngestionSettings) -> Service:
     service.on_start(store.start)
     search = _Search.of(service, settings)
     pool = parsing_pool(settings.parsing_processes, settings.parsing_timeout_seconds, settings.parsing_memory_bytes)
-    work = _IngestionWork.of(
-        service,
-        settings,
-        DocumentLoader(PostgresTexts(service.database), store, pool, lease_seconds=settings.lease_seconds),
-        search,
-    )
-    streams = IngestionStreams(
-        kafka=settings.kafka(),
-        prefix=settings.topic_prefix,
-        items=work.items,
-        run=work.runs,
-        batch=settings.streams_batch,
-        batches=settings.streams_batches,
-    )
-    _run_streams(service, settings, streams, work)
+    loader = DocumentLoader(PostgresTexts(service.database), store, pool, lease_seconds=settings.lease_seconds)
+    _add_ingestion(service, settings, loader, search)
     jobs = PostgresArtifactJobs(service.database, service.outbox)
     index = IndexArtifacts(
         jobs, HttpArtifactSource(service.calls), pool, store, search.embedders, search.engines, search.resolver,
@@ -120,7 +107,7 @@ def build_streams(settings: IngestionSettings) -> Service:
     remove = RemoveDeletedArtifacts(jobs, store, search.engines)
     process = partial(process_artifacts, index, remove)
     service.background("artifacts.index", lambda: repeat_while_busy(process, _ARTIFACTS_SECONDS), role="streams")
-    for hook in (streams.stop, pool.close, search.close):
+    for hook in (pool.close, search.close):
         service.on_stop(hook)
     return service
 
@@ -195,71 +182,54 @@ def _add_artifacts(service: Service, store: ObjectStore, search: _Search) -> Non
     service.http.include_router(artifact_texts_router(ReadArtifactText(places, store), searching))
 
 
-@dataclass(frozen=True, slots=True)
-class _IngestionWork:
-    items: IngestItems
-    runs: AdvanceRun
-    queue: PostgresWorkQueue
-    dispatch: DispatchWork
-    reconcile: ReconcileWork
-    renew_leases: RenewLeases
-    parse_ahead: ParseAhead
+def _add_ingestion(service: Service, settings: IngestionSettings, loader: DocumentLoader, search: _Search) -> None:
+    database, outbox = service.database, service.outbox
+    items = PostgresWorkItems(database, outbox, lease_seconds=settings.lease_seconds)
+    runs = PostgresRuns(
+        database, outbox, lease_seconds=settings.lease_seconds, grace_seconds=settings.index_grace_seconds
+    )
+    progress = ProgressThrottle(items, time.monotonic)
+    indexer = DocumentIndexer(items, progress, search.embedders, search.engines)
+    ingest = IngestItems(items, runs, progress, loader, indexer)
+    advance = AdvanceRun(runs, search.engines, _lost_indexes(service, search))
+    queue = PostgresWorkQueue(database)
+    streams = IngestionStreams(
+        kafka=settings.kafka(),
+        prefix=settings.topic_prefix,
+        items=ingest,
+        run=advance,
+        batch=settings.streams_batch,
+        batches=settings.streams_batches,
+    )
 
-    @classmethod
-    def of(
-        cls, service: Service, settings: IngestionSettings, loader: DocumentLoader, search: _Search
-    ) -> "_IngestionWork":
-        database, outbox = service.database, service.outbox
-        items = PostgresWorkItems(database, outbox, lease_seconds=settings.lease_seconds)
-        runs = PostgresRuns(
-            database, outbox, lease_seconds=settings.lease_seconds, grace_seconds=settings.index_grace_seconds
-        )
-        progress = ProgressThrottle(items, time.monotonic)
-        indexer = DocumentIndexer(items, progress, search.embedders, search.engines)
-        ingest = IngestItems(items, runs, progress, loader, indexer)
-        advance = AdvanceRun(runs, search.engines, _lost_indexes(service, search))
-        queue = PostgresWorkQueue(database)
+    def claims() -> list[str]:
+        return [*ingest.claims, *advance.claims]
 
-        def claims() -> list[str]:
-            return [*ingest.claims, *advance.claims]
+    async def joined() -> bool:
+        return streams.joined
 
-        return cls(
-            ingest,
-            advance,
-            queue,
-            DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source)),
-            ReconcileWork(queue, runs, settings.reconcile_seconds),
-            RenewLeases(items, loader, claims),
-            ParseAhead(queue, loader, claims),
-        )
+    dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))
+    reconcile = ReconcileWork(queue, runs, settings.reconcile_seconds)
+    renew_leases, parse_ahead = RenewLeases(items, loader, claims), ParseAhead(queue, loader, claims)
+    tasks: dict[str, Callable[[], Awaitable[None]]] = {
+        "streams": streams.serve,
+        "streams.measure": streams.measure,
+        "work.dispatch": lambda: repeat_while_busy(dispatch, _DISPATCH_SECONDS),
+        "work.reconcile": lambda: repeat(reconcile, settings.reconcile_seconds),
+        "work.renew_leases": lambda: repeat(renew_leases, settings.lease_seconds / 4),
+        "watchdog": Watchdog(queue.stuck, limit_seconds=settings.watchdog_seconds).run,
+    }
+    if settings.parse_ahead:
+        tasks["texts.parse"] = lambda: repeat_while_busy(parse_ahead, _PARSE_AHEAD_SECONDS)
+    for name, run in tasks.items():
+        service.background(name, run, role="streams")
+    service.ready_check("streams", joined)
+    service.on_stop(streams.stop)
 
 
 def _lost_indexes(service: Service, search: _Search) -> LostIndexes:
     catalog = PostgresIndexCatalog(service.database)
     return LostIndexes(catalog, search.engines, service.outbox, PostgresKnowledgeBaseWriter)
-
-
-def _run_streams(
-    service: Service, settings: IngestionSettings, streams: IngestionStreams, work: _IngestionWork
-) -> None:
-    watchdog = Watchdog(work.queue.stuck, limit_seconds=settings.watchdog_seconds)
-    tasks: dict[str, Callable[[], Awaitable[None]]] = {
-        "streams": streams.serve,
-        "streams.measure": streams.measure,
-        "work.dispatch": lambda: repeat_while_busy(work.dispatch, _DISPATCH_SECONDS),
-        "work.reconcile": lambda: repeat(work.reconcile, settings.reconcile_seconds),
-        "work.renew_leases": lambda: repeat(work.renew_leases, settings.lease_seconds / 4),
-        "watchdog": watchdog.run,
-    }
-    if settings.parse_ahead:
-        tasks["texts.parse"] = lambda: repeat_while_busy(work.parse_ahead, _PARSE_AHEAD_SECONDS)
-    for name, run in tasks.items():
-        service.background(name, run, role="streams")
-
-    async def joined() -> bool:
-        return streams.joined
-
-    service.ready_check("streams", joined)
 
 
 def _now() -> datetime:

@@ -22,7 +22,6 @@ from services.artifacts.domain.artifacts import KnownSession, StoredArtifact
 class SessionOwner(Protocol):
     async def session(self, session_id: str, caller: Identity) -> KnownSession | None:
         """Returns None when the caller may not see it. Raises ``ServiceUnavailable``."""
-        ...
 
 
 class KnownSessions(Protocol):
@@ -32,7 +31,6 @@ class KnownSessions(Protocol):
 
     async def remember(self, session: KnownSession) -> KnownSession:
         """Returns the session as it is stored now: it may have been deleted meanwhile."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +62,6 @@ class Uploads(Protocol):
 
     async def abandon(self, artifact_id: str) -> bool:
         """Returns False for one that is stored. The garbage collection removes the bytes."""
-        ...
 
 
 class UploadWriter(Protocol):
@@ -76,7 +73,6 @@ class UploadWriter(Protocol):
         Raises ``SessionNotFound`` when the session was deleted meanwhile, ``Conflict`` when the upload was
         abandoned, ``ValidationFailed`` when the key was used with another file.
         """
-        ...
 
 
 class ArtifactReader(Protocol):
@@ -86,11 +82,9 @@ class ArtifactReader(Protocol):
 
     async def page(self, session_id: str, *, limit: int, offset: int) -> tuple[list[StoredArtifact], int]:
         """Newest first, and the number of all."""
-        ...
 
     async def all(self, session_id: str) -> list[StoredArtifact]:
         """Oldest first."""
-        ...
 
 
 class ArtifactWriter(Protocol):
@@ -104,7 +98,6 @@ class ArtifactWriter(Protocol):
 
     async def delete_session(self, session_id: str, company_id: str) -> list[str]:
         """Leaves tombstones of the session and its artifacts; returns the artifacts."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +119,6 @@ class TableJobs(Protocol):
 
     async def postpone(self, lease: str, seconds: float, *, counts: bool) -> None:
         """Releases the claim until then. ``counts``: as one of a few attempts."""
-        ...
 
 
 class TableReader(Protocol):
@@ -134,7 +126,6 @@ class TableReader(Protocol):
 
     async def read(self, path: Path, content_type: str) -> list[Sheet] | None:
         """Returns None when the file holds no tables. Raises ``TableUnreadable``."""
-        ...
 
 
 class Documents(Protocol):
@@ -152,24 +143,18 @@ class Garbage(Protocol):
 
     async def abandon_uploads(self) -> int:
         """Abandons uploads that have not ended for hours; returns how many."""
-        ...
 
     async def deleted(self, limit: int) -> list[str]:
         """Artifacts that were deleted and whose bytes were not removed yet."""
-        ...
 
     async def unreferenced(self, limit: int) -> list[str]:
         """Artifacts that were abandoned or deleted so long ago that no writer is left."""
-        ...
 
     async def emptied(self, artifact_ids: Sequence[str]) -> None:
         """Records that the bytes were removed; ``unreferenced`` returns the artifacts once more later."""
-        ...
 
     async def forget(self, artifact_ids: Sequence[str]) -> None:
         """Records that nothing is left in the object store, nor will there be."""
-        ...
 
     async def forget_keys(self, days: int) -> int:
         """Deletes idempotency keys of uploads that are older; returns how many."""
-        ...

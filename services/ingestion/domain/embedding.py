@@ -28,7 +28,6 @@ class Embedder(Protocol):
     @property
     def model(self) -> str:
         """Provider and model, e.g. ``wordllama:l2_supercat``: vectors of equal names are comparable."""
-        ...
 
     @property
     def dimensions(self) -> int: ...
@@ -39,7 +38,6 @@ class Embedder(Protocol):
         A text without any content is an ``EmbeddingRefused``, since no vector stands for it. Raises
         ``EmbeddingUnavailable`` after the adapter's own retries and ``DimensionsMismatch``.
         """
-        ...
 
 
 class Embedders(Protocol):
@@ -51,4 +49,3 @@ class Embedders(Protocol):
         An unknown provider or model, or dimensions that the model does not have, is an ``EmbeddingRefused``
         whose message is meant for the caller.
         """
-        ...

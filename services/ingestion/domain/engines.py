@@ -113,15 +113,12 @@ class Engine(Protocol):
 
     async def create_index(self, index_id: str, dimensions: int) -> None:
         """Creates an empty index; an existing one is left as it is."""
-        ...
 
     async def drop_index(self, index_id: str) -> None:
         """Removes the index with its content, if it exists."""
-        ...
 
     async def existing(self, index_ids: Sequence[str]) -> set[str]:
         """Indexes among these that exist."""
-        ...
 
     async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
         """Adds chunks of any number of files.
@@ -130,7 +127,6 @@ class Engine(Protocol):
         ends with each of them once. Best called with some hundreds at a time. Raises ``IndexMissing``. A vector
         of another length is a ``ValueError``.
         """
-        ...
 
     async def finish(self, index_id: str) -> None:
         """Builds what pays off only in bulk (graph, statistics), at the end of a run.
@@ -139,26 +135,20 @@ class Engine(Protocol):
         Idempotent; cheap when little has changed, up to minutes after a large run. Searches go on meanwhile
         and are right before it too, only slower and ranked by rougher statistics. Raises ``IndexMissing``.
         """
-        ...
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
         """Removes every chunk of the files; missing files or a missing index are fine."""
-        ...
 
     async def count(self, index_id: str) -> int:
         """Number of chunks. Raises ``IndexMissing``."""
-        ...
 
     async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
         """Chunk ids of one file, in the order of their positions. Raises ``IndexMissing``."""
-        ...
 
     async def search(self, index_id: str, query: Query) -> list[Hit]:
         """At most ``query.top_k`` chunks, best first. Raises ``IndexMissing``."""
-        ...
 
     async def ping(self) -> None:
         """Raises ``EngineUnavailable``."""
-        ...
 
     async def close(self) -> None: ...

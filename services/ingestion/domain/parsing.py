@@ -35,13 +35,11 @@ class DocumentReader(Protocol):
 
     async def parse(self, path: Path, name: str, content_type: str) -> ParsedDocument:
         """Parses the file at `path`, whose format follows from the extension of `name`, else from `content_type`."""
-        ...
 
     async def chunk(
         self, document: ParsedDocument, strategy: ChunkingStrategy, source: str, index: IndexSettings | None = None
     ) -> Sequence[Chunk]:
         """Chunks in order of the text; none of them is blank."""
-        ...
 
     async def parse_and_chunk(
         self,
@@ -53,4 +51,3 @@ class DocumentReader(Protocol):
         index: IndexSettings | None = None,
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
         """Parses and cuts in one step, which saves moving the text twice."""
-        ...

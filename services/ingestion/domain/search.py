@@ -15,7 +15,6 @@ CANDIDATES = 100
 class LiveIndexes(Protocol):
     async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
         """The index to search, with its settings; None for an unknown knowledge base."""
-        ...
 
 
 class SearchableFiles(Protocol):
@@ -23,11 +22,9 @@ class SearchableFiles(Protocol):
 
     async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
         """Active files that match: of any of the collections, any of the files, with any of the tags."""
-        ...
 
     async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
         """Names of the active files among these; deleted and inactive ones are left out."""
-        ...
 
 
 def candidates(top_k: int) -> int:

@@ -17,11 +17,9 @@ class AgentReader(Protocol):
 
     async def visible_to(self, caller: Identity, *, limit: int | None, offset: int) -> list[StoredAgent]:
         """Agents that the caller may see, newest first."""
-        ...
 
     async def versions(self, agent_id: str, *, limit: int, offset: int) -> list[StoredVersion]:
         """Newest first."""
-        ...
 
     async def count_versions(self, agent_id: str) -> int: ...
 
@@ -36,19 +34,15 @@ class AgentWriter(Protocol):
 
         Waits for a transaction that is about to take the same key. Raises ``Conflict`` when the id is taken.
         """
-        ...
 
     async def lock(self, agent_id: str) -> StoredAgent | None:
         """Locks the agent until the end of the transaction."""
-        ...
 
     async def save(self, before: StoredAgent, after: StoredAgent, changed_by: str) -> None:
         """Stores a locked agent's new state, and a new version when the version number is another."""
-        ...
 
     async def delete(self, agent: StoredAgent) -> None:
         """Removes a locked agent and its versions. Its key stays taken: it may stand in web pages."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +66,6 @@ class RuntimeCatalogue:
 class RuntimeCatalogues(Protocol):
     async def current(self, caller: Identity) -> RuntimeCatalogue | None:
         """The runtime's catalogue, at most half a minute old; None when it does not answer."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +80,6 @@ class KnowledgeBases(Protocol):
     @property
     def available(self) -> bool:
         """Whether this installation has ingestion at all."""
-        ...
 
     async def check(self, caller: Identity, ids: Sequence[str]) -> KnowledgeBaseCheck:
         """Never raises."""
-        ...

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
 
-from services.ingestion.adapters.parsing.kreuzberg_call import extracted, from_bytes, from_file
+from services.ingestion.adapters.parsing.kreuzberg_call import extracted
 from services.ingestion.adapters.parsing.recognition import recognised_image, recognised_pages
 from services.ingestion.adapters.parsing.word_entities import guard_entities, restore_entities
 from services.ingestion.domain.documents import ParsedDocument, Segment
@@ -22,7 +22,7 @@ def html(text: str) -> ParsedDocument:
     title = _TITLE.search(text)
     # The converter would put what the head says in front of the text, as if it were part of it.
     content = _HEAD_ELEMENTS.sub("", text).encode("utf-8", "replace")
-    body = _clean(extracted(lambda config: from_bytes(content, "text/html", config)).content)
+    body = _clean(extracted(content, "text/html").content)
     name = " ".join(unescape(title.group(1)).split()) if title else ""
     if name and name not in body[:_TITLE_SHOWN]:
         body = f"{name}\n\n{body}"
@@ -33,13 +33,11 @@ def word(path: Path, mime_type: str) -> ParsedDocument:
     """Word 2007 and later."""
     if (guarded := guard_entities(path)) is None:
         return office(path, mime_type)
-    return ParsedDocument(
-        restore_entities(_clean(extracted(lambda config: from_bytes(guarded, mime_type, config)).content))
-    )
+    return ParsedDocument(restore_entities(_clean(extracted(guarded, mime_type).content)))
 
 
 def office(path: Path, mime_type: str) -> ParsedDocument:
-    return ParsedDocument(_clean(extracted(lambda config: from_file(path, mime_type, config)).content))
+    return ParsedDocument(_clean(extracted(path, mime_type).content))
 
 
 def pdf(path: Path) -> ParsedDocument:
@@ -47,7 +45,7 @@ def pdf(path: Path) -> ParsedDocument:
     from kreuzberg import PageConfig
 
     pages = PageConfig(extract_pages=True)
-    result = extracted(lambda config: from_file(path, "application/pdf", config), output="plain", pages=pages)
+    result = extracted(path, "application/pdf", output="plain", pages=pages)
     if not result.pages:
         return ParsedDocument(_clean(result.content))
     texts = {page["page_number"]: _clean(page["content"]).strip() for page in result.pages}

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from services.ingestion.domain.parsing import Unparsable
 
 if TYPE_CHECKING:
-    from kreuzberg import ExtractionConfig, ExtractionResult
+    from kreuzberg import ExtractionResult
 
 
-def extracted(
-    read: Callable[[ExtractionConfig], ExtractionResult],
-    *,
-    output: str = "markdown",
-    **options: Any,
-) -> ExtractionResult:
+def extracted(source: Path | bytes, mime_type: str, *, output: str = "markdown", **options: Any) -> ExtractionResult:
     """``options`` are further ones of kreuzberg's. Raises ``Unparsable``; what OCR raises passes through."""
-    from kreuzberg import ConcurrencyConfig, ExtractionConfig, KreuzbergError, OCRError
+    from kreuzberg import (
+        ConcurrencyConfig,
+        ExtractionConfig,
+        KreuzbergError,
+        OCRError,
+        extract_bytes_sync,
+        extract_file_sync,
+    )
 
     config = ExtractionConfig(
         use_cache=False,
@@ -29,23 +30,13 @@ def extracted(
         **{"disable_ocr": True, **options},
     )
     try:
-        return read(config)
+        if isinstance(source, bytes):
+            return extract_bytes_sync(source, mime_type, config)
+        return extract_file_sync(source, mime_type, config)
     except OCRError:
         raise
     except KreuzbergError as error:
         raise _unparsable(error) from None
-
-
-def from_bytes(data: bytes, mime_type: str, config: ExtractionConfig) -> ExtractionResult:
-    from kreuzberg import extract_bytes_sync
-
-    return extract_bytes_sync(data, mime_type, config)
-
-
-def from_file(path: Path, mime_type: str, config: ExtractionConfig) -> ExtractionResult:
-    from kreuzberg import extract_file_sync
-
-    return extract_file_sync(path, mime_type, config)
 
 
 def _unparsable(error: Exception) -> Unparsable:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from services.ingestion.adapters.parsing.kreuzberg_call import extracted, from_file
+from services.ingestion.adapters.parsing.kreuzberg_call import extracted
 from services.ingestion.domain.parsing import Unparsable
 
 if TYPE_CHECKING:
@@ -55,9 +55,8 @@ def recognised_pages(path: Path, numbers: Sequence[int], *, needed: bool) -> Map
 def _recognised(path: Path, mime_type: str, ocr: OcrConfig, **options: Any) -> ExtractionResult:
     from kreuzberg import OCRError
 
-    given = {"ocr": ocr, "disable_ocr": False, **options}
     try:
-        return extracted(lambda config: from_file(path, mime_type, config), output="plain", **given)
+        return extracted(path, mime_type, output="plain", ocr=ocr, disable_ocr=False, **options)
     except OCRError as error:
         reason = str(getattr(error, "message", "") or error).splitlines()[0]
         raise Unparsable("damaged", f"The picture could not be read: {reason[:300]}") from None

@@ -34,9 +34,7 @@ class PostgresIndexCatalog:
         return [KnownIndex(*row) for row in await self._database.execute(_KNOWN)]
 
     async def content(self, index_id: str) -> Content:
-        async with self._database.connection() as connection:
-            row = await (await connection.execute(_CONTENT, (index_id,))).fetchone()
-        assert row is not None
+        [row] = await self._database.execute(_CONTENT, (index_id,))
         return Content(*row)
 
 

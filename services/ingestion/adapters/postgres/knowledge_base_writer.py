@@ -11,7 +11,7 @@ from psycopg.types.json import Json
 from libs.contracts.api.knowledge import KnowledgeBaseStatus
 from libs.contracts.errors import Conflict
 from libs.eventing import Transaction
-from libs.persistence import Connection
+from libs.persistence import Connection, fetch_value
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.files import storable
 from services.ingestion.adapters.postgres.knowledge_bases import find, settings_json, view_of
@@ -125,19 +125,19 @@ class PostgresKnowledgeBaseWriter:
 
     async def _target_index(self, knowledge_base: StoredKnowledgeBase, new_id: str) -> str:
         wanted = knowledge_base.settings.hash()
-        found = await self._connection.execute(
+        found: str | None = await fetch_value(
+            self._connection,
             """SELECT id FROM knowledge_base_indexes
                WHERE knowledge_base_id = %s AND settings_hash = %s AND state IN ('building', 'live')""",
             (knowledge_base.id, wanted),
         )
-        row = await found.fetchone()
         await self._connection.execute(
             """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
                WHERE knowledge_base_id = %s AND state = 'building' AND id IS DISTINCT FROM %s""",
-            (knowledge_base.id, row[0] if row else None),
+            (knowledge_base.id, found),
         )
-        if row:
-            return str(row[0])
+        if found:
+            return found
         await self._connection.execute(
             """INSERT INTO knowledge_base_indexes (id, knowledge_base_id, engine, settings, settings_hash)
                VALUES (%s, %s, %s, %s, %s)""",

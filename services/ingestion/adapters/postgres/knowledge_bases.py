@@ -138,22 +138,21 @@ class PostgresKnowledgeBaseReader:
 
     async def seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
         async with self._database.transaction() as connection:
-            cursor = await connection.execute(
+            seen = await fetch_value(
+                connection,
                 """SELECT status_version FROM knowledge_base_views
                    WHERE knowledge_base_id = %s AND user_id = %s FOR UPDATE""",
                 (knowledge_base_id, user_id),
             )
-            row = await cursor.fetchone()
-            # A first caller counts as having seen the status of the creation.
-            before = row[0] if row else 0
-            if before != status_version or row is None:
+            if seen != status_version:
                 await connection.execute(
                     """INSERT INTO knowledge_base_views AS v VALUES (%s, %s, %s)
                        ON CONFLICT (knowledge_base_id, user_id)
                        DO UPDATE SET status_version = greatest(v.status_version, EXCLUDED.status_version)""",
                     (knowledge_base_id, user_id, status_version),
                 )
-            return bool(before >= status_version)
+            # A first caller counts as having seen the status of the creation.
+            return bool((seen or 0) >= status_version)
 
     @asynccontextmanager
     async def _moment(self) -> AsyncIterator[Connection]:

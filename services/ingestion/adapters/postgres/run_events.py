@@ -21,9 +21,7 @@ _COUNTS: Final = """
 
 
 async def count_items(connection: Connection, index_id: str) -> Progress:
-    cursor = await connection.execute(_COUNTS, (index_id,))
-    row = await cursor.fetchone()
-    assert row is not None
+    [row] = await (await connection.execute(_COUNTS, (index_id,))).fetchall()
     total, ingested, failed, total_chunks, processed_chunks, *working = row
     phases = {phase: count for phase, count in zip(get_args(Phase)[1:], working, strict=True) if count}
     return Progress(total, ingested, failed, total_chunks, processed_chunks, phases)

@@ -86,10 +86,8 @@ class PostgresRuns:
         self._grace = grace_seconds
 
     async def claim(self, key: RunKey, token: Token) -> ClaimedRun | None:
-        async with self._database.connection() as connection:
-            cursor = await connection.execute(_CLAIM, {"id": key.run_id, "token": token, "seconds": self._lease})
-            row = await cursor.fetchone()
-        return ClaimedRun(RunRef(*row[:7]), row[7], token, settings_of(row[8])) if row else None
+        rows = await self._database.execute(_CLAIM, {"id": key.run_id, "token": token, "seconds": self._lease})
+        return ClaimedRun(RunRef(*rows[0][:7]), rows[0][7], token, settings_of(rows[0][8])) if rows else None
 
     async def plan(self, run: ClaimedRun, limit: int) -> bool:
         async with self._database.transaction() as connection:
@@ -126,12 +124,10 @@ class PostgresRuns:
 
     async def complete(self, run_id: str) -> bool:
         async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                "SELECT index_id FROM ingestion_runs WHERE id = %s AND state = 'running' FOR UPDATE", (run_id,)
-            )
-            row = await cursor.fetchone()
+            statement = "SELECT index_id FROM ingestion_runs WHERE id = %s AND state = 'running' FOR UPDATE"
+            index_id = await fetch_value(connection, statement, (run_id,))
             # A second statement: the one that waited for the lock would not see what was committed meanwhile.
-            if row is None or await _unfinished(connection, row[0]):
+            if index_id is None or await _unfinished(connection, index_id):
                 return False
             await connection.execute(
                 """UPDATE ingestion_runs SET state = 'finishing', sent_at = NULL, retry_at = NULL, changed_at = now()
@@ -163,20 +159,20 @@ class PostgresRuns:
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
         async with self._outbox.transaction(message_context_of(run)) as transaction:
-            published = await transaction.connection.execute(
+            state = await fetch_value(
+                transaction.connection,
                 """UPDATE ingestion_runs SET told_at = now()
                    WHERE id = %s AND state IN ('planning', 'running')
                      AND (told_at IS NULL OR told_at < now() - interval '1 second') RETURNING state""",
                 (run.id,),
             )
-            row = await published.fetchone()
-            if row is None:
+            if state is None:
                 return None
             progress = await count_items(transaction.connection, run.index_id)
             event = IngestionProgress(
                 knowledge_base_id=run.knowledge_base_id, ingestion_id=run.id, progress=progress.percent(ended=False),
                 finished_datasources=progress.finished, total_datasources=progress.total,
-                metadata=progress.metadata(row[0]),
+                metadata=progress.metadata(state),
             )  # fmt: skip
             transaction.emit(event, subject=run.knowledge_base_id)
             return progress

@@ -16,13 +16,12 @@ class PostgresTexts:
         self._database = database
 
     async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
-        cursor = await self._database.execute(
+        rows = await self._database.execute(
             f"""SELECT t.blob_id, t.content_type, t.state, t.attempts, t.characters,
                        t.error_code, t.error_message, t.retryable
                 FROM texts t JOIN {_KEYS} USING (blob_id, content_type)""",
             _columns(texts),
         )
-        rows = cursor
         return {TextKey(row[0], row[1]): _state(row) for row in rows}
 
     async def claim(self, texts: Sequence[TextKey], *, seconds: float, again: bool = False) -> set[TextKey]:

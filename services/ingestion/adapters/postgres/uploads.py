@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from libs.contracts.errors import Conflict, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.eventing import Transaction
-from libs.persistence import Database, fetch_records
+from libs.persistence import Database, fetch_records, fetch_value
 from services.ingestion.adapters.postgres.files import LIVE_FILES, file_of
 from services.ingestion.domain.files import StoredFile
 from services.ingestion.domain.ports.files import NewFile
@@ -84,13 +84,13 @@ class PostgresUploadWriter:
         # An advisory lock, since two first uploads of the same bytes have no common row to lock.
         lock = f"{company_id}/{file.sha256}"
         await self._connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
-        found = await self._connection.execute(
+        found: str | None = await fetch_value(
+            self._connection,
             """UPDATE blobs SET unused_since = NULL
                WHERE company_id = %s AND sha256 = %s AND state = 'stored' RETURNING id""",
             (company_id, file.sha256),
         )
-        row = await found.fetchone()
-        if row is None:
+        if found is None:
             stored = await self._connection.execute(
                 "UPDATE blobs SET state = 'stored', sha256 = %s, size = %s WHERE id = %s AND state = 'uploading'",
                 (file.sha256, file.size, file.blob_id),
@@ -101,7 +101,7 @@ class PostgresUploadWriter:
         await self._connection.execute(
             "UPDATE blobs SET state = 'abandoned', unused_since = now() WHERE id = %s", (file.blob_id,)
         )
-        return str(row[0])
+        return found
 
     async def _files(self, company_id: str, ids: Sequence[str]) -> list[StoredFile]:
         rows = await fetch_records(

@@ -1,11 +1,11 @@
 """Queue of unfinished work: what is to be dispatched, reconciled or counted."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
-from libs.persistence import Connection, Database, is_outage
+from libs.persistence import Database, fetch_value, is_outage
 from services.ingestion.adapters.metrics import WAITING
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import Due, ItemKey, RunKey
@@ -116,7 +116,7 @@ class PostgresWorkQueue:
     async def reconcile(self, seconds: float) -> int:
         age = {"seconds": seconds}
         async with self._database.transaction() as connection:
-            limit = _FEW if await _is(connection, _MOVED, age) else _MANY
+            limit = _FEW if await fetch_value(connection, _MOVED, age) else _MANY
             count = 0
             for statement in (_DELETED_FILES, _LOST_ITEMS, _UNHEARD_ITEMS, _UNHEARD_RUNS):
                 count += (await connection.execute(statement, {**age, "limit": limit})).rowcount
@@ -126,18 +126,11 @@ class PostgresWorkQueue:
         return [row[0] for row in await self._database.execute(_DONE_RUNS)]
 
     async def stuck(self, seconds: float) -> bool:
-        async with self._database.connection() as connection:
-            return not await _is(connection, _MOVED, {"seconds": seconds}) and await _is(connection, _WAITING, {})
+        moved = await self._database.value(_MOVED, {"seconds": seconds})
+        return not moved and bool(await self._database.value(_WAITING))
 
     async def unparsed(self, limit: int) -> list[tuple[TextKey, str]]:
-        async with self._database.connection() as connection:
-            rows = await (await connection.execute(_UNPARSED, (limit,))).fetchall()
-        return [(TextKey(row[0], row[1]), row[2]) for row in rows]
-
-
-async def _is(connection: Connection, question: str, parameters: dict[str, Any]) -> bool:
-    row = await (await connection.execute(question, parameters)).fetchone()
-    return bool(row and row[0])
+        return [(TextKey(row[0], row[1]), row[2]) for row in await self._database.execute(_UNPARSED, (limit,))]
 
 
 _log = structlog.get_logger(__name__)
@@ -152,9 +145,7 @@ BACKLOG: Final = """
 async def count_backlog(database: Database) -> None:
     """Sets the gauge of waiting work; an outage leaves it as it is."""
     try:
-        async with database.connection() as connection:
-            row = await (await connection.execute(BACKLOG)).fetchone()
-            WAITING.set(row[0] if row else 0)
+        WAITING.set(await database.value(BACKLOG))
     except Exception as problem:
         if not is_outage(problem):
             raise

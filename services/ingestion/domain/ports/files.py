@@ -30,7 +30,6 @@ class FileReader(Protocol):
         self, company_id: str, which: FileFilter, *, limit: int, offset: int
     ) -> tuple[list[StoredFile], int]:
         """A page, newest first, and the total."""
-        ...
 
 
 class FileWriter(Protocol):
@@ -38,7 +37,6 @@ class FileWriter(Protocol):
 
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         """Locks the files that exist until the end of the transaction."""
-        ...
 
     async def set_tags(self, file_ids: Sequence[str], tags: Sequence[str]) -> None: ...
 
@@ -46,7 +44,6 @@ class FileWriter(Protocol):
 
     async def delete(self, file_ids: Sequence[str], correlation_id: str) -> None:
         """Takes locked files out of collections and indexes, and drops their references to bytes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +63,9 @@ class Uploads(Protocol):
 
     async def begin(self, company_id: str) -> str:
         """Records a blob before its bytes are written; returns its id."""
-        ...
 
     async def abandon(self, blob_ids: Sequence[str]) -> Collection[str]:
         """Abandons blobs; returns those that were not stored after all. Their bytes are collected later."""
-        ...
 
 
 class UploadWriter(Protocol):
@@ -81,18 +76,15 @@ class UploadWriter(Protocol):
 
         Waits for one that is about to commit. Raises ``ValidationFailed`` when that one had other content.
         """
-        ...
 
     async def complete(self, company_id: str, user_id: str, files: Sequence[NewFile]) -> list[StoredFile]:
         """Stores the files in this order; bytes that the company has already are stored once.
 
         Raises ``Conflict`` when an upload was abandoned meanwhile.
         """
-        ...
 
     async def remember(self, company_id: str, user_id: str, key: str, file_ids: Sequence[str]) -> None:
         """Records the files of the upload with this idempotency key."""
-        ...
 
 
 class UnusedBlobs(Protocol):
@@ -100,19 +92,15 @@ class UnusedBlobs(Protocol):
 
     async def abandon_unused(self) -> int:
         """Abandons uploads that have not ended for hours and blobs unused for a day; returns how many."""
-        ...
 
     async def abandoned(self, limit: int) -> list[str]:
         """Blobs that were abandoned long enough ago that no upload writes to them."""
-        ...
 
     async def delete(self, blob_ids: Sequence[str]) -> None:
         """Deletes the rows of blobs whose bytes are gone."""
-        ...
 
     async def delete_upload_keys(self, days: int) -> int:
         """Deletes older idempotency keys of uploads; returns how many."""
-        ...
 
 
 class CollectionReader(Protocol):
@@ -122,11 +110,9 @@ class CollectionReader(Protocol):
 
     async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[StoredCollection], int]:
         """A page, newest first, and the total."""
-        ...
 
     async def all(self, company_id: str) -> list[StoredCollection]:
         """Every collection of the company, newest first."""
-        ...
 
 
 class CollectionWriter(Protocol):
@@ -136,7 +122,6 @@ class CollectionWriter(Protocol):
 
     async def lock(self, company_id: str, collection_id: str) -> StoredCollection | None:
         """Locks the collection until the end of the transaction."""
-        ...
 
     async def describe(self, collection_id: str, name: str, description: str) -> None: ...
 
@@ -144,11 +129,9 @@ class CollectionWriter(Protocol):
 
     async def add_files(self, collection_id: str, file_ids: Sequence[str], correlation_id: str) -> set[str]:
         """Returns the files that were not in it before."""
-        ...
 
     async def remove_file(self, collection_id: str, file_id: str, correlation_id: str) -> bool:
         """False when the file was not in it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +147,6 @@ class CollectionChanges(Protocol):
 
     async def changed_since(self, since: datetime | None) -> tuple[list[str], datetime]:
         """Collections whose files or texts changed since then (all when None), and the time for the next call."""
-        ...
 
 
 class CollectionPublisher(Protocol):
@@ -175,7 +157,6 @@ class CollectionPublisher(Protocol):
 
         Collections that are locked by another transaction are left out.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,21 +184,17 @@ class Texts(Protocol):
 
     async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
         """Known texts: one for each content type that the bytes were uploaded as."""
-        ...
 
     async def claim(self, texts: Sequence[TextKey], *, seconds: float, again: bool = False) -> set[TextKey]:
         """Claims unleased texts that are not parsed yet.
 
         Failed ones only with ``again`` or when they are retryable.
         """
-        ...
 
     async def renew(self, texts: Sequence[TextKey], *, seconds: float) -> None:
         """Renews the leases of texts being parsed by this process."""
-        ...
 
     async def parsed(self, characters: Mapping[TextKey, int]) -> None:
         """Marks stored texts as parsed, with their numbers of characters."""
-        ...
 
     async def failed(self, failures: Mapping[TextKey, Unparsable]) -> None: ...

@@ -39,8 +39,6 @@ class DocumentIndexes(Protocol):
 
     async def in_use(self) -> Sequence[IndexPlace]:
         """Indexes with searchable documents."""
-        ...
 
     async def lost(self, place: IndexPlace) -> int:
         """Queues its documents again, which cannot be searched until then. Returns how many."""
-        ...

@@ -38,21 +38,17 @@ class KnowledgeBaseReader(Protocol):
 
     async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[KnowledgeBaseView], int]:
         """A page, newest first, and the total."""
-        ...
 
     async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
         """The index to search, with its settings; None for an unknown knowledge base."""
-        ...
 
     async def sources(
         self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int
     ) -> tuple[list[Source], int] | None:
         """A page of its files in order of their ids, and the total."""
-        ...
 
     async def seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
         """Records the status that a user has seen; False when it changed since the last time."""
-        ...
 
 
 class KnowledgeBaseWriter(Protocol):
@@ -62,17 +58,14 @@ class KnowledgeBaseWriter(Protocol):
         self, company_id: str, collection_ids: Sequence[str], file_ids: Sequence[str]
     ) -> tuple[list[str], list[str]]:
         """Collections and files among these that the company does not have."""
-        ...
 
     async def add(self, knowledge_base: StoredKnowledgeBase) -> None: ...
 
     async def lock(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
         """Locks the row until the end of the transaction; None when it is being deleted."""
-        ...
 
     async def save(self, knowledge_base: StoredKnowledgeBase) -> None:
         """Writes name, description, content and settings of a locked knowledge base."""
-        ...
 
     async def set_status(self, knowledge_base_id: str, status: KnowledgeBaseStatus) -> None: ...
 
@@ -82,22 +75,18 @@ class KnowledgeBaseWriter(Protocol):
 
         An active run into the same index plans again and is returned; one into another index is superseded.
         """
-        ...
 
     async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
         """Starts a run into a fresh index in place of ``index_id``, which is lost; an active run moves over to it.
 
         None when the index is no longer in use.
         """
-        ...
 
     async def begin_deletion(self, knowledge_base_id: str, run: RunRef) -> None:
         """Hides it, ends its runs and marks its indexes for deletion; events refer to ``run``."""
-        ...
 
     async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None:
         """As of this transaction."""
-        ...
 
 
 class WorkItems(Protocol):
@@ -105,38 +94,30 @@ class WorkItems(Protocol):
 
     async def claim(self, keys: Sequence[ItemKey], token: Token) -> list[ClaimedItem]:
         """Claims unleased, unfinished items among these."""
-        ...
 
     async def renew(self, tokens: Sequence[Token]) -> None:
         """Renews leases; rows that are being changed at this moment are left to the next renewal."""
-        ...
 
     async def advance(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
         """Records the phase of items and their numbers of chunks (0: not known yet)."""
-        ...
 
     async def writable(self, index_ids: Sequence[str]) -> set[str]:
         """Indexes among these that are neither replaced nor deleted."""
-        ...
 
     async def ingested(self, token: Token, chunks: Mapping[ItemKey, int]) -> set[ItemKey]:
         """Marks items as done; returns those whose file, knowledge base or index was deleted meanwhile.
 
         The caller removes their chunks from the index again.
         """
-        ...
 
     async def removed(self, token: Token, keys: Sequence[ItemKey]) -> None:
         """Deletes items whose chunks were removed from the index."""
-        ...
 
     async def failed(self, failures: Sequence[ItemFailure]) -> None:
         """Marks items as failed and emits an event for each."""
-        ...
 
     async def release(self, token: Token, keys: Sequence[ItemKey], *, seconds: float, counts: bool) -> None:
         """Queues items again after ``seconds``; ``counts``: as one of few attempts."""
-        ...
 
 
 class Runs(Protocol):
@@ -146,23 +127,19 @@ class Runs(Protocol):
 
     async def plan(self, run: ClaimedRun, limit: int) -> bool:
         """Makes items of the next files; False when there were no more and the run has left planning."""
-        ...
 
     async def release(self, run: ClaimedRun, *, seconds: float) -> None: ...
 
     async def complete(self, run_id: str) -> bool:
         """Moves a running run without unfinished items to finishing, under its lock; False when it stays."""
-        ...
 
     async def end(self, run: ClaimedRun) -> Ending | None:
         """Ends a finishing run under the locks of knowledge base and run, switches to its index if that is complete,
         and emits the outcome. None when the run is no longer finishing, or not this worker's.
         """
-        ...
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
         """Counts and emits progress, at most once a second for each run; None when it was published just now."""
-        ...
 
 
 class WorkQueue(Protocol):
@@ -170,27 +147,21 @@ class WorkQueue(Protocol):
 
     async def due(self, limit: int) -> list[Due]:
         """Takes unsent work and marks it as sent."""
-        ...
 
     async def requeue(self, work: Sequence[Due]) -> None:
         """Marks work as unsent again."""
-        ...
 
     async def reconcile(self, seconds: float) -> int:
         """Queues unleased work again that was sent ``seconds`` ago, and items of deleted files. Returns how many."""
-        ...
 
     async def finished_runs(self) -> list[str]:
         """Running runs that have no unfinished item."""
-        ...
 
     async def stuck(self, seconds: float) -> bool:
         """Whether unleased work waits and nothing has changed for that long."""
-        ...
 
     async def unparsed(self, limit: int) -> list[tuple[TextKey, str]]:
         """Unclaimed texts of files in collections, each with the name of such a file."""
-        ...
 
 
 class IndexDeletion(Protocol):
@@ -198,22 +169,17 @@ class IndexDeletion(Protocol):
 
     async def droppable(self) -> list[tuple[str, str]]:
         """Ids and engines of indexes whose grace period is over."""
-        ...
 
     async def mark_for_deletion(self, index_id: str) -> None:
         """Stops writes to the index."""
-        ...
 
     async def dropped(self, index_id: str) -> None:
         """Records that the engine dropped it. The last index of a deleted knowledge base ends the deletion."""
-        ...
 
     async def finalize_deletion(self) -> None:
         """Ends deletions of knowledge bases without indexes and emits their events."""
-        ...
 
 
 class WorkSender(Protocol):
     async def send(self, work: Sequence[Due]) -> list[Due]:
         """Sends work to the bus; returns what could not be sent."""
-        ...

@@ -7,7 +7,7 @@ from psycopg.types.json import Json
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
 from libs.eventing import Transaction
-from libs.persistence import Database, fetch_records
+from libs.persistence import Database, fetch_records, fetch_value
 from services.registry.domain.agent import StoredAgent, StoredVersion
 
 _AGENT_COLUMNS: Final = """
@@ -95,8 +95,7 @@ class PostgresAgentWriter:
             ),
         )  # fmt: skip
         if inserted.rowcount == 0:
-            same_id = await self._connection.execute("SELECT 1 FROM agents WHERE id = %s", (agent.id,))
-            if await same_id.fetchone():
+            if await fetch_value(self._connection, "SELECT 1 FROM agents WHERE id = %s", (agent.id,)):
                 raise Conflict("there is already an agent with this id")
             return False
         await self._add_version(agent, agent.owner_id)

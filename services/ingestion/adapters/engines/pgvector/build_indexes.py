@@ -39,9 +39,8 @@ async def _size(connection: Connection, index: Index) -> tuple[int, int]:
     found = await connection.execute(
         SQL("SELECT count(*), coalesce(sum(length), 0) FROM {}").format(index.table.name), prepare=False
     )
-    row = await found.fetchone()
-    assert row is not None
-    return int(row[0]), int(row[1])
+    [[chunks, terms]] = await found.fetchall()
+    return int(chunks), int(terms)
 
 
 async def _count_terms(connection: Connection, index: Index, chunks: int, terms: int) -> None:

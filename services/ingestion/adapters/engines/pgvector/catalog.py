@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from libs.persistence import Connection
+from libs.persistence import Connection, fetch_value
 from services.ingestion.adapters.engines.pgvector.tables import IndexTable
 from services.ingestion.domain.engines import IndexMissing
 
@@ -73,10 +73,8 @@ async def required(connection: Connection, index_id: str) -> Index:
 
 async def ensure_catalog(connection: Connection) -> None:
     """Creates the catalog's tables where they were lost, inside the caller's transaction."""
-    found = await connection.execute(
-        "SELECT to_regclass('search.indexes') IS NULL OR to_regclass('search.term_frequencies') IS NULL"
-    )
-    row = await found.fetchone()
-    if row and row[0]:
+    if await fetch_value(
+        connection, "SELECT to_regclass('search.indexes') IS NULL OR to_regclass('search.term_frequencies') IS NULL"
+    ):
         for statement in _TABLES:
             await connection.execute(statement)

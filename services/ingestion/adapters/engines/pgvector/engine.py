@@ -103,9 +103,8 @@ class PgvectorEngine:
                 )
             except psycopg.errors.QueryCanceled as problem:
                 raise EngineUnavailable("counting the passages takes too long") from problem
-            row = await found.fetchone()
-            assert row is not None
-            return int(row[0])
+            [[count]] = await found.fetchall()
+            return int(count)
 
     async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
         async with self._connected(index_id) as connection:

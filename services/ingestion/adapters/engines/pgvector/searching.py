@@ -75,8 +75,8 @@ async def _graph_pays(connection: Connection, index: Index, files: FileSelection
         (list(files.only),),
         prepare=False,
     )
-    row = await found.fetchone()
-    return row is not None and row[0] > _FEW_CHUNKS
+    [[count]] = await found.fetchall()
+    return bool(count > _FEW_CHUNKS)
 
 
 async def _prepare(connection: Connection, query: Query, *, walk: bool) -> None:
@@ -179,8 +179,7 @@ async def _sampled(connection: Connection, index: Index, terms: Sequence[int]) -
         [sparse_literal(TermWeights(np.array([term], np.int32), one)) for term in terms],
         prepare=False,
     )
-    row = await found.fetchone()
-    assert row is not None
+    [row] = await found.fetchall()
     if not row[0]:
         return Frequencies({}, index.chunks)
     scale = index.chunks / row[0]
