@@ -1,10 +1,9 @@
 """PostgreSQL: a pool with transactions, outages, leases, and schema migrations."""
 
-from libs.persistence._database import Connection, Database, fetch_records, fetch_value
-from libs.persistence._json import as_json, embedded_json
+from libs.persistence._database import Connection, Database, as_json, embedded_json, fetch_records, fetch_value
+from libs.persistence._errors import is_contention, is_outage, is_unreachable, retry_until_available
 from libs.persistence._leases import renewed_leases
 from libs.persistence._migrations import is_migrated, migrate
-from libs.persistence._outages import is_contention, is_outage, is_unreachable, retry_until_available
 
 __all__ = [
     "Connection",

@@ -1,15 +1,16 @@
-"""A pool of psycopg connections; the services' adapters write SQL themselves, without a mapper."""
+"""A pool of psycopg connections, rows and JSON. The services' adapters write SQL themselves, without a mapper."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
+import orjson
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from libs.persistence._redaction import redact_values
+from libs.persistence._errors import redact_values
 
 Connection = AsyncConnection[TupleRow]
 Parameters = Mapping[str, Any] | Sequence[Any] | None
@@ -25,6 +26,9 @@ _KEEPALIVE = {
     "keepalives_count": 4,
     "tcp_user_timeout": 30_000,
 }
+_NUL: Final = b"\\u0000"
+_REPLACEMENT: Final = b"\\ufffd"
+_ESCAPED_BACKSLASH: Final = b"\\\\"
 
 
 class Database:
@@ -148,6 +152,24 @@ async def fetch_value(connection: Connection, statement: str, parameters: Parame
     """Executes a statement; returns the first column of its first row, None when there is no row."""
     row = await (await connection.execute(statement, parameters)).fetchone()
     return row[0] if row else None
+
+
+def as_json(value: Any) -> str:
+    """JSON for the database. PostgreSQL's text has no NUL character: it becomes U+FFFD, as decoders do."""
+    data = orjson.dumps(value)
+    if _NUL in data:
+        parts = data.split(_ESCAPED_BACKSLASH)
+        data = _ESCAPED_BACKSLASH.join(part.replace(_NUL, _REPLACEMENT) for part in parts)
+    return data.decode()
+
+
+def embedded_json(document: bytes) -> orjson.Fragment | str:
+    """The document as a value within a JSON parameter of many rows: a column of type ``text`` reads it as it is.
+
+    PostgreSQL unescapes what it reads and refuses NUL; within a string the escape itself is escaped. Documents that
+    are no objects would lose their quotes.
+    """
+    return orjson.Fragment(document) if document.startswith(b"{") and _NUL not in document else document.decode()
 
 
 def _cancellations() -> int:

@@ -41,13 +41,12 @@ from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.create_session import CreateSession
 from services.runtime.use_cases.delete_session import DeleteSession, FinishSessionDeletion
-from services.runtime.use_cases.engine.conversation_cache import ConversationCache
 from services.runtime.use_cases.engine.group_commit import GroupCommit
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
 from services.runtime.use_cases.list_turn_events import ListTurnEvents
-from services.runtime.use_cases.run_turn import RunTurn
+from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 from services.runtime.use_cases.watch_turn import WatchTurn
 
 _log = structlog.get_logger("runtime")

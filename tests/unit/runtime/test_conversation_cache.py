@@ -3,7 +3,7 @@
 import pytest
 
 from services.runtime.domain.conversation import AssistantMessage, Message, TextPart, UserMessage
-from services.runtime.use_cases.engine.conversation_cache import ConversationCache, SessionGone
+from services.runtime.use_cases.run_turn import ConversationCache, SessionGone
 from tests.support.runtime_turns import MemoryConversations, claimed_turn
 
 

@@ -11,10 +11,9 @@ from libs.contracts.events.runtime import TurnCompleted, TurnFailed
 from services.runtime.domain.agents import AgentReply, AgentTask, TurnJournal
 from services.runtime.domain.conversation import ModelAnswer, TextPart, ToolCall, Usage, UserMessage
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind
-from services.runtime.use_cases.engine.conversation_cache import ConversationCache
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
-from services.runtime.use_cases.run_turn import RunTurn
+from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 from tests.support.runtime_nodes import DeltaLog, until
 from tests.support.runtime_turns import MemoryConversations, MemoryTurns, NoMetrics, claimed_turn
 

@@ -14,7 +14,6 @@ from libs.retry import RetryPolicy
 from services.runtime.domain.conversation import AssistantMessage, UserMessage
 from services.runtime.domain.ports import TurnMetrics, TurnOutcomes
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, failed
-from services.runtime.use_cases.engine.conversation_cache import ConversationCache
 from services.runtime.use_cases.engine.group_commit import (
     STORE_RETRIES,
     ClaimFuture,
@@ -22,7 +21,7 @@ from services.runtime.use_cases.engine.group_commit import (
     retry_until_available,
 )
 from services.runtime.use_cases.engine.turn_journal import TurnWatch
-from services.runtime.use_cases.run_turn import RunTurn
+from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 
 _log = structlog.get_logger("runtime.turns")
 _HAND_BACK_SECONDS: Final = 2.0

@@ -1,4 +1,4 @@
-"""Tells outages of PostgreSQL from failures of statements, and retries transactions through outages."""
+"""Errors of PostgreSQL: outages, retries through them, and messages without users' values."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -12,6 +12,7 @@ from libs.retry import RetryPolicy
 T = TypeVar("T")
 _log = structlog.get_logger("database")
 _RETRIES: Final = RetryPolicy(first=1.0, longest=1.0)
+_DATA_EXCEPTIONS: Final = "22"
 _CONTENTION: Final = (
     psycopg.errors.LockNotAvailable,
     psycopg.errors.DeadlockDetected,
@@ -55,3 +56,24 @@ async def retry_until_available(
         _log.warning("database.unreachable", problem=str(problem).strip())
 
     return await _RETRIES.run(transaction, when=when, before_sleep=log)
+
+
+def redact_values(problem: BaseException) -> None:
+    """Shortens the database's errors in a chain of exceptions to their primary message.
+
+    PostgreSQL quotes whole rows in an error's details, and values in some messages. Errors end up in logs and dead
+    letters, where users' data must not be.
+    """
+    current: BaseException | None = problem
+    while current is not None:
+        if isinstance(current, psycopg.Error) and current.diag.message_primary:
+            current.args = (_message(current), *current.args[1:])
+        current = current.__cause__ or current.__context__
+
+
+def _message(problem: psycopg.Error) -> str:
+    message = problem.diag.message_primary or ""
+    if (problem.diag.sqlstate or "").startswith(_DATA_EXCEPTIONS):
+        # Errors of this class quote a value; others the name of a table or a constraint.
+        return message.split('"', 1)[0].rstrip(" :")
+    return message
