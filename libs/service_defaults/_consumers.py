@@ -1,7 +1,6 @@
 """Consumer groups of a service: one for its commands, and one for each purpose that follows other services' events."""
 
 import asyncio
-from collections.abc import Mapping
 from typing import Final
 
 import structlog
@@ -16,7 +15,10 @@ Router = CommandRouter | EventRouter
 
 
 class Consumers:
-    """Groups are named ``<service>-<purpose>``. Each is a readiness check: it holds once the group has joined."""
+    """Groups are named ``<service>-<purpose>``; ``routers`` are by purpose.
+
+    Each group is a readiness check: it holds once the group has joined.
+    """
 
     def __init__(self, service: str, bus: KafkaBus, producer: Producer, readiness: Readiness) -> None:
         self.tasks: list[asyncio.Task[None]] = []
@@ -24,22 +26,17 @@ class Consumers:
         self._bus = bus
         self._producer = producer
         self._readiness = readiness
-        self._routers: dict[str, Router] = {}
+        self.routers: dict[str, Router] = {}
         self._lingering: set[str] = set()
         self._loops: list[ConsumerLoop] = []
 
-    @property
-    def routers(self) -> Mapping[str, Router]:
-        """By purpose."""
-        return self._routers
-
     def add(self, purpose: str, router: Router, *, linger: bool = False) -> None:
-        self._routers[purpose] = router
+        self.routers[purpose] = router
         if linger:
             self._lingering.add(purpose)
 
     def start(self) -> None:
-        self._loops = [self._loop(purpose, router) for purpose, router in self._routers.items() if router.topics]
+        self._loops = [self._loop(purpose, router) for purpose, router in self.routers.items() if router.topics]
         self.tasks = [supervised(loop.group, loop.run, once=True) for loop in self._loops]
         self.tasks.append(supervised("consumers.measure", self._measure))
 

@@ -180,7 +180,7 @@ def build(settings: GatewaySettings) -> Service:
         service.turn_away()
         # Those who follow the timeline have no end of their own to wait for.
         api.feeds.stop()
-        await api.application.drain(service.seconds_to_stop() * 0.8)
+        await api.application.in_flight.drain(service.seconds_to_stop() * 0.8)
 
     service.on_stop(drain)
     service.background("idempotency.clean", lambda: _clean(idempotency))

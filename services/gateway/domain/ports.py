@@ -1,17 +1,19 @@
 """Interfaces of the gateway to its database and to the other services."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from libs.contracts.identity import Identity
 from libs.eventing import OffsetMove, Partition
-from libs.service_defaults import UpstreamResponse, UpstreamStream
+from libs.service_defaults import UpstreamClient
 from services.gateway.domain.accounts import ApiKey, KeyOwner, TokenGrant
 from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter, TimelinePage
+
+Upstreams = UpstreamClient
+"""The internal HTTP APIs of the other services. Raises ``ServiceUnavailable`` when one does not answer."""
 
 
 class KeyStore(Protocol):
@@ -112,34 +114,3 @@ class TimelineLog(Protocol):
         Returns the number of events stored. Raises ``Overtaken`` when a partition's offset is not where its move
         begins; nothing is stored then. All copies of an event have to be in one partition.
         """
-
-
-class Upstreams(Protocol):
-    """The internal HTTP APIs of the other services. Raises ``ServiceUnavailable`` when one does not answer."""
-
-    def installed(self, upstream: str) -> bool:
-        """Whether this installation has that service."""
-
-    async def request(
-        self,
-        method: str,
-        upstream: str,
-        path: str,
-        identity: Identity,
-        *,
-        params: dict[str, Any] | None = None,
-        body: bytes | None = None,
-    ) -> UpstreamResponse: ...
-
-    def exchange(
-        self,
-        method: str,
-        upstream: str,
-        path: str,
-        identity: Identity,
-        *,
-        params: dict[str, Any] | None = None,
-        body: AsyncIterator[bytes] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> AbstractAsyncContextManager[UpstreamStream]:
-        """A call with streamed bodies; the answer may arrive before the request's body is sent to its end."""

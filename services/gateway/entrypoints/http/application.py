@@ -91,6 +91,3 @@ class PublicApplication(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         return openapi.document(self)
-
-    async def drain(self, seconds: float) -> None:
-        await self.in_flight.drain(seconds)

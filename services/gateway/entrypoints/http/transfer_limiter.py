@@ -49,10 +49,7 @@ class TransferLimiter:
             yield
         finally:
             self._count -= 1
-            self._by_holder.subtract(held.keys())
-            for holder in held:
-                if not self._by_holder[holder]:
-                    del self._by_holder[holder]
+            self._by_holder -= Counter(held.keys())
 
     def _held_by(self, caller: Identity) -> dict[tuple[str, str], int]:
         if not caller.company_id:
