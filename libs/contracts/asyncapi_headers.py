@@ -45,6 +45,7 @@ _ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
 _COMMAND_ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_expiresat": {**_TEXT, "format": "date-time", "description": "Not taken up after this time."},
     "ce_identity": {**_TEXT, "description": "The caller, signed by the gateway."},
+    "ce_signature": {**_TEXT, "description": "Over the caller, the other attributes and the payload."},
 }
 _REQUIRED: Final = (
     "ce_specversion", "ce_id", "ce_type", "ce_source", "ce_subject", "ce_time", "ce_correlationid",

@@ -18,6 +18,7 @@ _HEADERS = {
     "ce_sequence": "sequence",
     "ce_expiresat": "expires_at",
     "ce_identity": "identity",
+    "ce_signature": "signature",
     "ce_dataref": "data_ref",
     "ce_datahash": "data_hash",
     "traceparent": "traceparent",
@@ -36,8 +37,8 @@ class Envelope:
 
     ``subject`` is the id of the entity that the message is about; ``sequence`` counts the events of one
     subject from 1 (0 on commands; on deltas that of the event which their text comes after). ``identity`` is the
-    gateway-signed caller (commands only). ``owner_id`` is the user who may see the event beside those who read the
-    whole company; without it everybody of the company may.
+    gateway-signed caller, which ``signature`` binds to this one command (commands only). ``owner_id`` is the user
+    who may see the event beside those who read the whole company; without it everybody of the company may.
     ``data_ref`` and ``data_hash`` replace a payload too large for the bus: a path of the owner's internal
     API and the SHA-256 of the bytes there.
     """
@@ -54,6 +55,7 @@ class Envelope:
     sequence: int = 0
     expires_at: str | None = None
     identity: str | None = None
+    signature: str | None = None
     data_ref: str | None = None
     data_hash: str | None = None
     traceparent: str | None = None

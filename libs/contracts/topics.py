@@ -51,7 +51,9 @@ def commands_topic(owner: str, partitions: int, senders: tuple[str, ...] = ("gat
     )
 
 
-def events_topic(owner: str, partitions: int, consumers: tuple[str, ...]) -> Topic:
+def events_topic(
+    owner: str, partitions: int, consumers: tuple[str, ...], tailed_by: tuple[str, ...] = ("gateway",)
+) -> Topic:
     return Topic(
         name=f"{owner}-events",
         kind=TopicKind.EVENTS,
@@ -61,7 +63,7 @@ def events_topic(owner: str, partitions: int, consumers: tuple[str, ...]) -> Top
         description=f"What happened in the {owner} service; a public contract.",
         partitions=partitions,
         retention_ms=7 * _DAY_MS,
-        tailed_by=("gateway",),
+        tailed_by=tailed_by,
     )
 
 
@@ -73,7 +75,8 @@ INGESTION_COMMANDS: Final = commands_topic("ingestion", 6, ("gateway", "artifact
 INGESTION_EVENTS: Final = events_topic("ingestion", 6, ("gateway", "artifacts", "ingestion"))
 ARTIFACTS_COMMANDS: Final = commands_topic("artifacts", 6)
 ARTIFACTS_EVENTS: Final = events_topic("artifacts", 6, ("gateway", "ingestion"))
-GATEWAY_EVENTS: Final = events_topic("gateway", 6, ("gateway",))
+_COMMANDED: Final = ("registry", "runtime", "ingestion", "artifacts")
+GATEWAY_EVENTS: Final = events_topic("gateway", 6, ("gateway", *_COMMANDED), tailed_by=("gateway", *_COMMANDED))
 INGESTION_WORK: Final = Topic(
     name="ingestion-work",
     kind=TopicKind.WORK,

@@ -15,6 +15,7 @@ from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import OutboxSender, Publisher
 from libs.eventing._request_reply import CommandSender, CommandState, Received, Replies
+from libs.eventing._revoked_keys import RevokedKeys
 from libs.eventing._sweeper import Sweeper
 from libs.eventing._topics import Replication, create_topics
 
@@ -49,6 +50,7 @@ __all__ = [
     "Record",
     "Replication",
     "Replies",
+    "RevokedKeys",
     "Sweeper",
     "Transaction",
     "connection_diagnostics",

@@ -102,7 +102,7 @@ class Consumer(Protocol):
 
 
 class Tail(Protocol):
-    """A reader of whole topics from their end, without a group: every replica sees everything."""
+    """A reader of whole topics, without a group: every replica sees everything."""
 
     async def start(self) -> None:
         """Returns once the reader is in position: everything sent from then on will be read."""
@@ -111,6 +111,9 @@ class Tail(Protocol):
 
     async def poll(self, timeout: float) -> list[Record]:
         """New records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
+
+    async def caught_up(self) -> bool:
+        """Whether everything that was there at the start has been given out. Raises ``BusUnavailable``."""
 
     async def answering(self) -> bool:
         """Whether the broker answered this reader within the last few seconds."""
@@ -124,4 +127,5 @@ class Bus(Protocol):
     def consumer(self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False) -> Consumer:
         """A group member. ``linger`` lets messages wait up to half a second for others to be fetched with."""
 
-    def tail(self, topics: Sequence[str]) -> Tail: ...
+    def tail(self, topics: Sequence[str], *, from_start: bool = False) -> Tail:
+        """A reader from the end of the topics on, or from the first record that they keep."""

@@ -28,6 +28,7 @@ from libs.eventing._messages import (
     processing,
 )
 from libs.eventing._outbox import Outbox, Transaction
+from libs.eventing._revoked_keys import RevokedKeys
 from libs.persistence import Database
 from libs.tracing import current_traceparent
 
@@ -67,11 +68,14 @@ class CommandRouter:
     up, becomes a rejection as well.
     """
 
-    def __init__(self, database: Database, outbox: Outbox, signer: IdentitySigner) -> None:
+    def __init__(
+        self, database: Database, outbox: Outbox, signer: IdentitySigner, revoked: RevokedKeys | None = None
+    ) -> None:
         self.lookups: list[Lookup] = []
         self._database = database
         self._outbox = outbox
         self._signer = signer
+        self._revoked = revoked
         self._routes: dict[str, tuple[type[Command], HandleRaw[Any]]] = {}
 
     @property
@@ -141,7 +145,7 @@ class CommandRouter:
             return
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, command_id=envelope.id)
         with processing(record, envelope) as span:
-            context = self._context(envelope)
+            context = self._context(envelope, record.value)
             measurement = metrics.CommandMeasurement(envelope.type)
             outcome = await self._carry_out(record, envelope, context)
             measurement.end(outcome)
@@ -150,8 +154,7 @@ class CommandRouter:
     async def _carry_out(self, record: Record, envelope: Envelope, context: CommandContext) -> str:
         command, handler = self._routes[envelope.type]
         try:
-            if _is_expired(envelope):
-                await self._check_taken_up(context)
+            await self._check_authority(envelope, context)
             refused = await handler(_decode(command, record), context)
         except inbox.AlreadyProcessed:
             # The first delivery's event may have been published before anybody listened, or not at all.
@@ -166,7 +169,7 @@ class CommandRouter:
         """Reject a command that is dead-lettered, if it can be read."""
         try:
             envelope = envelope_of(record)
-            context = self._context(envelope)
+            context = self._context(envelope, record.value)
         except PoisonMessage:
             return
         # A command that was taken up ends by itself; a rejection would be its second end.
@@ -176,11 +179,11 @@ class CommandRouter:
             command, _ = self._routes[envelope.type]
             await self._reject(command, context, InternalError("the command could not be carried out"))
 
-    def _context(self, envelope: Envelope) -> CommandContext:
+    def _context(self, envelope: Envelope, payload: bytes) -> CommandContext:
         try:
-            identity = self._signer.verify_command(envelope.identity or "")
+            identity = self._signer.verify_command(envelope, payload)
         except AuthenticationFailed as problem:
-            raise PoisonMessage("the command carries no valid identity") from problem
+            raise PoisonMessage(f"the command carries no valid identity: {problem.message}") from problem
         # Consumers filter by the envelope's company without looking at the signature.
         if identity.company_id != envelope.company_id:
             raise PoisonMessage("the command's company is not its caller's")
@@ -188,13 +191,25 @@ class CommandRouter:
         message = MessageContext(identity.company_id, envelope.correlation_id, envelope.id, trace)
         return CommandContext(envelope.id, identity, message, envelope.time)
 
-    async def _check_taken_up(self, context: CommandContext) -> None:
-        """Raises ``TimedOut`` for an expired command, unless an earlier delivery of it was in time."""
+    async def _check_authority(self, envelope: Envelope, context: CommandContext) -> None:
+        """Raises the refusal of a command that has expired, or whose key was revoked before it was made."""
+        if _is_expired(envelope):
+            expired = TimedOut("the command expired before it was taken up; nothing was done")
+            await self._check_taken_up(context, expired)
+        if self._revoked is None:
+            return
+        await self._revoked.wait()
+        if self._revoked.before(context.identity.key_id, envelope.time):
+            revoked = AuthenticationFailed("the key was revoked before this was asked for; nothing was done")
+            await self._check_taken_up(context, revoked)
+
+    async def _check_taken_up(self, context: CommandContext, refusal: ServiceError) -> None:
+        """Raises the refusal of a command that must not begin, unless an earlier delivery of it was taken up."""
         command_id, company_id = context.command_id, context.identity.company_id
         if await self._has_entered(command_id, company_id):
             raise inbox.AlreadyProcessed(command_id)
         if not await self.knows(command_id, company_id):
-            raise TimedOut("the command expired before it was taken up; nothing was done")
+            raise refusal
 
     async def _reject(self, command: type[Command], context: CommandContext, refusal: ServiceError) -> None:
         draft = MessageDraft(

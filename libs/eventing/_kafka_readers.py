@@ -41,9 +41,10 @@ class KafkaBus:
         client = self._client(self._prefix + group, linger=linger)
         return KafkaConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics])
 
-    def tail(self, topics: Sequence[str]) -> "KafkaTail":
+    def tail(self, topics: Sequence[str], *, from_start: bool = False) -> "KafkaTail":
         # Without a group: every replica reads everything.
-        return KafkaTail(self._client(None, *(self._prefix + topic for topic in topics)), self._prefix)
+        client = self._client(None, *(self._prefix + topic for topic in topics))
+        return KafkaTail(client, self._prefix, from_start=from_start)
 
     def _client(self, group: str | None, *topics: str, linger: bool = False) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
@@ -193,13 +194,21 @@ def _retrieve_abandoned_commits() -> None:
 
 
 class KafkaTail(_Reader):
-    """A reader of all partitions from the end; positions survive broker restarts."""
+    """A reader of all partitions; positions survive broker restarts."""
+
+    def __init__(self, client: AIOKafkaConsumer, prefix: str, *, from_start: bool = False) -> None:
+        super().__init__(client, prefix)
+        self._from_start = from_start
+        self._ends: dict[TopicPartition, int] = {}
 
     async def start(self) -> None:
         try:
             await self._consumer.start()
+            self._ends = await self._consumer.end_offsets(self._consumer.assignment())
+            if self._from_start:
+                return
             # Fixed here: a position left to the first fetch would be the end at that time, after the first command.
-            for partition, end in (await self._consumer.end_offsets(self._consumer.assignment())).items():
+            for partition, end in self._ends.items():
                 self._consumer.seek(partition, end)
         except (KafkaError, OSError) as problem:
             await self.stop()
@@ -207,6 +216,13 @@ class KafkaTail(_Reader):
 
     async def poll(self, timeout: float) -> list[Record]:
         return await self._fetch(timeout, None)
+
+    async def caught_up(self) -> bool:
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return all([await self._consumer.position(each) >= end for each, end in self._ends.items()])
+        except (KafkaError, TimeoutError) as problem:
+            raise BusUnavailable(repr(problem)) from problem
 
     async def answering(self) -> bool:
         try:

@@ -58,10 +58,10 @@ class OutboxSender:
         command = replace(
             envelope,
             sequence=0,
-            identity=self._signer.sign(Identity.model_validate(message.identity)),
             expires_at=format_time(message.created_at + COMMAND_LIFETIME),
         )
-        return command, message.payload
+        identity = Identity.model_validate(message.identity)
+        return self._signer.sign_command(command, identity, message.payload), message.payload
 
 
 class Publisher:

@@ -149,13 +149,20 @@ class Replies:
 
 
 class TailReader:
-    """Gives every record of some topics to a callback, without a gap while ``positioned`` is set."""
+    """Gives every record of some topics to a callback, without a gap while ``positioned`` is set.
 
-    def __init__(self, bus: Bus, topics: Sequence[str], on_record: Callable[[Record], None]) -> None:
+    ``from_start``: also all that the topics still keep, which is given before ``positioned`` is set, and again after an
+    outage. Otherwise reading begins at the end.
+    """
+
+    def __init__(
+        self, bus: Bus, topics: Sequence[str], on_record: Callable[[Record], None], *, from_start: bool = False
+    ) -> None:
         self.positioned = asyncio.Event()
         self._bus = bus
         self._topics = topics
         self._on_record = on_record
+        self._from_start = from_start
         self._answered = float("-inf")
 
     @property
@@ -171,10 +178,9 @@ class TailReader:
         _log.warning("tail.unreachable", topics=list(self._topics), problem=str(problem))
 
     async def _follow(self) -> None:
-        tail = self._bus.tail(self._topics)
+        tail = self._bus.tail(self._topics, from_start=self._from_start)
         try:
             await tail.start()
-            self.positioned.set()
             await self._read(tail)
         finally:
             # The next tail starts at the end: records in between are missed.
@@ -186,6 +192,8 @@ class TailReader:
         probe = asyncio.create_task(self._probe(tail), name="tail.probe")
         try:
             while True:
+                if not self.positioned.is_set() and await tail.caught_up():
+                    self.positioned.set()
                 for record in await tail.poll(_POLL_SECONDS):
                     self._on_record(record)
         finally:
@@ -294,17 +302,17 @@ class CommandSender:
             correlation_id=correlation_id,
             company_id=identity.company_id,
             expires_at=format_time(now + timedelta(seconds=expires_in)),
-            identity=self._signer.sign(identity),
             traceparent=current_traceparent() or traceparent,
         )
+        payload = command.encode()
+        envelope = self._signer.sign_command(envelope, identity, payload)
         with sending(command.TOPIC.name, envelope):
-            await self._hand_over(command, carrying(envelope))
+            await self._hand_over(command.TOPIC.name, carrying(envelope), payload)
 
-    async def _hand_over(self, command: Command, envelope: Envelope) -> None:
-        topic, key = command.TOPIC.name, envelope.correlation_id
+    async def _hand_over(self, topic: str, envelope: Envelope, payload: bytes) -> None:
         try:
             async with asyncio.timeout(_SEND_SECONDS):
-                await (await self._producer.send(topic, key, command.encode(), envelope.headers()))
+                await (await self._producer.send(topic, envelope.correlation_id, payload, envelope.headers()))
         except (TimeoutError, BusUnavailable) as problem:
             raise ServiceUnavailable(
                 "the message bus did not confirm in time; the request may still be carried out", retry_after=2

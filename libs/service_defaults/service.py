@@ -17,6 +17,7 @@ from libs.eventing import (
     OutboxSender,
     PayloadReader,
     Publisher,
+    RevokedKeys,
     Sweeper,
 )
 from libs.persistence import Database, is_outage, migrate, retry_until_available
@@ -53,7 +54,7 @@ class Service:
         self.settings = settings
         self.migrations = migrations
         self.source = f"/aes/{name}"
-        self.signer = IdentitySigner(*settings.signing_keys())
+        self.signer = IdentitySigner(*settings.signing_keys(), unsigned_until=settings.unsigned_until())
         self.bus = KafkaBus(settings.kafka(), prefix=settings.topic_prefix, client_id=f"aes-{name}")
         self.producer = self.bus.producer()
         self.database = Database(
@@ -66,7 +67,8 @@ class Service:
         self.publisher = Publisher(self.database, sender)
         self.sweeper = Sweeper(self.database, sender, self.publisher)
         self.outbox = Outbox(self.database, self.publisher)
-        self.commands = CommandRouter(self.database, self.outbox, self.signer)
+        self.revoked_keys = RevokedKeys(self.bus)
+        self.commands = CommandRouter(self.database, self.outbox, self.signer, self.revoked_keys)
         self.calls = UpstreamClient(settings.addresses(), self.signer)
         self.payloads = PayloadReader(self.calls.payload)
         self.readiness = Readiness()
@@ -88,6 +90,7 @@ class Service:
         self._schema = AwaitedSchema(name, migrations)
         self.background("outbox.publish", self.publisher.run, role=None)
         self.background("outbox.mark", self.publisher.run_marking, role=None)
+        self.background("keys.revoked", self._follow_revocations)
         self.background("outbox.sweep", self.sweeper.run, role=API)
         self.ready_check("started", self._is_up)
         self.ready_check("database", self._database_answers)
@@ -128,6 +131,15 @@ class Service:
         await self.database.open()
         await self.database.ping()
         await self._schema.wait(url)
+
+    async def _follow_revocations(self) -> None:
+        if self.commands.topics:
+            self.ready_check("revoked keys", self._revocations_known)
+            await self.revoked_keys.run()
+        await self.lifecycle.stopping.wait()
+
+    async def _revocations_known(self) -> bool:
+        return self.revoked_keys.known
 
     async def _is_up(self) -> bool:
         return self.lifecycle.started and not self.lifecycle.stopping.is_set()

@@ -26,7 +26,7 @@ def command_record(
     offset: int = 0,
     **changes: str | None,
 ) -> Record:
-    """``changes`` replace fields of the envelope."""
+    """``changes`` replace fields of the signed envelope."""
     now = datetime.now(UTC)
     envelope = Envelope(
         id=command_id or new_id(),
@@ -37,7 +37,8 @@ def command_record(
         correlation_id="correlation-1",
         company_id=caller.company_id,
         expires_at=format_time(now + timedelta(seconds=expires_in)),
-        identity=IdentitySigner(SIGNING_KEY).sign(caller),
     )
-    headers = replace(envelope, **changes).headers()  # type: ignore[arg-type]
-    return Record(command.TOPIC.name, 0, offset, "correlation-1", command.encode() if value is None else value, headers)
+    payload = command.encode() if value is None else value
+    signed = IdentitySigner(SIGNING_KEY).sign_command(envelope, caller, payload)
+    headers = replace(signed, **changes).headers()  # type: ignore[arg-type]
+    return Record(command.TOPIC.name, 0, offset, "correlation-1", payload, headers)

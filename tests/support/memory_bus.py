@@ -34,8 +34,8 @@ class MemoryBus:
     ) -> "MemoryConsumer":
         return MemoryConsumer(self, group, topics, assignment)
 
-    def tail(self, topics: Sequence[str]) -> "MemoryTail":
-        return MemoryTail(self, topics)
+    def tail(self, topics: Sequence[str], *, from_start: bool = False) -> "MemoryTail":
+        return MemoryTail(self, topics, from_start=from_start)
 
     def check(self) -> None:
         if self.down:
@@ -159,22 +159,26 @@ class MemoryConsumer:
 
 
 class MemoryTail:
-    def __init__(self, bus: MemoryBus, topics: Sequence[str]) -> None:
+    def __init__(self, bus: MemoryBus, topics: Sequence[str], *, from_start: bool = False) -> None:
         self._bus = bus
         self._topics = list(topics)
+        self._from_start = from_start
+        self._ends: dict[Partition, int] = {}
         self._positions: dict[Partition, int] = {}
 
     async def start(self) -> None:
         self._bus.check()
-        self._positions = {
-            partition: len(self._bus.log[partition]) for partition in self._bus.partitions_of(self._topics)
-        }
+        self._ends = {each: len(self._bus.log[each]) for each in self._bus.partitions_of(self._topics)}
+        self._positions = dict.fromkeys(self._ends, 0) if self._from_start else dict(self._ends)
 
     async def stop(self) -> None:
         self._positions = {}
 
     async def poll(self, timeout: float) -> list[Record]:
         return await self._bus.read(lambda: self._positions, timeout, 10_000)
+
+    async def caught_up(self) -> bool:
+        return all(self._positions[each] >= end for each, end in self._ends.items())
 
     async def answering(self) -> bool:
         return not self._bus.down

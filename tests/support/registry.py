@@ -58,7 +58,7 @@ def command_envelope(
 ) -> Envelope:
     """The envelope that the gateway would send a command in; it expires in five minutes."""
     caller, now = caller or identity(), datetime.now(UTC)
-    return Envelope(
+    envelope = Envelope(
         id=command_id,
         type=command.TYPE,
         source="/tests",
@@ -67,8 +67,8 @@ def command_envelope(
         correlation_id=correlation_id,
         company_id=caller.company_id,
         expires_at=format_time(now + timedelta(minutes=5)),
-        identity=signer.sign(caller),
     )
+    return signer.sign_command(envelope, caller, command.encode())
 
 
 class FixedCatalogues:

@@ -206,9 +206,10 @@ class Node:
             correlation_id=label,
             company_id=caller.company_id,
             expires_at=format_time(now + timedelta(seconds=60)),
-            identity=self.signer.sign(caller),
         )
-        await self.router.deliver(Record("runtime-commands", 0, 0, label, command.encode(), tuple(envelope.headers())))
+        payload = command.encode()
+        headers = self.signer.sign_command(envelope, caller, payload).headers()
+        await self.router.deliver(Record("runtime-commands", 0, 0, label, payload, tuple(headers)))
         return command_id
 
     async def create_session(self, caller: Identity | None = None, **config: Any) -> str:

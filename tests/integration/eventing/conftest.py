@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from deploy.local.ports import choose_free
 from libs.contracts.identity import Identity
+from libs.contracts.topics import GATEWAY_EVENTS
 from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader, create_topics
 from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
@@ -48,7 +49,7 @@ def migrations() -> Path:
 
 @pytest.fixture
 async def installation(kafka: str, topic_prefix: str, database_url: str) -> Installation:
-    await create_topics(kafka, topic_prefix, topics=sample_owner.TOPICS)
+    await create_topics(kafka, topic_prefix, topics=(*sample_owner.TOPICS, GATEWAY_EVENTS))
     return Installation(kafka, topic_prefix, database_url, choose_free())
 
 

@@ -9,6 +9,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from deploy.local.ports import choose_free
 from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.topics import GATEWAY_EVENTS
 from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader, create_topics
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import SIGNING_KEY, Installation, until_ready
@@ -35,7 +36,7 @@ async def proxy(broker: PrivateKafka) -> AsyncIterator[TcpProxy]:
 
 @pytest.fixture
 async def installation(broker: PrivateKafka, proxy: TcpProxy, topic_prefix: str, database_url: str) -> Installation:
-    await create_topics(broker.bootstrap_servers, topic_prefix, topics=sample_owner.TOPICS)
+    await create_topics(broker.bootstrap_servers, topic_prefix, topics=(*sample_owner.TOPICS, GATEWAY_EVENTS))
     return Installation(broker.bootstrap_servers, topic_prefix, database_url, choose_free())
 
 

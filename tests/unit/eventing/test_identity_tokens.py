@@ -1,17 +1,79 @@
 import time
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import jwt
 import pytest
 
+from libs.contracts.envelope import Envelope
 from libs.contracts.errors import AuthenticationFailed
 from libs.eventing import IdentitySigner
-from tests.support.command_records import ALICE, SIGNING_KEY
+from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY
 
 signer = IdentitySigner(SIGNING_KEY)
 
 
-def test_a_commands_token_lasts_and_names_the_caller() -> None:
-    assert signer.verify_command(signer.sign(ALICE)) == ALICE
+PAYLOAD = b'{"note_id": "n"}'
+COMMAND = Envelope(
+    id="command-1",
+    type="aes.notes.take_note.v1",
+    source="/aes/test",
+    subject="n",
+    time="2026-03-01T09:30:00.000000Z",
+    correlation_id="c",
+    company_id="company-1",
+    expires_at="2026-03-01T09:31:00.000000Z",
+)
+
+
+def test_a_signed_command_names_its_caller_whatever_becomes_of_its_trace() -> None:
+    signed = signer.sign_command(COMMAND, ALICE, PAYLOAD)
+    assert signer.verify_command(replace(signed, traceparent="changed on the way"), PAYLOAD) == ALICE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"id": "command-2"},
+        {"type": "aes.notes.drop_note.v1"},
+        {"subject": "m"},
+        {"time": "2026-03-02T09:30:00.000000Z"},
+        {"correlation_id": "d"},
+        {"company_id": "company-2"},
+        {"expires_at": "2027-03-01T09:31:00.000000Z"},
+        {"expires_at": None},
+        {"signature": None},
+        {"signature": ""},
+        {"signature": "ü"},
+        {"identity": signer.sign(MALLORY)},
+        {"identity": None},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_command_is_refused_with_anything_changed(changes: dict[str, str | None]) -> None:
+    signed = signer.sign_command(COMMAND, ALICE, PAYLOAD)
+    with pytest.raises(AuthenticationFailed):
+        signer.verify_command(replace(signed, **changes), PAYLOAD)
+
+
+def test_a_command_is_refused_with_another_payload() -> None:
+    with pytest.raises(AuthenticationFailed):
+        signer.verify_command(signer.sign_command(COMMAND, ALICE, PAYLOAD), b'{"note_id": "m"}')
+
+
+def test_a_command_signed_before_a_rotation_is_taken() -> None:
+    rotated = IdentitySigner("n" * 40, SIGNING_KEY)
+    assert rotated.verify_command(signer.sign_command(COMMAND, ALICE, PAYLOAD), PAYLOAD) == ALICE
+
+
+def test_commands_without_a_signature_are_taken_until_their_last_moment() -> None:
+    unsigned = replace(COMMAND, identity=signer.sign(ALICE))
+    upgrading = IdentitySigner(SIGNING_KEY, unsigned_until=datetime(2026, 3, 1, 9, 31, tzinfo=UTC))
+    assert upgrading.verify_command(unsigned, PAYLOAD) == ALICE
+    with pytest.raises(AuthenticationFailed):
+        upgrading.verify_command(replace(unsigned, time="2026-03-01T09:31:00.000000Z"), PAYLOAD)
+    with pytest.raises(AuthenticationFailed):
+        upgrading.verify_command(replace(unsigned, time="soon"), PAYLOAD)
 
 
 def test_a_call_needs_a_token_that_expires() -> None:
@@ -24,7 +86,7 @@ def test_an_expired_token_is_refused() -> None:
     with pytest.raises(AuthenticationFailed):
         signer.verify_call(signer.sign(ALICE, expires_at=time.time() - 1))
     with pytest.raises(AuthenticationFailed):
-        signer.verify_command(signer.sign(ALICE, expires_at=time.time() - 1))
+        signer.verify_command(replace(COMMAND, identity=signer.sign(ALICE, expires_at=time.time() - 1)), PAYLOAD)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +104,9 @@ def test_an_expired_token_is_refused() -> None:
 def test_what_was_not_signed_here_is_refused(token: str) -> None:
     with pytest.raises(AuthenticationFailed):
         signer.verify_call(token)
+    signed = signer.sign_command(COMMAND, ALICE, PAYLOAD)
     with pytest.raises(AuthenticationFailed):
-        signer.verify_command(token)
+        signer.verify_command(replace(signed, identity=token), PAYLOAD)
 
 
 def test_a_short_key_is_no_key() -> None:

@@ -117,7 +117,7 @@ async def test_a_command_carries_who_asked_and_when_it_expires(sender: CommandSe
     (record,) = bus.records(TakeNote.TOPIC.name)
     envelope = envelope_from(record.headers)
     assert (record.key, envelope.id, envelope.type, envelope.subject) == ("label", "command", TakeNote.TYPE, "n")
-    assert IdentitySigner(SIGNING_KEY).verify_command(envelope.identity or "") == ALICE
+    assert IdentitySigner(SIGNING_KEY).verify_command(envelope, record.value) == ALICE
     lifetime = parse_time(envelope.expires_at or "") - parse_time(envelope.time)
     assert lifetime.total_seconds() == pytest.approx(30)
 

@@ -36,11 +36,11 @@ def test_neighbours_of_one_step_understand_each_other(before: tuple[str, ...], a
 
 
 def test_the_old_key_is_refused_after_the_rotation() -> None:
-    token = IdentitySigner(OLD).sign(ALICE)
+    token = IdentitySigner(OLD).sign(ALICE, expires_at=time.time() + 60)
     with pytest.raises(AuthenticationFailed):
-        IdentitySigner(NEW).verify_command(token)
+        IdentitySigner(NEW).verify_call(token)
     with pytest.raises(AuthenticationFailed):
-        IdentitySigner(NEW, "another one that is long enough as well").verify_command(token)
+        IdentitySigner(NEW, "another one that is long enough as well").verify_call(token)
 
 
 def test_an_expired_token_is_refused_with_every_key() -> None:

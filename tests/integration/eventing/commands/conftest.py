@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from libs.contracts.messages import CommandRejected
-from libs.eventing import CommandRouter, IdentitySigner
+from libs.eventing import CommandRouter, IdentitySigner, RevokedKeys
 from tests.support import sample_owner
 from tests.support.bus_members import eventually
 from tests.support.command_records import SIGNING_KEY
@@ -29,8 +29,8 @@ async def other(database_url: str, owner: EventOwner) -> AsyncIterator[EventOwne
         yield other
 
 
-def router_of(owner: EventOwner) -> CommandRouter:
-    return CommandRouter(owner.database, owner.outbox, IdentitySigner(SIGNING_KEY))
+def router_of(owner: EventOwner, revoked: RevokedKeys | None = None) -> CommandRouter:
+    return CommandRouter(owner.database, owner.outbox, IdentitySigner(SIGNING_KEY), revoked)
 
 
 @pytest.fixture

@@ -1,16 +1,24 @@
 """Commands that come too late, cannot be trusted or read, or are given up."""
 
+import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from libs.contracts.envelope import Envelope
 from libs.contracts.errors import ErrorKind
+from libs.contracts.events.gateway import ApiKeyRevoked
 from libs.contracts.identifiers import new_id
-from libs.eventing import CommandContext, CommandRouter, IdentitySigner, PoisonMessage
+from libs.contracts.messages import CommandRejected
+from libs.contracts.timestamps import format_time, now_text
+from libs.eventing import CommandContext, CommandRouter, IdentitySigner, PoisonMessage, RevokedKeys
 from tests.integration.eventing.commands.conftest import COMMAND, notes, rejection, router_of
+from tests.support import sample_owner
 from tests.support.bus_members import eventually
 from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY, command_record
 from tests.support.event_owner import EventOwner
+from tests.support.memory_bus import MemoryBus
 from tests.support.sample_owner import NoteTaken, TakeNote
 
 
@@ -63,17 +71,65 @@ async def test_a_command_accepted_before_its_expiry_is_given_to_its_handler_agai
     assert await owner.rows("SELECT * FROM outbox") == []
 
 
+async def test_a_record_produced_again_by_another_id_does_nothing(owner: EventOwner, router: CommandRouter) -> None:
+    later = format_time(datetime.now(UTC) + timedelta(hours=1))
+    with pytest.raises(PoisonMessage, match="not the one that was signed"):
+        await router.deliver(command_record(COMMAND, id=new_id(), subject="another", expires_at=later))
+    assert await notes(owner) == []
+
+
+async def test_a_key_that_was_revoked_before_the_command_was_made_has_no_authority(owner: EventOwner) -> None:
+    bus = MemoryBus()
+    revoked = RevokedKeys(bus)
+    following = asyncio.create_task(revoked.run())
+    router = router_of(owner, revoked)
+    router.handle(TakeNote, sample_owner.take_note)
+    before = command_record(COMMAND, command_id="before")
+    await router.deliver(before)
+    event = ApiKeyRevoked(key_id=ALICE.key_id)
+    envelope = Envelope(
+        id=new_id(),
+        type=event.TYPE,
+        source="/aes/gateway",
+        subject=ALICE.key_id,
+        time=now_text(),
+        correlation_id="revocation",
+        company_id=ALICE.company_id,
+    )
+    await bus.append("gateway-events", "revocation", event.encode(), envelope.headers())
+    await eventually(lambda: revoked.before(ALICE.key_id, "9"))
+    await router.deliver(command_record(COMMAND, command_id="after"))
+    # A redelivery of what was asked for in time meets its outcome.
+    await router.deliver(before)
+    await eventually(lambda: len(owner.producer.delivered) == 3)
+    taken, refused, repeated = owner.producer.envelopes
+    assert (taken.type, refused.type, repeated.id) == (NoteTaken.TYPE, TakeNote.rejected_type(), taken.id)
+    assert CommandRejected.decode(owner.producer.delivered[1][2]).error.type is ErrorKind.AUTHENTICATION
+    following.cancel()
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {"identity": None},
+        {"signature": None},
+        {"id": "another command's"},
         {"identity": IdentitySigner("x" * 40).sign(ALICE)},
         {"identity": IdentitySigner(SIGNING_KEY).sign(MALLORY)},
         {"company_id": "company-2"},
         {"expires_at": "soon"},
         {"time": "then"},
     ],
-    ids=["unsigned", "forged", "another company's identity", "another company", "expiry", "time"],
+    ids=[
+        "nobody's",
+        "unsigned",
+        "another id",
+        "forged",
+        "another company's identity",
+        "another company",
+        "expiry",
+        "time",
+    ],
 )
 async def test_what_cannot_be_trusted_or_read_is_poison(
     owner: EventOwner, router: CommandRouter, changes: dict[str, str | None]

@@ -160,7 +160,7 @@ async def test_a_command_is_sent_in_the_name_of_its_caller(owner: EventOwner, sw
     assert (topic, key, TakeNote.decode(value)) == ("notes-commands", "correlation-1", command)
     assert (envelope.id, envelope.type, envelope.subject) == ("command-2", TakeNote.TYPE, "n")
     assert (envelope.company_id, envelope.causation_id, envelope.sequence) == ("company-1", None, 0)
-    assert SIGNER.verify_command(envelope.identity or "") == caller
+    assert SIGNER.verify_command(envelope, value) == caller
     assert parse_time(envelope.expires_at or "") - parse_time(envelope.time) == timedelta(days=3)
     assert owner.producer.envelopes[1].identity is None
 

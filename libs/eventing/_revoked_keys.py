@@ -1,0 +1,73 @@
+"""Keys that have ended, known to every process that carries out commands."""
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from libs.contracts.envelope import MalformedEnvelope, envelope_from
+from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
+from libs.contracts.topics import GATEWAY_EVENTS
+from libs.eventing._bus import Bus, Record
+from libs.eventing._request_reply import TailReader
+
+_log = structlog.get_logger("eventing.revoked_keys")
+_REMEMBERED: Final = 100_000
+_WAIT_SECONDS: Final = 10.0
+
+
+class RevokedKeys:
+    """Times at which keys were revoked, read from the gateway's events.
+
+    The topic keeps events for longer than a command lives, so that reading it from its start replaces a table. A look
+    costs one access to a dictionary.
+    """
+
+    def __init__(self, bus: Bus) -> None:
+        self._reader = TailReader(bus, [GATEWAY_EVENTS.name], self._on_record, from_start=True)
+        self._revoked: dict[str, str] = {}
+        self._gave_up_waiting = False
+
+    @property
+    def known(self) -> bool:
+        """Whether all events up to now have been read."""
+        return self._reader.positioned.is_set()
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        await self._reader.run()
+
+    async def wait(self) -> None:
+        """Return when the events have been read for the first time, after ten seconds at the latest.
+
+        A broker that refuses this topic must not stop commands: the process goes on and is not ready.
+        """
+        if self.known or self._gave_up_waiting:
+            return
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                await self._reader.positioned.wait()
+        except TimeoutError:
+            self._gave_up_waiting = True
+            _log.warning("revoked_keys.unknown", topic=GATEWAY_EVENTS.name)
+
+    def before(self, key_id: str, time: str) -> bool:
+        """Whether the key was revoked before that time, given as text as all timestamps are."""
+        revoked = self._revoked.get(key_id)
+        return revoked is not None and revoked < time
+
+    def _on_record(self, record: Record) -> None:
+        try:
+            envelope = envelope_from(record.headers)
+            if envelope.type == ApiKeyRevoked.TYPE:
+                key_id = ApiKeyRevoked.decode(record.value).key_id
+            elif envelope.type == ConnectionDeleted.TYPE:
+                key_id = ConnectionDeleted.decode(record.value).connection_id
+            else:
+                return
+        except (MalformedEnvelope, ValueError) as problem:
+            _log.warning("event.malformed", topic=record.topic, offset=record.offset, problem=str(problem))
+            return
+        self._revoked[key_id] = envelope.time
+        if len(self._revoked) > _REMEMBERED:
+            self._revoked.pop(next(iter(self._revoked)))

@@ -1,0 +1,73 @@
+"""Keys that were revoked, as the processes that carry out commands know them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked, ConnectionDeleted
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from libs.eventing import RevokedKeys
+from tests.support.bus_members import eventually
+from tests.support.memory_bus import MemoryBus
+
+NOON = "2026-03-01T12:00:00.000000Z"
+BEFORE, AFTER = "2026-03-01T11:59:59.999999Z", "2026-03-01T12:00:00.000001Z"
+
+
+async def publish(bus: MemoryBus, event: Event) -> None:
+    envelope = Envelope(
+        id=new_id(),
+        type=event.TYPE,
+        source="/aes/gateway",
+        subject="key",
+        time=NOON,
+        correlation_id="c",
+        company_id="company-1",
+    )
+    await bus.append("gateway-events", new_id(), event.encode(), envelope.headers())
+
+
+@pytest.fixture
+def bus() -> MemoryBus:
+    return MemoryBus()
+
+
+@pytest.fixture
+async def revoked(bus: MemoryBus) -> AsyncIterator[RevokedKeys]:
+    await publish(bus, ApiKeyRevoked(key_id="old"))
+    await publish(bus, ApiKeyCreated(key_id="made", prefix="aes_1", user_id="alice"))
+    await bus.append("gateway-events", "x", b"{}", [("ce_id", b"no envelope")])
+    keys = RevokedKeys(bus)
+    running = asyncio.create_task(keys.run())
+    yield keys
+    running.cancel()
+
+
+async def test_revocations_from_before_the_start_are_known_when_the_wait_is_over(revoked: RevokedKeys) -> None:
+    await revoked.wait()
+    assert revoked.known
+    assert (revoked.before("old", AFTER), revoked.before("old", BEFORE)) == (True, False)
+    assert not revoked.before("made", AFTER)
+
+
+async def test_revocations_become_known_while_it_runs(bus: MemoryBus, revoked: RevokedKeys) -> None:
+    await revoked.wait()
+    await publish(bus, ApiKeyRevoked(key_id="new"))
+    await publish(bus, ConnectionDeleted(connection_id="visitors"))
+    await eventually(lambda: revoked.before("new", AFTER) and revoked.before("visitors", AFTER))
+
+
+async def test_a_topic_that_cannot_be_read_does_not_stop_commands_for_ever(
+    bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus.down = True
+    monkeypatch.setattr("libs.eventing._revoked_keys._WAIT_SECONDS", 0.01)
+    keys = RevokedKeys(bus)
+    running = asyncio.create_task(keys.run())
+    await keys.wait()
+    assert not keys.known
+    await keys.wait()
+    running.cancel()
