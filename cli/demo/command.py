@@ -9,7 +9,6 @@ from cli.connection import ApiKey, BaseUrl
 from cli.demo import (
     conversation,
     files,
-    history,
     knowledge,
     materials,
     next_steps,
@@ -63,7 +62,7 @@ def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str |
         ]
         clerk, saved = files.hold(screen, api, library, step=5, letter="C", place=start.downloads())
         talks.append(clerk)
-        messages = history.show(screen, api, talks)
+        messages = timeline.show_history(screen, api, talks)
     events = timeline.show(screen, stack, correlation_id, began, base, talks)
     next_steps.show(screen, stack, talks[0])
     return {

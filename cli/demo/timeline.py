@@ -1,4 +1,4 @@
-"""Step 7: all events of the demo, read from Kafka by correlation id."""
+"""Steps 6 and 7: the history of the sessions, and all events of the demo, read from Kafka by correlation id."""
 
 import asyncio
 from datetime import datetime
@@ -6,11 +6,26 @@ from typing import Any
 
 from rich.text import Text
 
+from cli.demo.api import Api
 from cli.demo.conversation import Talk
 from cli.demo.event_log import RecordedEvent, read_events
 from cli.demo.screen import Screen
 from cli.demo.start import Running
 from deploy.local.errors import StackError
+
+
+def show_history(screen: Screen, api: Api, talks: list[Talk]) -> list[dict[str, Any]]:
+    """Returns the pages of messages, one per session."""
+    screen.heading(6, "Read the history", "GET /api/v1/runtime/{session_id}/messages/")
+    pages = []
+    for talk in talks:
+        page = api.get(f"/runtime/{talk.session_id}/messages/")
+        pages.append({"session_id": talk.session_id, **page})
+        screen.line(f"session {talk.letter} · {page['total']} messages", "dim")
+        for message in page["messages"]:
+            moment = Text(message["timestamp"][11:23], style="dim")
+            screen.row(moment, Text(f"{message['role']:<9}"), Text(" ".join(message["content"].split())))
+    return pages
 
 
 def show(

@@ -13,8 +13,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
 
 from cli.bus_address import BusAddress
-from cli.doctor.clocks import compare
-from cli.doctor.findings import Check, Finding, failed, ok, skipped, warning
+from cli.doctor.findings import Check, Finding, compare_clocks, failed, ok, skipped, warning
 from cli.doctor.replication import expected_replication, replication_findings
 from libs.contracts.topics import with_dead_letters
 from libs.eventing import connection_diagnostics
@@ -104,7 +103,7 @@ async def _clock(address: BusAddress) -> list[Finding]:
             before, theirs, after = await _timed_message(address, topic)
         finally:
             await admin.delete_topics([topic])
-    return [compare("clock of kafka", theirs, before, after)]
+    return [compare_clocks("clock of kafka", theirs, before, after)]
 
 
 async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float, float]:

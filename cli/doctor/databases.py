@@ -6,8 +6,7 @@ from functools import partial
 
 import psycopg
 
-from cli.doctor.clocks import compare
-from cli.doctor.findings import Check, Finding, failed, ok, warning
+from cli.doctor.findings import Check, Finding, compare_clocks, failed, ok, warning
 from deploy.local.home import PROJECT_ROOT
 from libs.persistence import Connection, fetch_value
 
@@ -69,4 +68,4 @@ async def _vectors(connection: Connection) -> list[Finding]:
 async def _clock(service: str, connection: Connection) -> Finding:
     before = time.time()
     theirs = await fetch_value(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
-    return compare(f"clock of database of {service}", float(theirs), before, time.time())
+    return compare_clocks(f"clock of database of {service}", float(theirs), before, time.time())

@@ -7,6 +7,8 @@ from typing import Any, Final, Literal
 
 Level = Literal["ok", "warning", "failed", "skipped"]
 _SECONDS: Final = 45.0
+# Expiry of commands, tokens and links compares clocks of different machines.
+_MOST_SKEW_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,15 @@ def failed(check: str, detail: str, remedy: str) -> Finding:
 
 def skipped(check: str, detail: str) -> Finding:
     return Finding(check, "skipped", detail)
+
+
+def compare_clocks(check: str, theirs: float, before: float, after: float) -> Finding:
+    """Returns the offset of ``theirs``, read between ``before`` and ``after``; all in Unix seconds."""
+    skew = theirs - min(max(theirs, before), after)
+    detail = f"{abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine"
+    if abs(skew) <= _MOST_SKEW_SECONDS:
+        return ok(check, detail if abs(skew) >= 0.1 else "as this machine's")
+    return failed(check, detail, "Have all machines keep the same time, by NTP or chrony.")
 
 
 @dataclass(frozen=True)

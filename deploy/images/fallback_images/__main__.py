@@ -11,8 +11,7 @@ import sys
 
 from deploy.images.fallback_images import debian
 from deploy.images.fallback_images.docker import build, exists
-from deploy.images.fallback_images.recipes import RECIPES
-from deploy.images.fallback_images.wanted import wanted_images
+from deploy.images.fallback_images.recipes import RECIPES, wanted_images
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
-"""Recipes of the stand-ins: the files of their folders here, and programs from packages."""
+"""Recipes of the stand-ins: the files of their folders here, and programs from packages; and which are wanted."""
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -7,8 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+import yaml
+
 from deploy.local.go_programs import built
-from deploy.local.home import Home
+from deploy.local.home import PROJECT_ROOT, Home
 from deploy.local.kafka_jars import KAFKA_VERSION, fetch_jars, installed_jars
 from deploy.local.postgres import installation
 
@@ -22,12 +25,6 @@ def _context(name: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=f"aes-{name}-") as temporary:
         context = Path(temporary, name)
         shutil.copytree(_HERE / name, context)
-        yield context
-
-
-@contextmanager
-def _plain(name: str) -> Iterator[Path]:
-    with _context(name) as context:
         yield context
 
 
@@ -78,7 +75,7 @@ def _collector(tag: str) -> Iterator[Path]:
 
 
 RECIPES: dict[str, Recipe] = {
-    "python": lambda _: _plain("python"),
+    "python": lambda _: _context("python"),
     "kafka": _kafka,
     "postgres": _postgres,
     "weaviate": lambda tag: _go_program(
@@ -87,6 +84,28 @@ RECIPES: dict[str, Recipe] = {
     "versitygw": lambda tag: _go_program(
         "versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", tag.removeprefix("v")
     ),
-    "prometheus": lambda _: _plain("prometheus"),
+    "prometheus": lambda _: _context("prometheus"),
     "otel-collector": _collector,
 }
+
+_OTHER_NAMES = {"pgvector": "postgres", "opentelemetry-collector": "otel-collector"}
+
+
+def wanted_images() -> dict[str, str]:
+    """Images by recipe, read from the files that use them, so that the names cannot differ."""
+    compose = yaml.safe_load((PROJECT_ROOT / "docker-compose.yml").read_text())
+    images = {service["image"] for service in compose["services"].values() if "build" not in service}
+    images.add(_python())
+    found = {}
+    for image in images:
+        name = image.rpartition(":")[0].rpartition("/")[2]
+        name = _OTHER_NAMES.get(name, name)
+        if name in RECIPES:
+            found[name] = image
+    return found
+
+
+def _python() -> str:
+    default = re.search(r"^ARG PYTHON_IMAGE=(\S+)$", (PROJECT_ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert default is not None
+    return default[1]

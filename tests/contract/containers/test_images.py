@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from deploy.images import healthcheck
-from deploy.images.fallback_images.recipes import RECIPES
-from deploy.images.fallback_images.wanted import wanted_images
+from deploy.images.fallback_images.recipes import RECIPES, wanted_images
 from deploy.images.locked_subset import pinned, subset
 from deploy.local.home import PROJECT_ROOT
 from tests.support.compose import OURS, containers, image_of, ours, stages

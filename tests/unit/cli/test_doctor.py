@@ -7,9 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.doctor import bus, command, machine
-from cli.doctor.clocks import compare
 from cli.doctor.databases import newest_migration
-from cli.doctor.findings import Check, Finding, examine, ok
+from cli.doctor.findings import Check, Finding, compare_clocks, examine, ok
 from cli.doctor.installation import find_installation
 from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
@@ -26,7 +25,7 @@ from libs.contracts.topics import with_dead_letters
     ],
 )
 def test_clocks_are_compared_within_what_asking_takes(theirs: float, level: str, detail: str) -> None:
-    found = compare("clock", theirs, before=100.0, after=101.0)
+    found = compare_clocks("clock", theirs, before=100.0, after=101.0)
 
     assert (found.level, found.detail) == (level, detail)
     assert bool(found.remedy) is (level == "failed")

@@ -11,28 +11,23 @@ _CHANGE_WORTH_COUNTING = 0.05
 _MEMORY_FOR_BUILDING = "256MB"
 
 
-class IndexBuilder:
+async def finish(connection: Connection, index: Index, indexed_from: int) -> None:
     """Each step is a transaction of its own and idempotent."""
-
-    def __init__(self, indexed_from: int) -> None:
-        self._indexed_from = indexed_from
-
-    async def finish(self, connection: Connection, index: Index) -> None:
-        chunks, terms = await _size(connection, index)
-        counted = index.counted_chunks
-        if counted is None or abs(chunks - counted) > _CHANGE_WORTH_COUNTING * counted:
-            await _count_terms(connection, index, chunks, terms)
-        elif chunks != index.chunks:
-            # Otherwise deleted chunks would count as additions and trigger a rebuild with every small one.
-            await connection.execute(
-                "UPDATE search.indexes SET passages = %s, terms = %s WHERE id = %s", (chunks, terms, index.id)
-            )
-        if chunks and not index.has_graph:
-            await recompute_weights(connection, index, terms / chunks)
-        if chunks >= self._indexed_from:
-            await _build(connection, index, index.table.create_words())
-            if index.table.may_have_graph:
-                await _build(connection, index, index.table.create_graph())
+    chunks, terms = await _size(connection, index)
+    counted = index.counted_chunks
+    if counted is None or abs(chunks - counted) > _CHANGE_WORTH_COUNTING * counted:
+        await _count_terms(connection, index, chunks, terms)
+    elif chunks != index.chunks:
+        # Otherwise deleted chunks would count as additions and trigger a rebuild with every small one.
+        await connection.execute(
+            "UPDATE search.indexes SET passages = %s, terms = %s WHERE id = %s", (chunks, terms, index.id)
+        )
+    if chunks and not index.has_graph:
+        await recompute_weights(connection, index, terms / chunks)
+    if chunks >= indexed_from:
+        await _build(connection, index, index.table.create_words())
+        if index.table.may_have_graph:
+            await _build(connection, index, index.table.create_graph())
 
 
 async def _size(connection: Connection, index: Index) -> tuple[int, int]:

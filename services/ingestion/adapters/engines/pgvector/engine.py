@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager, suppress
 import psycopg
 
 from libs.persistence import Connection, Database, is_outage
-from services.ingestion.adapters.engines.pgvector.build_indexes import IndexBuilder
+from services.ingestion.adapters.engines.pgvector.build_indexes import finish
 from services.ingestion.adapters.engines.pgvector.catalog import ensure_catalog, required
-from services.ingestion.adapters.engines.pgvector.searching import Searching
+from services.ingestion.adapters.engines.pgvector.searching import search
 from services.ingestion.adapters.engines.pgvector.tables import IndexTable
-from services.ingestion.adapters.engines.pgvector.writing import Writing, delete_files
+from services.ingestion.adapters.engines.pgvector.writing import delete_files, prepare, write
 from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.domain.engines import (
     EngineConflict,
@@ -35,10 +35,8 @@ class PgvectorEngine:
     def __init__(self, database: Database, *, indexed_from: int = INDEXED_FROM) -> None:
         """`indexed_from`: chunks from which an index gets a graph and an inverted index."""
         self._database = database
-        terms = Terms()
-        self._writing = Writing(terms)
-        self._searching = Searching(terms)
-        self._builder = IndexBuilder(indexed_from)
+        self._terms = Terms()
+        self._indexed_from = indexed_from
 
     async def create_index(self, index_id: str, dimensions: int) -> None:
         async with self._connected() as connection, connection.transaction():
@@ -83,12 +81,12 @@ class PgvectorEngine:
     async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
         if not chunks:
             return
-        prepared = await asyncio.to_thread(self._writing.prepare, chunks)
-        await self._changed(index_id, lambda connection: self._writing.write(connection, index_id, prepared))
+        prepared = await asyncio.to_thread(prepare, self._terms, chunks)
+        await self._changed(index_id, lambda connection: write(connection, index_id, prepared))
 
     async def finish(self, index_id: str) -> None:
         async with self._connected(index_id) as connection:
-            await self._builder.finish(connection, await required(connection, index_id))
+            await finish(connection, await required(connection, index_id), self._indexed_from)
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
         with suppress(IndexMissing):
@@ -117,7 +115,7 @@ class PgvectorEngine:
         if query.files.is_empty:
             return []
         async with self._connected(index_id) as connection:
-            return await self._searching.search(connection, index_id, query)
+            return await search(connection, self._terms, index_id, query)
 
     async def ping(self) -> None:
         async with self._connected() as connection:

@@ -39,30 +39,27 @@ class Frequencies:
     chunks: float
 
 
-class Searching:
-    def __init__(self, terms: Terms) -> None:
-        self._terms = terms
+async def search(connection: Connection, terms: Terms, index_id: str, query: Query) -> list[Hit]:
+    index = await required(connection, index_id)
+    words, seen = await _words(connection, terms, index, query)
+    if query.mode == "keyword" and words is None:
+        return []
+    async with connection.transaction():
+        walk = query.mode != "keyword" and index.has_graph and await _graph_pays(connection, index, query.files)
+        await _prepare(connection, query, walk=walk)
+        statement, parameters = _statement(index, query, words, seen)
+        found = await connection.execute(statement, parameters, prepare=False)
+        return [_hit(row) for row in await found.fetchall()]
 
-    async def search(self, connection: Connection, index_id: str, query: Query) -> list[Hit]:
-        index = await required(connection, index_id)
-        words, seen = await self._words(connection, index, query)
-        if query.mode == "keyword" and words is None:
-            return []
-        async with connection.transaction():
-            walk = query.mode != "keyword" and index.has_graph and await _graph_pays(connection, index, query.files)
-            await _prepare(connection, query, walk=walk)
-            statement, parameters = _statement(index, query, words, seen)
-            found = await connection.execute(statement, parameters, prepare=False)
-            return [_hit(row) for row in await found.fetchall()]
 
-    async def _words(
-        self, connection: Connection, index: Index, query: Query
-    ) -> tuple[TermWeights | None, Frequencies]:
-        counts = counted(self._terms.of(query.text)) if query.mode != "semantic" else {}
-        if not counts:
-            return None, Frequencies({}, 0)
-        seen = await _frequencies(connection, index, sorted(counts))
-        return query_weights(counts, seen.of_terms, seen.chunks), seen
+async def _words(
+    connection: Connection, terms: Terms, index: Index, query: Query
+) -> tuple[TermWeights | None, Frequencies]:
+    counts = counted(terms.of(query.text)) if query.mode != "semantic" else {}
+    if not counts:
+        return None, Frequencies({}, 0)
+    seen = await _frequencies(connection, index, sorted(counts))
+    return query_weights(counts, seen.of_terms, seen.chunks), seen
 
 
 async def _graph_pays(connection: Connection, index: Index, files: FileSelection) -> bool:

@@ -12,7 +12,7 @@ from weaviate.exceptions import WeaviateInsertManyAllFailedError
 from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.adapters.engines.weaviate.connection import Address, Connection
 from services.ingestion.adapters.engines.weaviate.schema import object_of, refusal
-from services.ingestion.adapters.engines.weaviate.searching import Searching
+from services.ingestion.adapters.engines.weaviate.searching import search
 from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexedChunk, IndexMissing, Query
 
 _MOST_OBJECTS = 200
@@ -32,7 +32,6 @@ class WeaviateEngine:
     def __init__(self, address: Address) -> None:
         self._connection = Connection(address)
         self._terms = Terms()
-        self._searching = Searching(self._terms)
 
     async def create_index(self, index_id: str, dimensions: int) -> None:  # noqa: ARG002 - follows from the first vector
         async with self._connection.collection(index_id) as collection:
@@ -112,7 +111,7 @@ class WeaviateEngine:
         if query.files.is_empty:
             return []
         async with self._connection.collection(index_id, writes=False) as collection:
-            return await self._searching.search(collection.with_tenant(index_id), query)
+            return await search(collection.with_tenant(index_id), self._terms, query)
 
     async def ping(self) -> None:
         await self._connection.ping()

@@ -15,23 +15,19 @@ from services.ingestion.domain.engines import FileSelection, Hit, Query
 from services.ingestion.domain.search import candidates, combined
 
 
-class Searching:
-    def __init__(self, terms: Terms) -> None:
-        self._terms = terms
-
-    async def search(self, tenant: CollectionAsync, query: Query) -> list[Hit]:
-        terms = [] if query.mode == "semantic" else self._terms.of(query.text)
-        if query.mode == "keyword":
-            if not terms:
-                return []
-            found = await _by_words(tenant, terms, query, query.top_k)
-            scores = {place: _share(score, len(terms)) for place, score in found.items()}
-        elif terms:
-            scores = await _by_both(tenant, query, terms)
-        else:
-            scores = await _by_meaning(tenant, query, query.top_k)
-        best = sorted(scores, key=lambda place: scores[place], reverse=True)[: query.top_k]
-        return await _hits(tenant, {place: min(max(scores[place], 0.0), 1.0) for place in best})
+async def search(tenant: CollectionAsync, words: Terms, query: Query) -> list[Hit]:
+    terms = [] if query.mode == "semantic" else words.of(query.text)
+    if query.mode == "keyword":
+        if not terms:
+            return []
+        found = await _by_words(tenant, terms, query, query.top_k)
+        scores = {place: _share(score, len(terms)) for place, score in found.items()}
+    elif terms:
+        scores = await _by_both(tenant, query, terms)
+    else:
+        scores = await _by_meaning(tenant, query, query.top_k)
+    best = sorted(scores, key=lambda place: scores[place], reverse=True)[: query.top_k]
+    return await _hits(tenant, {place: min(max(scores[place], 0.0), 1.0) for place in best})
 
 
 async def _by_both(tenant: CollectionAsync, query: Query, terms: Sequence[str]) -> dict[UUID, float]:
