@@ -1,6 +1,7 @@
 """`aes doctor` on a real broker and a real database."""
 
 import asyncio
+import base64
 import json
 from typing import Any
 
@@ -39,6 +40,7 @@ def test_what_is_missing_is_found_and_then_put_right(
         "AES_INGESTION_DATABASE_URL": database,
         "AES_REGISTRY_URL": f"http://127.0.0.1:{choose_free()}",
         "AES_SIGNING_KEY": "0123456789abcdef" * 2,
+        "AES_SECRETS_KEY": base64.b64encode(bytes(range(32))).decode(),
     }.items():
         monkeypatch.setenv(name, value)
 
