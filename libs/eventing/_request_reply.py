@@ -95,13 +95,11 @@ class Replies:
         After a silence the owner's look-up is asked, so that an event lost on the way is found. Raises
         ``ServiceUnavailable`` when 2,000 events were left unread and the next one was dropped.
         """
-        if self._overflowed:
-            raise ServiceUnavailable("the events were read too slowly; what they are about goes on")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while True:
             left = deadline - loop.time()
-            received = await self._wait(min(self._silence, left)) if left > 0 else None
+            received = await self.wait(min(self._silence, left)) if left > 0 else None
             if received is None:
                 # Also when the time is over: a 504 for a command that has ended would be wrong.
                 received = await self._look_up(min(_SILENCE_SECONDS, max(left, 0.5)))
@@ -121,7 +119,10 @@ class Replies:
             pass
         return received
 
-    async def _wait(self, timeout: float) -> Received | None:
+    async def wait(self, timeout: float) -> Received | None:
+        """The next event that arrives within ``timeout`` seconds; the owner is not asked. Raises as ``next`` does."""
+        if self._overflowed:
+            raise ServiceUnavailable("the events were read too slowly; what they are about goes on")
         try:
             async with asyncio.timeout(timeout):
                 received = await self._arrived.get()

@@ -44,12 +44,14 @@ from services.gateway.use_cases.change_connections import CreateConnection, Dele
 from services.gateway.use_cases.change_keys import CreateKey, IssueKey, RevokeKey, RotateKey
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.follow_timeline import FollowTimeline
+from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.read_timeline import ReadTimeline
 from services.gateway.use_cases.submit_turn import SubmitTurn
 from services.gateway.use_cases.timeline.timeline_feeds import TimelineFeeds
+from services.gateway.use_cases.turn_history import TurnHistory
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 TIMELINE: Final = "timeline"
@@ -121,9 +123,11 @@ def _use_cases(
 ) -> UseCases:
     keys, connections, now = outside.keys, outside.connections, outside.now
     commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed)
+    history = TurnHistory(outside.timeline, outside.upstreams)
     return UseCases(
         commands=commands,
-        submit_turn=SubmitTurn(commands),
+        submit_turn=SubmitTurn(commands, history),
+        follow_turn=FollowTurn(outside.bus, history),
         open_session=OpenSession(commands, outside.upstreams),
         keys=keys,
         create_key=CreateKey(IssueKey(keys, now)),

@@ -10,14 +10,17 @@ from typing import Any
 import httpx
 import orjson
 
+from libs.contracts.api.sessions import WatchedTurn
 from libs.contracts.envelope import Envelope
 from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable
+from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Command, CommandRejected, Event
+from libs.contracts.messages import Command, CommandRejected, Event, public_name
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandState, Received, Replies
 from libs.service_defaults import UpstreamResponse, UpstreamStream
+from libs.service_defaults.internal_routes import encode_events
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.bootstrap import Dependencies, PublicApi, assemble
 from services.gateway.domain.accounts import ApiKey
@@ -60,6 +63,9 @@ class FakeBus:
     sent: list[Sent] = field(default_factory=list)
     down: bool = False
     is_fresh: bool = True
+    recorded: dict[str, list[Received]] = field(default_factory=dict)
+    texts: dict[str, dict[int, str]] = field(default_factory=dict)
+    watched: list[str] = field(default_factory=list)
     waiters: dict[str, set[Replies]] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     outcomes: dict[str, Received] = field(default_factory=dict)
@@ -106,6 +112,8 @@ class FakeBus:
         """An event caused by a command reaches whoever waits for it."""
         command = type(sent.command)
         event_type = command.rejected_type() if isinstance(event, CommandRejected) else event.TYPE
+        recorded = self.recorded.setdefault(sent.command_id, [])
+        is_delta = isinstance(event, OutputTextDelta | OutputTextDone)
         envelope = Envelope(
             id=new_id(),
             type=event_type,
@@ -115,18 +123,41 @@ class FakeBus:
             correlation_id=sent.correlation_id,
             company_id=sent.identity.company_id,
             causation_id=sent.command_id,
+            # A delta's is that of the event that it follows.
+            sequence=len(recorded) + (not is_delta),
         )
         received = Received(envelope, event.encode())
+        if not is_delta:
+            recorded.append(received)
         self.known.add(sent.command_id)
         if event_type in command.outcome_types():
             self.outcomes[sent.command_id] = received
         for waiter in self.waiters.get(sent.command_id, ()):
             waiter.arrive(received)
 
+    def turn(self, path: str, params: dict[str, Any] | None) -> UpstreamResponse | None:
+        """The runtime's answers about a turn for those who follow it; None for any other path."""
+        *_, turn_id, asked = path.split("/")
+        if asked not in ("watch", "events") or turn_id not in self.recorded:
+            return None
+        recorded = self.recorded[turn_id]
+        if asked == "events":
+            after = (params or {})["after"]
+            missed = [event for event in recorded if event.envelope.sequence > after]
+            return UpstreamResponse(200, encode_events(missed), "application/octet-stream")
+        self.watched.append(turn_id)
+        ends = {"turn.completed": "completed", "turn.failed": "failed", "turn.cancelled": "cancelled"}
+        names = [public_name(event.envelope.type) for event in recorded]
+        status = next((ends[name] for name in names if name in ends), "running")
+        turn = WatchedTurn(status=status, sequence=len(recorded), texts=self.texts.get(turn_id, {}))  # type: ignore[arg-type]
+        return UpstreamResponse(200, turn.model_dump_json().encode(), "application/json")
+
 
 @dataclass
 class FakeUpstreams:
-    """Answers by method, upstream and path; anything else is not found."""
+    """Answers by method, upstream and path, about turns what the bus knows; anything else is not found."""
+
+    bus: FakeBus
 
     answers: dict[tuple[str, str, str], tuple[int, Any]] = field(default_factory=dict)
     asked: list[tuple[str, str, str, Any]] = field(default_factory=list)
@@ -137,6 +168,10 @@ class FakeUpstreams:
 
     def installed(self, upstream: str) -> bool:
         return upstream not in self.missing
+
+    def asked_paths(self, last: str) -> list[str]:
+        """The paths asked for that end with this name."""
+        return [path for _, _, path, _ in self.asked if path.rsplit("/", 1)[-1] == last]
 
     async def request(
         self,
@@ -152,6 +187,8 @@ class FakeUpstreams:
             raise ServiceUnavailable(f"the {upstream} service cannot be reached", retry_after=2)
         self.asked_as.append(identity)
         self.asked.append((method, upstream, path, params if body is None else orjson.loads(body)))
+        if (turn := self.bus.turn(path, params)) is not None:
+            return turn
         missing = (404, {"error": {"type": "not_found_error", "message": "there is none"}})
         status, answer = self.answers.get((method, upstream, path), missing)
         return UpstreamResponse(status, orjson.dumps(answer), "application/json")
@@ -203,8 +240,8 @@ class Gateway:
 
 @asynccontextmanager
 async def gateway() -> AsyncIterator[Gateway]:
-    clock, idempotency, bus, upstreams = Clock(), FakeIdempotency(), FakeBus(), FakeUpstreams()
-    timeline = FakeTimeline()
+    clock, idempotency, bus, timeline = Clock(), FakeIdempotency(), FakeBus(), FakeTimeline()
+    upstreams = FakeUpstreams(bus)
     keys, connections = FakeKeys(idempotency), FakeConnections(idempotency)
     api = assemble(
         Dependencies(

@@ -1,16 +1,19 @@
-"""Filters and orders the events of a turn for its stream.
+"""Orders the events of a turn for its stream, and names the place of each so that any replica continues after it.
 
-Text deltas come on a topic of their own that may lose them, so that they and the other events overtake each other.
+The turn's recorded events are numbered (``sequence``) and come in that order. The text of a step comes right after one
+of them, before the next one; the envelope of its deltas says after which. So every replica makes the same stream of the
+same turn, in whatever order things arrive there, and only the deltas may be cut differently.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
+from libs.contracts.errors import InvalidRequest
 from libs.contracts.events.runtime import (
+    CitationAdded,
     OutputTextDelta,
     OutputTextDone,
     ToolCallCompleted,
@@ -22,120 +25,255 @@ from libs.contracts.events.runtime import (
     TurnRestarted,
     TurnStarted,
 )
-from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
 from libs.eventing import Received
 
 _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
-_ATTEMPTS: Final = frozenset({TurnStarted.TYPE, TurnRestarted.TYPE})
-_CALL_ENDS: Final = frozenset({ToolCallCompleted.TYPE, ToolCallFailed.TYPE})
+_CALLS: Final = frozenset({ToolCallStarted.TYPE, ToolCallCompleted.TYPE, ToolCallFailed.TYPE})
 _ENDS: Final = frozenset({TurnCompleted.TYPE, TurnFailed.TYPE, TurnCancelled.TYPE})
 _MAX_HELD: Final = 10_000
+_CURSOR: Final = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})\.(\d{1,9})(\.d)?", re.ASCII)
+# An answer has at most 8 Mi characters; twice that and one fit below.
+_NUMBERS_PER_EVENT: Final = 2**25
 
 
-class _Place(NamedTuple):
-    """The attempt and step of a piece of text; a later one makes earlier ones void or complete."""
+class Cursor(NamedTuple):
+    """A place in a turn's stream; everything up to it has been sent.
 
-    attempt: int
-    step: int
+    ``sequence``: the last recorded event. ``attempt`` and ``step``: whose text comes next, of which ``offset``
+    characters were sent, or all (``is_done``). Cursors of one turn grow.
+    """
+
+    sequence: int = 0
+    attempt: int = 1
+    step: int = 1
+    offset: int = 0
+    is_done: bool = False
+
+    def __str__(self) -> str:
+        end = ".d" if self.is_done else ""
+        return f"{self.sequence}.{self.attempt}.{self.step}.{self.offset}{end}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ``InvalidRequest`` for text that is no cursor."""
+        matched = _CURSOR.fullmatch(text)
+        if matched is None:
+            raise InvalidRequest("The Last-Event-ID is not the id of an event of this stream.")
+        sequence, attempt, step, offset, end = matched.groups()
+        return cls(int(sequence), int(attempt), int(step), int(offset), end is not None)
+
+    @property
+    def number(self) -> int:
+        """One growing number for it, below 2^53 for turns of up to 2^28 events."""
+        return self.sequence * _NUMBERS_PER_EVENT + 2 * self.offset + self.is_done
+
+    def _at_step(self, attempt: int, step: int) -> "Cursor":
+        if (attempt, step) == (self.attempt, self.step):
+            return self
+        return Cursor(self.sequence, attempt, step)
+
+    def after(self, event: Received) -> "Cursor":
+        """The place right after the next recorded event."""
+        following = self._replace(sequence=event.envelope.sequence)
+        event_type = event.envelope.type
+        if event_type in _CALLS:
+            return following._at_step(self.attempt, orjson.loads(event.payload)["step"] + 1)
+        if event_type == TurnStarted.TYPE:
+            return following._at_step(orjson.loads(event.payload)["attempt"], 1)
+        if event_type == TurnRestarted.TYPE:
+            restarted = orjson.loads(event.payload)
+            return following._at_step(restarted["attempt"], restarted["resumed_from_step"] + 1)
+        if event_type in _ENDS:
+            # How much of the text of a turn that failed was seen differs between replicas.
+            return Cursor(following.sequence, self.attempt, self.step)
+        return following
+
+
+START: Final = Cursor()
+
+
+class StreamedEvent(NamedTuple):
+    """An event of a turn's stream. ``id``: the place right after it."""
+
+    id: Cursor
+    type: str
+    payload: bytes
 
 
 class TurnStream:
-    """Yields text in the order of its steps, without gaps, and the reply's whole text before the turn's end.
+    """The stream of one turn after a cursor, made of what arrives.
 
-    The deltas of the last step make up the reply, even when some were lost on the way. Text of abandoned attempts and
-    redelivered events are dropped. ``from_beginning``: no event of the turn was missed. Only then can text wait for
-    the tool calls of the step before.
+    Recorded events are held back until those before them are there, text until the event that it follows is. What comes
+    twice is shown once, text of attempts that were given up is dropped. Before the next event the text of a step is
+    shown to its end: before its tool calls from the step's recorded text, before the turn's end from the reply.
     """
 
-    def __init__(self, *, from_beginning: bool) -> None:
-        self._from_beginning = from_beginning
-        self._attempt = 0
-        self._seen: set[str] = set()
-        self._open_calls: defaultdict[int, set[str]] = defaultdict(set)
-        self._last_called = 0
-        self._place = _Place(0, 0)
-        self._shown: list[str] = []
-        self._length = 0
-        self._done = False
-        self._held: list[Received] = []
+    def __init__(self, after: Cursor = START) -> None:
+        self.at = after
+        self.has_ended = False
+        self._events: dict[int, Received] = {}
+        self._texts: list[Received] = []
+        self._longest = 0
+        self._recorded: Mapping[int, str] = {}
+        self._recorded_through = 0
 
-    def take(self, received: Received) -> Iterator[Received]:
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether something that came before what has arrived is missing; most of it is on its way."""
+        return bool(self._events or self._texts) or self._longest > self.at.offset
+
+    @property
+    def newest(self) -> int:
+        """The highest sequence of the recorded events that have arrived."""
+        return max(self._events, default=self.at.sequence)
+
+    def take(self, received: Received) -> list[StreamedEvent]:
         """Returns the events to send after this one has arrived, in order."""
+        if self.has_ended:
+            return []
         if received.envelope.type in _TEXT:
-            yield from self._text(received)
-            return
-        if received.envelope.id in self._seen:
-            return
-        self._seen.add(received.envelope.id)
-        self._track(received)
-        if received.envelope.type == TurnCompleted.TYPE:
-            yield from self._missing_text(received)
-        yield received
-        held, self._held = self._held, []
-        if received.envelope.type in _ENDS:
-            return
-        for waiting in held:
-            yield from self._text(waiting)
+            shown = list(self._text(received))
+            return [*shown, *self._advance()] if shown and self._events else shown
+        if received.envelope.sequence <= self.at.sequence:
+            return []
+        self._events[received.envelope.sequence] = received
+        return list(self._advance())
 
-    def _track(self, received: Received) -> None:
-        event_type = received.envelope.type
-        if event_type in _ATTEMPTS:
-            self._attempt = max(self._attempt, int(orjson.loads(received.payload)["attempt"]))
-        elif event_type == ToolCallStarted.TYPE:
-            call = orjson.loads(received.payload)
-            self._last_called = max(self._last_called, call["step"])
-            self._open_calls[call["step"]].add(call["call_id"])
-        elif event_type in _CALL_ENDS:
-            call = orjson.loads(received.payload)
-            self._last_called = max(self._last_called, call["step"])
-            self._open_calls[call["step"]].discard(call["call_id"])
+    def take_history(
+        self, events: Iterable[Received], texts: Mapping[int, str], through: int, *, is_all: bool
+    ) -> list[StreamedEvent]:
+        """Takes events that were missed and the texts of finished steps, as recorded up to the sequence ``through``.
 
-    def _text(self, received: Received) -> Iterator[Received]:
+        ``is_all``: recorded events that are missing here are not kept any more, and are passed over.
+        """
+        if self.has_ended:
+            return []
+        self._recorded, self._recorded_through = texts, max(self._recorded_through, through)
+        for each in events:
+            if each.envelope.sequence > self.at.sequence:
+                self._events[each.envelope.sequence] = each
+        shown = list(self._advance())
+        while is_all and not self.has_ended and self._events and (first := min(self._events)) <= through:
+            self.at = self.at._replace(sequence=max(first - 1, self.at.sequence))
+            before = self.at
+            shown += self._advance()
+            if self.at == before:
+                break
+        return shown
+
+    def _advance(self) -> Iterator[StreamedEvent]:
+        while (event := self._events.get(self.at.sequence + 1)) is not None:
+            text = self._text_before(event)
+            if text is None:
+                return
+            yield from self._whole(text)
+            del self._events[event.envelope.sequence]
+            self.at = self.at.after(event)
+            self._longest = 0
+            yield StreamedEvent(self.at, event.envelope.type, event.payload)
+            if event.envelope.type in _ENDS:
+                self.has_ended = True
+                self._events.clear()
+                self._texts.clear()
+                return
+            texts, self._texts = self._texts, []
+            for each in texts:
+                yield from self._text(each)
+
+    def _text_before(self, event: Received) -> "_Text | None":
+        """The text of the step that the event ends, as far as it matters; None when it has to be waited for."""
+        event_type = event.envelope.type
+        if event_type == ToolCallStarted.TYPE:
+            return self._text_before_calls(event)
+        if event_type in (CitationAdded.TYPE, TurnCompleted.TYPE):
+            reply = self._reply(event)
+            return None if reply is None else _Text(reply["response"]["content"], reply)
+        return _NO_TEXT
+
+    def _text_before_calls(self, event: Received) -> "_Text | None":
+        call = orjson.loads(event.payload)
+        length = call.get("text_length", 0)
+        if call["step"] != self.at.step or not length or self.at.is_done:
+            return _NO_TEXT
+        if self.at.offset >= length:
+            return _Text(None, call)
+        if call["step"] in self._recorded:
+            return _Text(self._recorded[call["step"]], call)
+        # A session that was deleted meanwhile has no steps any more.
+        return _NO_TEXT if event.envelope.sequence <= self._recorded_through else None
+
+    def _reply(self, event: Received) -> dict[str, Any] | None:
+        """The reply that the event belongs to. Citations are recorded together with it, right before it."""
+        sequence = event.envelope.sequence
+        while event.envelope.type == CitationAdded.TYPE:
+            sequence += 1
+            following = self._events.get(sequence)
+            if following is None:
+                return None
+            event = following
+        reply: dict[str, Any] = orjson.loads(event.payload)
+        return reply if event.envelope.type == TurnCompleted.TYPE else {**reply, "response": {"content": ""}}
+
+    def _whole(self, text: "_Text") -> Iterator[StreamedEvent]:
+        """Makes deltas of the part of the step's text that has not been sent."""
+        if text.about is None or self.at.is_done:
+            return
+        place = {
+            "session_id": text.about["session_id"],
+            "turn_id": text.about["turn_id"],
+            "attempt": self.at.attempt,
+            "step": self.at.step,
+        }
+        offset = self.at.offset
+        if text.content is not None and (rest := text.content[offset:]):
+            yield self._delta(OutputTextDelta(**place, offset=offset, text=rest))
+        # A text that is shorter than what was sent is not the one that was sent.
+        if self.at.offset and (text.content is None or self.at.offset == len(text.content)):
+            yield self._done(OutputTextDone(**place, length=self.at.offset).encode())
+
+    def _text(self, received: Received) -> Iterator[StreamedEvent]:
         piece = orjson.loads(received.payload)
-        place = _Place(piece["attempt"], piece["step"])
-        if place < self._place or place.attempt < self._attempt:
+        place, own = (piece["attempt"], piece["step"]), (self.at.attempt, self.at.step)
+        # Deltas of older workers have no sequence.
+        follows = received.envelope.sequence or self.at.sequence
+        if place < own or follows < self.at.sequence:
             return
-        if self._must_wait(place):
-            # The tool calls are on their way; the limit only keeps a broken producer from filling the memory.
-            if len(self._held) < _MAX_HELD:
-                self._held.append(received)
+        if place > own or follows > self.at.sequence:
+            # The limit only keeps a broken producer from filling the memory.
+            if len(self._texts) < _MAX_HELD:
+                self._texts.append(received)
             return
-        if place != self._place:
-            self._place, self._shown, self._length, self._done = place, [], 0, False
         if received.envelope.type == OutputTextDone.TYPE:
-            if piece["length"] == self._length and not self._done:
-                self._done = True
-                yield received
-        elif piece["offset"] == self._length:
-            # After a gap no more text of the step is sent: the reply fills it in.
-            self._shown.append(piece["text"])
-            self._length += len(piece["text"])
-            yield received
-
-    def _must_wait(self, place: _Place) -> bool:
-        if not self._from_beginning:
-            return False
-        if self._attempt and place.attempt > self._attempt:
-            return True
-        before = place.step - 1
-        return before > 0 and (before not in self._open_calls or bool(self._open_calls[before]))
-
-    def _missing_text(self, completed: Received) -> Iterator[Received]:
-        """Makes deltas of the part of the reply's text that has not been sent."""
-        reply: dict[str, Any] = orjson.loads(completed.payload)
-        content: str = reply["response"]["content"]
-        place = max(self._place, _Place(max(self._attempt, 1), self._last_called + 1))
-        shown = "".join(self._shown) if place == self._place else ""
-        if not content.startswith(shown):
+            self._longest = max(self._longest, piece["length"])
+            if piece["length"] == self.at.offset and not self.at.is_done:
+                yield self._done(received.payload)
             return
-        about = {"session_id": reply["session_id"], "turn_id": reply["turn_id"], **place._asdict()}
-        if rest := content[len(shown) :]:
-            yield self._derived(completed, OutputTextDelta(**about, offset=len(shown), text=rest))
-        if content and (rest or not self._done):
-            yield self._derived(completed, OutputTextDone(**about, length=len(content)))
+        offset, text = piece["offset"], piece["text"]
+        end = offset + len(text)
+        self._longest = max(self._longest, end)
+        if offset > self.at.offset or end <= self.at.offset:
+            return
+        if offset == self.at.offset:
+            self.at = self.at._replace(offset=end)
+            yield StreamedEvent(self.at, OutputTextDelta.TYPE, received.payload)
+        else:
+            rest = {**piece, "offset": self.at.offset, "text": text[self.at.offset - offset :]}
+            yield self._delta(OutputTextDelta.model_validate(rest))
 
-    @staticmethod
-    def _derived(completed: Received, event: Event) -> Received:
-        envelope = replace(completed.envelope, id=new_id(), type=event.TYPE, sequence=0, data_ref=None, data_hash=None)
-        return Received(envelope, event.encode())
+    def _delta(self, delta: OutputTextDelta) -> StreamedEvent:
+        self.at = self.at._replace(offset=delta.offset + len(delta.text))
+        return StreamedEvent(self.at, delta.TYPE, delta.encode())
+
+    def _done(self, payload: bytes) -> StreamedEvent:
+        self.at = self.at._replace(is_done=True)
+        return StreamedEvent(self.at, OutputTextDone.TYPE, payload)
+
+
+class _Text(NamedTuple):
+    """The whole text of a step, and the event that names session and turn; no content: it was sent to its end."""
+
+    content: str | None
+    about: dict[str, Any] | None
+
+
+_NO_TEXT: Final = _Text(None, None)

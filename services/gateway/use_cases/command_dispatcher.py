@@ -86,7 +86,13 @@ class CommandDispatcher:
 
     @asynccontextmanager
     async def dispatch(
-        self, write: Write, command: type[Command], make: Make, pending: type[P], *, subject: str | None = None
+        self,
+        write: Write,
+        command: type[Command],
+        make: Make,
+        pending: Callable[[str, Replies, bool], P],
+        *,
+        subject: str | None = None,
     ) -> AsyncIterator[P]:
         """Sends the command, unless its upstream has it from an earlier request, and listens for its events."""
         if not self.installed(command.TOPIC.owner):

@@ -1,9 +1,10 @@
 """Submits a turn and follows it: to its end, until it is accepted, or event by event."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from libs.contracts.api.sessions import ExecuteBody, TurnStatus
@@ -12,13 +13,14 @@ from libs.contracts.errors import TimedOut
 from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed, TurnQueued, TurnStarted
 from libs.eventing import Received
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.turn_stream import TurnStream
+from services.gateway.domain.turn_stream import StreamedEvent, TurnStream
 from services.gateway.use_cases.command_dispatcher import NOT_TAKEN_UP, CommandDispatcher, PendingCommand, raise_failure
+from services.gateway.use_cases.turn_follower import TurnFollower
+from services.gateway.use_cases.turn_history import FollowedTurn, TurnHistory
 
 _TAKEN_UP_SECONDS: Final = 5.0
 _STEP_SECONDS: Final = 2.6
 """A little longer than the silence after which the upstream's look-up is asked."""
-KEEP_ALIVE_SECONDS: Final = 15.0
 _STATUS: Final[dict[str, TurnStatus]] = {
     TurnQueued.TYPE: "queued",
     TurnStarted.TYPE: "running",
@@ -35,8 +37,12 @@ class Unfinished:
     status: TurnStatus
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedTurn(PendingCommand):
     """A turn in the hands of the runtime; exactly one of ``finish``, ``accepted`` and ``follow`` is called."""
+
+    session_id: str
+    history: TurnHistory
 
     async def finish(self, seconds: float) -> Received | Unfinished:
         """Waits up to ``seconds`` for the completed turn. Raises the error of a refused, failed or cancelled turn.
@@ -70,7 +76,7 @@ class SubmittedTurn(PendingCommand):
             raise_failure(received)
         return Unfinished(status or "running")
 
-    async def follow(self) -> AsyncIterator[Received | None]:
+    async def follow(self) -> AsyncGenerator[StreamedEvent | None, None]:
         """Yields the turn's events up to the terminal one, and ``None`` after every 15 s without one.
 
         Before the first event it raises as ``accepted`` does.
@@ -78,17 +84,14 @@ class SubmittedTurn(PendingCommand):
         received = await self._await_acceptance()
         if received is not None and received.envelope.type not in _STATUS and self.replies.ends(received):
             raise_failure(received)
-        # The first events of a repeat went to an earlier request; text must not wait for them.
-        stream = TurnStream(from_beginning=not self.known)
-        while True:
-            if received is None:
-                yield None
-            else:
-                for shown in stream.take(received):
-                    yield shown
-                if self.replies.ends(received):
-                    return
-            received = await self.replies.next(KEEP_ALIVE_SECONDS)
+        turn, stream = FollowedTurn(self.session_id, self.command_id, self.replies.identity), TurnStream()
+        if self.known:
+            # The first events of a repeat went to an earlier request, which may have asked for no text.
+            for each in await self.history.complete(turn, stream, await self.history.watch(turn, stream)):
+                yield each
+        if not stream.has_ended:
+            async for event in TurnFollower(turn, stream, self.replies, self.history).follow(received):
+                yield event
 
     async def _await_acceptance(self) -> Received | None:
         """Returns the first event, or ``None`` when the runtime is known to have the turn."""
@@ -111,10 +114,12 @@ class SubmitTurn:
     """Sends a message to the runtime. The turn's id is the command's."""
 
     commands: CommandDispatcher
+    history: TurnHistory
 
     def __call__(
         self, write: Write, session_id: str, body: ExecuteBody, *, stream: bool
     ) -> AbstractAsyncContextManager[SubmittedTurn]:
         # The content was validated as part of the body a moment ago.
         command = ExecuteTurn.model_construct(session_id=session_id, content=body.content, stream=stream)
-        return self.commands.dispatch(write, ExecuteTurn, lambda _: command, SubmittedTurn, subject=session_id)
+        submitted = partial(SubmittedTurn, session_id=session_id, history=self.history)
+        return self.commands.dispatch(write, ExecuteTurn, lambda _: command, submitted, subject=session_id)

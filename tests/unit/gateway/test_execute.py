@@ -62,12 +62,17 @@ def delta(sent: Sent, attempt: int, text: str, offset: int = 0) -> OutputTextDel
 
 
 def events_in(text: str) -> list[tuple[str, Any]]:
-    """Names and data of a stream, comments left out."""
+    """Names and data of a stream, comments left out; every event has an id."""
+    return [(name, data) for _, name, data in identified(text)]
+
+
+def identified(text: str) -> list[tuple[str, str, Any]]:
+    """Ids, names and data of a stream, comments left out."""
     found = []
     for block in text.split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
         if lines:
-            found.append((lines["event"], orjson.loads(lines["data"])))
+            found.append((lines["id"], lines["event"], orjson.loads(lines["data"])))
     return found
 
 
@@ -181,7 +186,7 @@ async def test_a_stream_names_its_events_and_ends_with_the_terminal_one(public: 
         "turn.completed",
     ]
     assert events[-1][1] == orjson.loads(completed(public.bus.sent[0]).encode())
-    assert "id:" not in response.text
+    assert response.headers["location"] == f"/api/v1/runtime/{SESSION}/turns/{public.bus.sent[0].command_id}/"
     assert isinstance(public.bus.sent[0].command, ExecuteTurn)
     assert public.bus.sent[0].command.stream is True
 
@@ -221,7 +226,8 @@ async def test_a_repeat_in_any_form_finds_the_same_turn(public: Gateway, first: 
     assert blocking.json()["turn_id"] == background.json()["turn_id"] == turn_id
     shown = events_in(streamed.text)
     assert {data["turn_id"] for _, data in shown} == {turn_id}
-    assert [name for name, _ in shown] == ["turn.output_text.delta", "turn.output_text.done", "turn.completed"]
+    names = ["turn.started", "turn.output_text.delta", "turn.output_text.done", "turn.completed"]
+    assert [name for name, _ in shown] == names
     assert len(public.bus.sent) == 1
 
 

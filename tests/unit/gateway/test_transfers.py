@@ -15,7 +15,7 @@ from libs.contracts.identity import Identity
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter, TransferLimits
 from services.gateway.entrypoints.http.transfer_proxy import ProxyResponse
 from services.gateway.entrypoints.http.upload_stream import UploadStream
-from tests.support.gateway import FakeUpstreams, Gateway, error_of
+from tests.support.gateway import FakeBus, FakeUpstreams, Gateway, error_of
 
 FORM = {"content": b"--x--\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}}
 
@@ -69,7 +69,7 @@ async def test_a_download_that_nobody_takes_ends() -> None:
         if message.get("body"):
             await asyncio.Event().wait()
 
-    upstreams = FakeUpstreams({("GET", "artifacts", "/x"): (200, "bytes")})
+    upstreams = FakeUpstreams(FakeBus(), {("GET", "artifacts", "/x"): (200, "bytes")})
     held = AsyncExitStack()
     answer = await held.enter_async_context(upstreams.exchange("GET", "artifacts", "/x", person("a")))
     with pytest.raises(TimeoutError):

@@ -1,16 +1,16 @@
-"""Streams of turns whose events overtake each other, are redelivered or get lost."""
+"""Streams of turns whose events overtake each other, come twice or get lost, and go on anywhere."""
 
-import itertools
-import random
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 import pytest
 
-from libs.contracts.api.sessions import Reply, Usage
+from libs.contracts.api.sessions import Citation, Reply, Usage
 from libs.contracts.envelope import Envelope
-from libs.contracts.errors import ErrorInfo, ErrorKind
+from libs.contracts.errors import ErrorInfo, ErrorKind, InvalidRequest
 from libs.contracts.events.runtime import (
+    CitationAdded,
     OutputTextDelta,
     OutputTextDone,
     ToolCallCompleted,
@@ -18,22 +18,24 @@ from libs.contracts.events.runtime import (
     ToolCallStarted,
     TurnCompleted,
     TurnFailed,
+    TurnQueued,
     TurnRestarted,
     TurnStarted,
 )
+from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
 from libs.contracts.timestamps import now_text
 from libs.eventing import Received
-from services.gateway.domain.turn_stream import TurnStream
+from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent, TurnStream
 
 IDS: dict[str, Any] = {"session_id": "s", "turn_id": "t"}
 STARTED = TurnStarted(**IDS, attempt=1, user_message_id="m")
-CALL = ToolCallStarted(**IDS, step=1, call_id="c", name="calculator", arguments={})
+CALL = ToolCallStarted(**IDS, step=1, call_id="c", name="calculator", arguments={}, text_length=5)
 CALLED = ToolCallCompleted(**IDS, step=1, call_id="c", name="calculator", output="4")
 OTHER_CALL = ToolCallStarted(**IDS, step=1, call_id="d", name="calculator", arguments={})
 OTHER_CALLED = ToolCallFailed(**IDS, step=1, call_id="d", name="calculator", reason="no")
 FAILED = TurnFailed(**IDS, error=ErrorInfo(type=ErrorKind.MODEL, message="no"))
-_numbers = itertools.count()
+CITED = CitationAdded(**IDS, citation=Citation(passage="p"))
 
 
 def text(content: str, *, step: int = 1, offset: int = 0, attempt: int = 1) -> OutputTextDelta:
@@ -50,137 +52,224 @@ def restarted(resumed_from_step: int, attempt: int = 2) -> TurnRestarted:
 
 def completed(content: str) -> TurnCompleted:
     response = Reply(content=content, tool_calls=[], citations=[], artifacts=[])
-    usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2, model_calls=1)
+    usage = Usage(input_tokens=1, output_tokens=1, model_calls=1)
     return TurnCompleted(
         **IDS, message_id="a", user_message_id="m", response=response, correlation_id="l", usage=usage, config_hash="h"
     )
 
 
-def received(event: Event, event_id: str | None = None) -> Received:
+def received(event: Event, sequence: int) -> Received:
+    """``sequence``: the event's own, or that of the event that a delta follows."""
     envelope = Envelope(
-        id=event_id or f"id-{next(_numbers)}",
+        id=new_id(),
         type=event.TYPE,
         source="/aes/runtime",
         subject="t",
         time=now_text(),
         correlation_id="label",
         company_id="company",
+        sequence=sequence,
     )
     return Received(envelope, event.encode())
 
 
-def shown(*events: Event, from_beginning: bool = True) -> list[tuple[str, Any]]:
-    """Kind and essence of what a follower sees."""
-    stream = TurnStream(from_beginning=from_beginning)
-    found = [each for event in events for each in stream.take(received(event))]
-    return [_essence(each) for each in found]
+def take(stream: TurnStream, *events: tuple[int, Event]) -> list[tuple[str, str]]:
+    """Ids and essence of what is sent after these have arrived."""
+    return essence([shown for sequence, event in events for shown in stream.take(received(event, sequence))])
 
 
-def _essence(each: Received) -> tuple[str, Any]:
+def essence(shown: Sequence[StreamedEvent]) -> list[tuple[str, str]]:
+    return [(str(each.id), _essence(each)) for each in shown]
+
+
+def _essence(each: StreamedEvent) -> str:
     payload = orjson.loads(each.payload)
-    match each.envelope.type:
+    match each.type:
         case OutputTextDelta.TYPE:
-            return ("text", (payload["attempt"], payload["step"], payload["offset"], payload["text"]))
+            return f"{payload['offset']}:{payload['text']}"
         case OutputTextDone.TYPE:
-            return ("done", (payload["attempt"], payload["step"], payload["length"]))
+            return f"done {payload['length']}"
         case _:
-            return (each.envelope.type.split(".", 2)[2].rsplit(".", 1)[0], payload.get("call_id"))
+            return each.type.split(".", 3)[3].removesuffix(".v1")
 
 
-def test_an_event_that_is_delivered_again_is_shown_once() -> None:
-    stream = TurnStream(from_beginning=True)
-    arriving: list[tuple[Event, str]] = [(STARTED, "1"), (CALLED, "2"), (STARTED, "1"), (CALLED, "2"), (CALLED, "3")]
-    seen = [each.envelope.id for event, key in arriving for each in stream.take(received(event, key))]
-    assert seen == ["1", "2", "3"]
+PLAIN: list[tuple[int, Event]] = [
+    (1, STARTED), (1, text("ab")), (1, text("cdef", offset=2)), (1, done(6)), (2, completed("abcdef")),
+]  # fmt: skip
+SHOWN = [
+    ("1.1.1.0", "started"), ("1.1.1.2", "0:ab"), ("1.1.1.6", "2:cdef"), ("1.1.1.6.d", "done 6"),
+    ("2.1.1.0", "completed"),
+]  # fmt: skip
 
 
-def test_text_that_comes_before_the_start_is_shown() -> None:
-    assert [kind for kind, _ in shown(text("Hi"), STARTED)] == ["text", "turn.started"]
+def test_events_and_text_are_sent_as_they_come() -> None:
+    stream = TurnStream()
+    assert take(stream, *PLAIN) == SHOWN
+    assert stream.has_ended
+    assert take(stream, (1, text("late"))) == []
 
 
-def test_text_waits_for_the_tool_calls_that_it_rests_on() -> None:
-    overtaking = (STARTED, text("so", step=2), CALL, text(" it is", step=2, offset=2), OTHER_CALL, CALLED)
-    assert [kind for kind, _ in shown(*overtaking)] == ["turn.started", *["turn.tool_call.started"] * 2,
-                                                         "turn.tool_call.completed"]  # fmt: skip
-    assert shown(*overtaking, OTHER_CALLED)[-3:] == [
-        ("turn.tool_call.failed", "d"),
-        ("text", (1, 2, 0, "so")),
-        ("text", (1, 2, 2, " it is")),
-    ]
+def test_every_place_is_one_from_which_another_stream_goes_on() -> None:
+    for place, (cursor, _) in enumerate(SHOWN, start=1):
+        again = TurnStream(Cursor.parse(cursor))
+        assert take(again, *PLAIN) == SHOWN[place:]
 
 
-def test_who_comes_later_is_not_kept_waiting_for_what_was_before() -> None:
-    assert shown(text("so", step=2), from_beginning=False) == [("text", (1, 2, 0, "so"))]
+def test_within_a_piece_that_was_cut_elsewhere_a_stream_goes_on_by_the_offset() -> None:
+    other = [*PLAIN[:1], (1, text("abcde")), (1, text("f", offset=5)), *PLAIN[3:]]
+    stream = TurnStream(Cursor.parse("1.1.1.2"))
+    assert take(stream, *other) == [("1.1.1.5", "2:cde"), ("1.1.1.6", "5:f"), *SHOWN[3:]]
+
+
+def test_what_comes_twice_is_shown_once() -> None:
+    twice = [event for event in PLAIN for _ in range(2)]
+    assert take(TurnStream(), *twice) == SHOWN
+
+
+def test_text_waits_for_the_event_that_it_follows() -> None:
+    stream = TurnStream()
+    assert take(stream, (1, text("ab"))) == []
+    assert stream.is_incomplete
+    assert take(stream, (1, STARTED)) == SHOWN[:2]
+    assert not stream.is_incomplete
+
+
+def test_text_waits_for_all_tool_calls_of_the_step_before() -> None:
+    stream = TurnStream()
+    overtaking = [
+        (1, STARTED), (1, text("I see")), (5, text("so", step=2)), (2, CALL), (3, OTHER_CALL), (4, CALLED),
+    ]  # fmt: skip
+    assert [kind for _, kind in take(stream, *overtaking)][-3:] == [
+        "tool_call.started", "tool_call.started", "tool_call.completed",
+    ]  # fmt: skip
+    assert take(stream, (5, OTHER_CALLED)) == [("5.1.2.0", "tool_call.failed"), ("5.1.2.2", "0:so")]
+
+
+def test_tool_calls_wait_for_the_text_before_them() -> None:
+    stream = TurnStream()
+    take(stream, (1, STARTED), (1, text("I ")))
+    assert take(stream, (2, CALL), (3, CALLED)) == []
+    assert stream.is_incomplete
+    assert take(stream, (1, text("see", offset=2))) == [
+        ("1.1.1.5", "2:see"), ("1.1.1.5.d", "done 5"), ("2.1.2.0", "tool_call.started"),
+        ("3.1.2.0", "tool_call.completed"),
+    ]  # fmt: skip
+
+
+def test_text_that_was_lost_before_tool_calls_is_the_recorded_one() -> None:
+    stream = TurnStream()
+    take(stream, (1, STARTED), (1, text("I ")), (2, CALL))
+    shown = stream.take_history((), {1: "I see"}, 2, is_all=False)
+    assert essence(shown) == [("1.1.1.5", "2:see"), ("1.1.1.5.d", "done 5"), ("2.1.2.0", "tool_call.started")]
+    gone = TurnStream()
+    take(gone, (1, STARTED), (1, text("I ")), (2, CALL))
+    assert [kind for _, kind in essence(gone.take_history((), {}, 2, is_all=False))] == ["tool_call.started"]
+
+
+def test_older_workers_tell_neither_places_nor_lengths() -> None:
+    stream = TurnStream()
+    call = ToolCallStarted(**IDS, step=1, call_id="c", name="calculator", arguments={})
+    events = [(1, STARTED), (0, text("I see")), (2, call), (3, CALLED), (0, text("so", step=2)), (4, completed("so"))]
+    assert [kind for _, kind in take(stream, *events)] == [
+        "started", "0:I see", "tool_call.started", "tool_call.completed", "0:so", "done 2", "completed",
+    ]  # fmt: skip
+
+
+def test_events_wait_for_those_before_them() -> None:
+    stream = TurnStream()
+    take(stream, (1, STARTED))
+    assert take(stream, (3, OTHER_CALL), (4, CALLED)) == []
+    assert stream.is_incomplete
+    missed = [received(restarted(0), 2)]
+    shown = stream.take_history(missed, {}, 4, is_all=False)
+    assert [kind for _, kind in essence(shown)] == ["restarted", "tool_call.started", "tool_call.completed"]
+
+
+def test_events_that_are_kept_nowhere_are_passed_over() -> None:
+    stream = TurnStream()
+    shown = stream.take_history([received(completed("all"), 7)], {}, 7, is_all=True)
+    assert essence(shown) == [("6.1.1.3", "0:all"), ("6.1.1.3.d", "done 3"), ("7.1.1.0", "completed")]
 
 
 def test_text_of_the_next_attempt_waits_for_the_restart_and_voids_the_old_one() -> None:
-    events = (STARTED, text("old"), text("new", attempt=2), text(" text", offset=3), restarted(0), text("er", offset=3))
-    assert shown(*events) == [
-        ("turn.started", None),
-        ("text", (1, 1, 0, "old")),
-        ("text", (1, 1, 3, " text")),
-        ("turn.restarted", None),
-        ("text", (2, 1, 0, "new")),
-    ]
+    stream = TurnStream()
+    events = [
+        (1, STARTED), (1, text("old")), (2, text("new", attempt=2)), (1, text(" text", offset=3)),
+        (2, restarted(0)), (1, text("er", offset=8)), (2, completed("unheard of")), (3, completed("newer")),
+    ]  # fmt: skip
+    assert take(stream, *events) == [
+        ("1.1.1.0", "started"), ("1.1.1.3", "0:old"), ("1.1.1.8", "3: text"), ("2.2.1.0", "restarted"),
+        ("2.2.1.3", "0:new"), ("2.2.1.5", "3:er"), ("2.2.1.5.d", "done 5"), ("3.2.1.0", "completed"),
+    ]  # fmt: skip
 
 
-def test_a_late_piece_of_an_attempt_that_was_given_up_is_left_out() -> None:
-    """Also before the new attempt has said anything."""
-    events = (STARTED, text("old"), restarted(0), text(" text", offset=3), text("new", attempt=2))
-    assert shown(*events)[2:] == [("turn.restarted", None), ("text", (2, 1, 0, "new"))]
+def test_a_reader_of_void_text_goes_on_with_the_restart() -> None:
+    stream = TurnStream(Cursor.parse("1.1.1.7"))
+    assert take(stream, (2, text("new", attempt=2)), (2, restarted(0))) == [
+        ("2.2.1.0", "restarted"), ("2.2.1.3", "0:new"),
+    ]  # fmt: skip
 
 
 def test_a_resumed_turn_goes_on_after_the_calls_that_were_made() -> None:
-    events = (STARTED, CALL, CALLED, restarted(1), text("so", step=2, attempt=2))
-    assert shown(*events)[-1] == ("text", (2, 2, 0, "so"))
+    stream = TurnStream(Cursor.parse("3.1.2.0"))
+    events = [(4, restarted(1)), (4, text("so", step=2, attempt=2))]
+    assert take(stream, *events) == [("4.2.2.0", "restarted"), ("4.2.2.2", "0:so")]
 
 
 @pytest.mark.parametrize(
     ("pieces", "filled_in"),
     [
-        ((), [("text", (1, 1, 0, "abcdef")), ("done", (1, 1, 6))]),
-        ((text("ab"),), [("text", (1, 1, 2, "cdef")), ("done", (1, 1, 6))]),
-        ((text("ab"), text("ef", offset=4), done(6)), [("text", (1, 1, 2, "cdef")), ("done", (1, 1, 6))]),
-        ((text("abcdef"),), [("done", (1, 1, 6))]),
+        ((), ["0:abcdef", "done 6"]),
+        ((text("ab"),), ["2:cdef", "done 6"]),
+        ((text("ab"), text("ef", offset=4), done(6)), ["2:cdef", "done 6"]),
+        ((text("abcdef"),), ["done 6"]),
         ((text("abcdef"), done(6)), []),
     ],
 )
-def test_text_that_was_lost_comes_before_the_end(pieces: tuple[Event, ...], filled_in: list[Any]) -> None:
-    before = shown(STARTED, *pieces)
-    assert shown(STARTED, *pieces, completed("abcdef")) == [*before, *filled_in, ("turn.completed", None)]
+@pytest.mark.parametrize("cited", [0, 2])
+def test_text_that_was_lost_comes_before_the_end(pieces: tuple[Event, ...], filled_in: list[str], cited: int) -> None:
+    stream = TurnStream()
+    take(stream, (1, STARTED), *((1, piece) for piece in pieces))
+    # Citations are recorded with the reply.
+    citations = [(2 + number, CITED) for number in range(cited)]
+    assert take(stream, *citations) == []
+    shown = take(stream, (2 + cited, completed("abcdef")))
+    assert [kind for _, kind in shown] == [*filled_in, *["citation.added"] * cited, "completed"]
 
 
-def test_a_reply_without_text_and_one_that_is_not_what_was_said_add_nothing() -> None:
-    assert shown(STARTED, completed("")) == [("turn.started", None), ("turn.completed", None)]
-    said = shown(STARTED, text("I would call"), completed("No steps are left."))
-    assert [kind for kind, _ in said] == ["turn.started", "text", "turn.completed"]
+def test_a_gap_in_the_text_is_noticed_and_mended_by_what_is_sent_again() -> None:
+    stream = TurnStream()
+    take(stream, (1, STARTED), (1, text("ab")))
+    assert take(stream, (1, text("ef", offset=4))) == []
+    assert stream.is_incomplete
+    assert take(stream, (1, text("abcdef"))) == [("1.1.1.6", "2:cdef")]
+    assert not stream.is_incomplete
 
 
-def test_the_reply_after_tool_calls_is_text_of_a_step_of_its_own() -> None:
-    said = shown(STARTED, text("Let me see."), CALL, CALLED, completed("4"))
-    assert said[-3:] == [("text", (1, 2, 0, "4")), ("done", (1, 2, 1)), ("turn.completed", None)]
+def test_a_reply_without_text_adds_nothing() -> None:
+    assert [kind for _, kind in take(TurnStream(), (1, STARTED), (2, completed("")))] == ["started", "completed"]
+
+
+def test_a_turn_that_waited_starts_later() -> None:
+    queued = TurnQueued(**IDS, position=1, user_message_id="m")
+    assert take(TurnStream(), (1, queued), (2, STARTED)) == [("1.1.1.0", "queued"), ("2.1.1.0", "started")]
 
 
 def test_nothing_comes_after_the_end() -> None:
-    assert shown(STARTED, CALL, text("held", step=2), FAILED)[-1] == ("turn.failed", None)
+    stream = TurnStream()
+    events = [(1, STARTED), (5, text("held", step=2)), (2, FAILED), (1, text("late"))]
+    assert [kind for _, kind in take(stream, *events)] == ["started", "failed"]
+    assert not stream.is_incomplete
 
 
-def test_however_text_and_events_mix_the_pieces_of_the_last_step_are_the_reply() -> None:
-    """Both ways keep their own order; what comes of text after the end is not listened to any more."""
-    records: list[Event] = [STARTED, CALL, OTHER_CALL, CALLED, OTHER_CALLED, completed("so it is")]
-    pieces: list[Event] = [
-        text("I"), text(" see", offset=1), done(5),
-        text("so", step=2), text(" it", step=2, offset=2), text(" is", step=2, offset=5), done(8, step=2),
-    ]  # fmt: skip
-    chance = random.Random(1)
-    for _ in range(500):
-        arriving = [piece for piece in pieces if chance.random() > 0.1]
-        for place, record in zip(sorted(chance.choices(range(len(arriving) + 1), k=len(records))), records,
-                                 strict=True):  # fmt: skip
-            arriving.insert(place + records.index(record), record)
-        seen = shown(*arriving[: arriving.index(records[-1]) + 1])
-        assert "".join(piece[3] for kind, piece in seen if kind == "text" and piece[1] == 2) == "so it is"
-        order = [kind for kind, essence in seen if not (kind in ("text", "done") and essence[1] == 1)]
-        last_call = max(place for place, kind in enumerate(order) if kind.startswith("turn.tool_call"))
-        assert all(kind not in ("text", "done") for kind in order[: last_call + 1])
-        assert order[-2:] == ["done", "turn.completed"]
+def test_cursors_are_texts_and_growing_numbers() -> None:
+    cursors = [START, Cursor(1, 1, 1, 0), Cursor(1, 1, 1, 8_000_000), Cursor(1, 1, 1, 8_000_000, True), Cursor(2, 1, 2)]
+    assert [Cursor.parse(str(cursor)) for cursor in cursors] == cursors
+    numbers = [cursor.number for cursor in cursors]
+    assert numbers == sorted(set(numbers))
+
+
+@pytest.mark.parametrize("given", ["", "1", "1.1.1", "1.1.1.1.", "1.1.1.1.x", "-1.1.1.1", "1.1.1.1\n", "1.1.1.1 "])
+def test_any_other_text_is_refused(given: str) -> None:
+    with pytest.raises(InvalidRequest):
+        Cursor.parse(given)

@@ -23,6 +23,7 @@ from services.gateway.use_cases.change_connections import CreateConnection, Dele
 from services.gateway.use_cases.change_keys import CreateKey, RevokeKey, RotateKey
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.follow_timeline import FollowTimeline
+from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.read_timeline import ReadTimeline
@@ -43,6 +44,7 @@ class UseCases:
 
     commands: CommandDispatcher
     submit_turn: SubmitTurn
+    follow_turn: FollowTurn
     open_session: OpenSession
     keys: KeyStore
     create_key: CreateKey

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.errors import AuthenticationFailed
@@ -33,20 +33,25 @@ class EventStreams:
         self._ended: set[asyncio.Task[object]] = set()
         self._revoked: OrderedDict[str, None] = OrderedDict()
 
-    async def respond(self, events: AsyncGenerator[bytes, None], key_id: str) -> "EventStreamResponse":
+    async def respond(
+        self, events: AsyncGenerator[bytes, None], key_id: str, headers: Mapping[str, str] | None = None
+    ) -> Response:
         """A response of these events, the first of which is there: what fails before it is answered with its status.
 
+        Without any event it has status 204, which tells browsers not to connect again.
         Raises ``AuthenticationFailed`` when the key was revoked meanwhile.
         """
         try:
-            first = await anext(events)
+            first = await anext(events, None)
             # Between the check of a key and the first event of a turn lie seconds.
             if key_id in self._revoked:
                 raise AuthenticationFailed("The API key has been revoked.")
         except BaseException:
             await events.aclose()
             raise
-        return EventStreamResponse(first, events, self, key_id)
+        if first is None:
+            return Response(status_code=204)
+        return EventStreamResponse(first, events, self, key_id, headers or {})
 
     @contextmanager
     def opened(self, key_id: str) -> Iterator[None]:
@@ -81,8 +86,15 @@ class EventStreams:
 class EventStreamResponse(StreamingResponse):
     """Events as they come. Closing the generator ends what it stands for."""
 
-    def __init__(self, first: bytes, events: AsyncGenerator[bytes, None], streams: EventStreams, key_id: str) -> None:
-        super().__init__(_chain(first, events), headers=_HEADERS)
+    def __init__(
+        self,
+        first: bytes,
+        events: AsyncGenerator[bytes, None],
+        streams: EventStreams,
+        key_id: str,
+        headers: Mapping[str, str],
+    ) -> None:
+        super().__init__(_chain(first, events), headers={**headers, **_HEADERS})
         self._events = events
         self._streams = streams
         self._key_id = key_id

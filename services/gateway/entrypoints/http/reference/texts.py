@@ -62,7 +62,15 @@ they were taken in; a closed connection never stops one.
 * `Prefer: respond-async` answers 202 as soon as the turn is durably taken in.
 * `Accept: text/event-stream` streams the turn's events: `turn.started`, `turn.output_text.delta`,
   `turn.tool_call.completed`, …; `turn.completed`, `turn.failed` or `turn.cancelled` is the last one. Its text is
-  authoritative.
+  authoritative. `Location` names the turn; when the stream breaks off, `…/turns/{turn_id}/events/` goes on with it.
+""".strip()
+TURN_EVENTS: Final = """
+Streams a turn, whoever began it: all of its events from the start, its text so far among them, then what comes, to the
+terminal event. Every event has an `id:`. With `Last-Event-ID`, of this stream or of `execute`'s, the stream goes on
+right after that event, without a gap and without a repetition, on any replica.
+
+Pieces of text belong to an `attempt` and a `step`, and stand at an `offset` there. Text of an attempt that was given up
+is void once `turn.restarted` says so; the text of the last step is the reply's.
 """.strip()
 TIMELINE: Final = """
 The events that the company's services have recorded in the last 30 days, oldest first; those of other users' private
@@ -78,9 +86,10 @@ TIMELINE_EVENTS: Final = (
     ' "source": "/aes/runtime", "subject": "…", "sequence": 2, "data": {"success": true}}\n\n: keep-alive\nid: 18\n\n'
 )
 EVENTS: Final = (
-    'event: turn.started\ndata: {"turn_id": "…", "session_id": "…", "attempt": 1}\n\n'
-    'event: turn.output_text.delta\ndata: {"turn_id": "…", "attempt": 1, "step": 1, "offset": 0, "text": "Hel"}\n\n'
-    'event: turn.completed\ndata: {"success": true, "response": {"content": "Hello."}}\n\n'
+    'id: 1.1.1.0\nevent: turn.started\ndata: {"turn_id": "…", "session_id": "…", "attempt": 1}\n\n'
+    "id: 1.1.1.3\nevent: turn.output_text.delta\n"
+    'data: {"turn_id": "…", "attempt": 1, "step": 1, "offset": 0, "text": "Hel"}\n\n'
+    'id: 2.1.1.0\nevent: turn.completed\ndata: {"success": true, "response": {"content": "Hello."}}\n\n'
 )
 ERRORS: Final = {
     ErrorKind.INVALID_REQUEST: "The body is not valid JSON or YAML, or a header is malformed.",

@@ -1,6 +1,7 @@
 """``/runtime/{session_id}/…``: executing messages and what came of it."""
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Final
 
 from fastapi import Depends, Request, Security
@@ -15,6 +16,7 @@ from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
+from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key_or_public_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
@@ -33,7 +35,7 @@ from services.gateway.entrypoints.http.forwarding import Upstream, id_of, json_a
 from services.gateway.entrypoints.http.paths import PREFIX, public_router
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.reference.parameters import also_takes, reference_to
-from services.gateway.entrypoints.http.reference.texts import EVENTS, EXECUTE
+from services.gateway.entrypoints.http.reference.texts import EVENTS, EXECUTE, TURN_EVENTS
 from services.gateway.entrypoints.http.schemas import TurnCancelledReply
 from services.gateway.use_cases.submit_turn import SubmitTurn, Unfinished
 
@@ -65,8 +67,9 @@ async def execute(
     write = await idempotent_write(request)
     preference = preference_of(request.headers.get("prefer"))
     if wants_events(request.headers.get("accept")):
-        events = _events(use.submit_turn, write, session_id, body)
-        return await use.streams.respond(events, caller.identity.key_id)
+        headers: dict[str, str] = {}
+        events = _events(use.submit_turn, write, session_id, body, headers)
+        return await use.streams.respond(events, caller.identity.key_id, headers)
     session_id = id_of(session_id, "session")
     async with use.submit_turn(write, session_id, body, stream=False) as turn:
         end = await turn.finish(preference.wait) if preference.wait > 0 else await turn.accepted()
@@ -76,14 +79,24 @@ async def execute(
 
 
 async def _events(
-    submit_turn: SubmitTurn, write: Write, session_id: str, body: ExecuteBody
+    submit_turn: SubmitTurn, write: Write, session_id: str, body: ExecuteBody, headers: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
+    """``headers`` of the response are filled before the first event."""
     async with submit_turn(write, id_of(session_id, "session"), body, stream=True) as turn:
-        async for received in turn.follow():
-            if received is None:
-                yield KEEP_ALIVE
-            else:
-                yield render_event(public_name(received.envelope.type), received.payload)
+        headers["Location"] = _path(session_id, turn.command_id)
+        async with aclosing(turn.follow()) as events:
+            async for event in events:
+                yield _rendered(event)
+
+
+def _rendered(event: StreamedEvent | None) -> bytes:
+    if event is None:
+        return KEEP_ALIVE
+    return render_event(public_name(event.type), event.payload, event_id=str(event.id))
+
+
+def _path(session_id: str, turn_id: str) -> str:
+    return f"{PREFIX}/runtime/{session_id}/turns/{turn_id}/"
 
 
 def _accepted(write: Write, session_id: str, turn_id: str, end: Unfinished, preference: Preference) -> Response:
@@ -91,7 +104,7 @@ def _accepted(write: Write, session_id: str, turn_id: str, end: Unfinished, pref
         turn_id=turn_id, session_id=session_id, status=end.status, correlation_id=write.correlation_id
     )
     response = json_answer(accepted.model_dump_json().encode(), 202)
-    response.headers["Location"] = f"{PREFIX}/runtime/{session_id}/turns/{turn_id}/"
+    response.headers["Location"] = _path(session_id, turn_id)
     if preference.applied:
         response.headers["Preference-Applied"] = preference.applied
     return response
@@ -116,6 +129,30 @@ async def list_messages(session_id: str, caller: Reader, page: Page, upstream: U
 async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upstream) -> Response:
     path = f"/internal/sessions/{id_of(session_id, 'session')}/turns/{id_of(turn_id, 'turn')}"
     return await upstream.get(caller, "runtime", path)
+
+
+@router.get(
+    "/{session_id}/turns/{turn_id}/events/",
+    summary="Follow a turn",
+    description=TURN_EVENTS,
+    responses={
+        200: {"description": "The turn's events.", "content": _STREAM},
+        204: {"description": "The event of `Last-Event-ID` was the last one."},
+        **errors(400, 404),
+    },
+    openapi_extra=also_takes(reference_to("LastEventId")),
+)
+async def follow_turn(request: Request, session_id: str, turn_id: str, caller: Reader, use: UseCasesDep) -> Response:
+    seen = request.headers.get("last-event-id")
+    after = Cursor.parse(seen) if seen else START
+    events = use.follow_turn(caller.identity, id_of(session_id, "session"), id_of(turn_id, "turn"), after)
+    return await use.streams.respond(_all_rendered(events), caller.identity.key_id)
+
+
+async def _all_rendered(events: AsyncGenerator[StreamedEvent | None, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(events):
+        async for event in events:
+            yield _rendered(event)
 
 
 @router.post(

@@ -1,0 +1,107 @@
+"""Fetches what a turn's stream has missed: recorded events, and the texts of finished steps."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from libs.contracts.api.sessions import WatchedTurn
+from libs.contracts.envelope import Envelope
+from libs.contracts.identity import Identity
+from libs.eventing import Received
+from libs.persistence import is_outage
+from libs.service_defaults.internal_calls import checked
+from libs.service_defaults.internal_routes import decode_events
+from services.gateway.domain.ports import Timeline, Upstreams
+from services.gateway.domain.timeline import TimelineEvent
+from services.gateway.domain.turn_stream import StreamedEvent, TurnStream
+
+_log = structlog.get_logger("gateway.turns")
+_RUNTIME: Final = "runtime"
+_PREFIX: Final = "aes.runtime."
+# The log stores an event some milliseconds after it was published.
+_LOG_PAUSES: Final = (0.02, 0.05, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedTurn:
+    """A turn, and who follows it."""
+
+    session_id: str
+    turn_id: str
+    identity: Identity
+
+    @property
+    def path(self) -> str:
+        """Its path in the runtime's internal API."""
+        return f"/internal/sessions/{self.session_id}/turns/{self.turn_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnHistory:
+    timeline: Timeline
+    upstreams: Upstreams
+
+    async def watch(self, turn: FollowedTurn, stream: TurnStream) -> WatchedTurn:
+        """Asks for the turn's text: its worker sends that of the current step from its beginning, within a second.
+
+        Raises ``NotFound`` when there is no such turn for the caller, and ``ServiceUnavailable``.
+        """
+        params = {"after_step": stream.at.step - 1}
+        answer = await self.upstreams.request("POST", _RUNTIME, f"{turn.path}/watch", turn.identity, params=params)
+        return WatchedTurn.model_validate_json(checked(answer))
+
+    async def complete(self, turn: FollowedTurn, stream: TurnStream, watched: WatchedTurn) -> list[StreamedEvent]:
+        """Gives the stream all that was recorded until the turn was watched; returns what to send now."""
+        after, through = stream.at.sequence, watched.sequence
+        events = await self._logged(turn, after, through)
+        is_all = len(events) < through - after
+        if is_all:
+            events = [*events, *await self._recorded(turn, after)]
+        return stream.take_history(_of_turn(events), watched.texts, through, is_all=is_all)
+
+    async def _logged(self, turn: FollowedTurn, after: int, through: int) -> Sequence[Received]:
+        """The events as the log has them, which may be behind."""
+        if after >= through:
+            return ()
+        company_id = turn.identity.company_id
+        found: Sequence[TimelineEvent] = ()
+        try:
+            for pause in (0.0, *_LOG_PAUSES):
+                await asyncio.sleep(pause)
+                found = await self.timeline.turn(company_id, turn.turn_id, after_sequence=after)
+                if len(found) >= through - after:
+                    break
+        except Exception as problem:
+            if not is_outage(problem):
+                raise
+            _log.info("turn.log_unreachable", turn_id=turn.turn_id, problem=str(problem))
+        return [_received(event) for event in found]
+
+    async def _recorded(self, turn: FollowedTurn, after: int) -> Sequence[Received]:
+        """The events as their owner has them: never behind, but for some days only."""
+        params = {"after": after}
+        answer = await self.upstreams.request("GET", _RUNTIME, f"{turn.path}/events", turn.identity, params=params)
+        return decode_events(checked(answer))
+
+
+def _of_turn(events: Sequence[Received]) -> Iterator[Received]:
+    # The command that cancels a turn also ends with an event about it, which is no part of its stream.
+    return (event for event in events if event.envelope.type.startswith(f"{_PREFIX}turn."))
+
+
+def _received(event: TimelineEvent) -> Received:
+    envelope = Envelope(
+        id=event.id,
+        type=f"{_PREFIX}{event.type}.v{event.version}",
+        source=event.source,
+        subject=event.subject,
+        time=event.time,
+        correlation_id=event.correlation_id,
+        causation_id=event.causation_id,
+        company_id=event.company_id,
+        sequence=event.sequence,
+    )
+    return Received(envelope, event.data)

@@ -1,0 +1,237 @@
+"""Following a turn that somebody else began, or that a broken connection left."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import httpx
+import pytest
+from psycopg import OperationalError
+
+from libs.contracts.commands.runtime import ExecuteTurn
+from libs.contracts.events.runtime import CancelTurnAccepted, ToolCallCompleted, ToolCallStarted, TurnRestarted
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from libs.eventing import Received
+from services.gateway.use_cases import turn_follower
+from tests.support.gateway import Gateway, Sent, error_of
+from tests.unit.gateway.test_execute import (
+    PATH,
+    SESSION,
+    STREAM,
+    cancelled,
+    completed,
+    delta,
+    events_in,
+    failed,
+    identified,
+    queued,
+    started,
+)
+
+
+def ids(sent: Sent) -> dict[str, str]:
+    return {"session_id": SESSION, "turn_id": sent.command_id}
+
+
+def events_path(turn_id: str, session_id: str = SESSION) -> str:
+    return f"/runtime/{session_id}/turns/{turn_id}/events/"
+
+
+async def begin(public: Gateway, *events: Any) -> Sent:
+    """A turn that runs, of which these events were published while nobody followed it."""
+    asked = asyncio.create_task(public.client.post(PATH, json={"content": "Hi"}, headers={"Prefer": "respond-async"}))
+    sent = await public.until_sent(len(public.bus.sent) + 1)
+    for event in (started, *events):
+        public.bus.publish(sent, event(sent))
+    assert (await asked).status_code == 202
+    return sent
+
+
+async def follow(public: Gateway, sent: Sent, after: str | None = None) -> "asyncio.Task[httpx.Response]":
+    """Returns when the stream listens."""
+    headers = {} if after is None else {"Last-Event-ID": after}
+    following = asyncio.create_task(public.client.get(events_path(sent.command_id), headers=headers))
+    async with asyncio.timeout(60):
+        while not public.upstreams.asked_paths("events" if after is None else "watch"):
+            await asyncio.sleep(0.001)
+    await asyncio.sleep(0.01)
+    return following
+
+
+async def test_who_comes_late_sees_the_turn_from_its_start_to_its_end(public: Gateway) -> None:
+    sent = await begin(public, lambda sent: delta(sent, 1, "Hel"))
+    following = await follow(public, sent)
+    # The worker sends the text of the step again.
+    public.bus.publish(sent, delta(sent, 1, "Hello"))
+    public.bus.publish(sent, completed(sent))
+    response = await following
+    assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream")
+    assert [(event_id, name) for event_id, name, _ in identified(response.text)] == [
+        ("1.1.1.0", "turn.started"),
+        ("1.1.1.5", "turn.output_text.delta"),
+        ("1.1.1.6", "turn.output_text.delta"),
+        ("1.1.1.6.d", "turn.output_text.done"),
+        ("2.1.1.0", "turn.completed"),
+    ]
+    assert public.bus.waiters == {}
+
+
+async def test_a_stream_goes_on_after_every_one_of_its_events(public: Gateway) -> None:
+    def upstream(sent: Sent) -> Iterable[Event]:
+        yield started(sent)
+        yield delta(sent, 1, "old")
+        yield TurnRestarted(session_id=SESSION, turn_id=sent.command_id, attempt=2, resumed_from_step=0)
+        yield delta(sent, 2, "Hel")
+        yield completed(sent)
+
+    public.bus.upstream = upstream
+    executed = identified((await public.client.post(PATH, json={"content": "Hi"}, headers=STREAM)).text)
+    turn_id = public.bus.sent[0].command_id
+    everything = await public.client.get(events_path(turn_id))
+    assert [data["text"] for name, data in events_in(everything.text) if "delta" in name] == ["Hello."]
+    for place, (event_id, _, _) in enumerate(executed[:-1], start=1):
+        again = await public.client.get(events_path(turn_id), headers={"Last-Event-ID": event_id})
+        both = [*executed[:place], *identified(again.text)]
+        # Text of the attempt that was given up is stored nowhere, other text may be cut elsewhere.
+        text = "".join(data["text"] for _, name, data in both if "delta" in name and data["attempt"] == 2)
+        assert text == "Hello."
+        rest = [(event_id, name) for event_id, name, _ in both if "delta" not in name]
+        assert rest == [(event_id, name) for event_id, name, _ in executed if "delta" not in name]
+    end = await public.client.get(events_path(turn_id), headers={"Last-Event-ID": executed[-1][0]})
+    assert (end.status_code, end.content) == (204, b"")
+
+
+async def test_a_replayed_turn_has_the_texts_of_its_steps(public: Gateway) -> None:
+    def upstream(sent: Sent) -> Iterable[Event]:
+        call: dict[str, Any] = {
+            "session_id": SESSION,
+            "turn_id": sent.command_id,
+            "step": 1,
+            "call_id": "c",
+            "name": "x",
+        }
+        yield started(sent)
+        yield ToolCallStarted(**call, arguments={}, text_length=5)
+        yield ToolCallCompleted(**call, output="4")
+        yield completed(sent)
+
+    public.bus.upstream = upstream
+    assert (await public.client.post(PATH, json={"content": "Hi"})).status_code == 200
+    turn_id = public.bus.sent[0].command_id
+    public.bus.texts[turn_id] = {1: "I see"}
+    replayed = events_in((await public.client.get(events_path(turn_id))).text)
+    assert [(data["step"], data["text"]) for name, data in replayed if "delta" in name] == [(1, "I see"), (2, "Hello.")]
+    # Execute repeated as a stream is the same.
+    assert replayed[-1][1]["turn_id"] == turn_id
+
+
+@pytest.mark.parametrize("end", [failed, cancelled])
+async def test_a_turn_that_did_not_complete_is_replayed_to_its_end(public: Gateway, end: Any) -> None:
+    sent = await begin(public, end)
+    public.bus.recorded[sent.command_id] += [
+        received(public, sent, CancelTurnAccepted(session_id=SESSION, turn_id=sent.command_id), 3)
+    ]
+    replayed = events_in((await public.client.get(events_path(sent.command_id))).text)
+    assert [name for name, _ in replayed] == ["turn.started", f"turn.{end.__name__}"]
+    last = await public.client.get(events_path(sent.command_id), headers={"Last-Event-ID": "2.1.1.0"})
+    assert last.status_code == 204
+
+
+def received(public: Gateway, sent: Sent, event: Event, sequence: int) -> Received:
+    public.bus.publish(sent, event)
+    found = public.bus.recorded[sent.command_id].pop()
+    assert found.envelope.sequence == sequence
+    return found
+
+
+async def test_the_log_is_read_before_the_owner_and_need_not_answer(public: Gateway) -> None:
+    sent = await begin(public, completed)
+    for event in public.bus.recorded[sent.command_id]:
+        envelope = event.envelope
+        public.timeline.add(
+            id=envelope.id, type=envelope.type[len("aes.runtime.") : -len(".v1")], source="/aes/runtime",
+            subject=envelope.subject, sequence=envelope.sequence, data=event.payload, company_id=envelope.company_id,
+        )  # fmt: skip
+    asked = len(public.upstreams.asked_paths("events"))
+    replayed = events_in((await public.client.get(events_path(sent.command_id))).text)
+    assert [name for name, _ in replayed][-1] == "turn.completed"
+    assert len(public.upstreams.asked_paths("events")) == asked
+
+    async def away(*_: object, **__: object) -> Any:
+        raise OperationalError("the connection is lost")
+
+    public.timeline.turn = away  # type: ignore[method-assign]
+    again = events_in((await public.client.get(events_path(sent.command_id))).text)
+    assert again == replayed
+    assert len(public.upstreams.asked_paths("events")) == asked + 1
+
+
+async def test_events_that_the_bus_lost_are_fetched(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_follower, "_PATIENCE_SECONDS", 0.01)
+    streaming = asyncio.create_task(public.client.post(PATH, json={"content": "Hi"}, headers=STREAM))
+    sent = await public.until_sent()
+    public.bus.publish(sent, queued(sent))
+    lost = {**public.bus.waiters}
+    public.bus.waiters.clear()
+    public.bus.publish(sent, started(sent))
+    public.bus.waiters.update(lost)
+    # Shown once the start is: it was asked for.
+    public.bus.publish(sent, delta(sent, 1, "Hel"))
+    async with asyncio.timeout(60):
+        while not public.bus.watched:
+            await asyncio.sleep(0.001)
+    public.bus.publish(sent, completed(sent))
+    names = [name for name, _ in events_in((await streaming).text)]
+    assert names[:3] == ["turn.queued", "turn.started", "turn.output_text.delta"]
+    assert names[-1] == "turn.completed"
+
+
+@pytest.mark.parametrize("given", ["nonsense", "1.1.1", "9.1.1.0"])
+async def test_what_is_no_id_of_this_turn_is_refused(public: Gateway, given: str) -> None:
+    sent = await begin(public)
+    response = await public.client.get(events_path(sent.command_id), headers={"Last-Event-ID": given})
+    assert (response.status_code, error_of(response)["type"]) == (400, "invalid_request_error")
+    assert public.bus.waiters == {}
+
+
+async def test_an_unknown_turn_is_not_found_and_an_empty_id_is_none(public: Gateway) -> None:
+    for path in (events_path(new_id()), events_path("nonsense"), events_path(new_id(), "nonsense")):
+        assert (await public.client.get(path)).status_code == 404
+    sent = await begin(public, completed)
+    replayed = await public.client.get(events_path(sent.command_id), headers={"Last-Event-ID": ""})
+    assert len(events_in(replayed.text)) == 4
+
+
+async def test_reading_sessions_is_the_scope(public: Gateway) -> None:
+    sent = await begin(public, completed)
+    secret, _ = public.keys.issue(scopes=frozenset({"runtime:execute"}))
+    refused = await public.client.get(events_path(sent.command_id), headers={"x-api-key": secret})
+    assert refused.status_code == 403
+
+
+async def test_revoking_the_key_ends_the_streams_of_others_turns(public: Gateway) -> None:
+    sent = await begin(public)
+    following = await follow(public, sent)
+    await asyncio.sleep(0.05)
+    public.api.revoked(public.key.id)
+    assert [name for name, _ in events_in((await following).text)] == ["turn.started"]
+    assert public.bus.waiters == {}
+
+
+async def test_a_reader_who_falls_behind_is_told_and_dropped(public: Gateway) -> None:
+    sent = await begin(public)
+    following = await follow(public, sent, "1.1.1.0")
+    for number in range(2100):
+        public.bus.publish(sent, delta(sent, 1, "x", number))
+    response = await following
+    assert response.text.split("\n\n")[-2].startswith("event: error\ndata: ")
+    assert "read too slowly" in response.text
+    assert isinstance(sent.command, ExecuteTurn)
+
+
+async def test_a_runtime_that_does_not_answer_is_a_503_before_the_stream_begins(public: Gateway) -> None:
+    sent = await begin(public)
+    public.upstreams.down = True
+    response = await public.client.get(events_path(sent.command_id))
+    assert (response.status_code, error_of(response)["type"]) == (503, "service_unavailable")
