@@ -1,6 +1,6 @@
 """Inbox: the messages that have taken effect."""
 
-from libs.persistence import Connection
+from libs.persistence import Connection, fetch_value
 
 # Without a conflict as an error: PostgreSQL would log each redelivery. A transaction under way with the same message is
 # waited for.
@@ -15,19 +15,15 @@ class AlreadyProcessed(Exception):
 
 async def enter(connection: Connection, consumer: str, message_id: str, company_id: str) -> None:
     """Note the message in the transaction of its effects. Raises ``AlreadyProcessed``."""
-    cursor = await connection.execute(_ENTER, (consumer, message_id, company_id))
-    if await cursor.fetchone() is None:
+    if await fetch_value(connection, _ENTER, (consumer, message_id, company_id)) is None:
         raise AlreadyProcessed(message_id)
 
 
 async def knows(connection: Connection, consumer: str, message_id: str, company_id: str) -> bool:
     """Whether the message has taken effect, as far as that company may know."""
     # Rows without a company are older than the column; whose they are is unknown.
-    cursor = await connection.execute(
-        "SELECT 1 FROM inbox WHERE consumer = %s AND message_id = %s AND coalesce(company_id, %s) = %s",
-        (consumer, message_id, company_id, company_id),
-    )
-    return await cursor.fetchone() is not None
+    query = "SELECT 1 FROM inbox WHERE consumer = %s AND message_id = %s AND coalesce(company_id, %s) = %s"
+    return await fetch_value(connection, query, (consumer, message_id, company_id, company_id)) is not None
 
 
 async def purge(connection: Connection, days: int) -> None:

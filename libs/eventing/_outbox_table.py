@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow, class_row
 from libs.contracts.envelope import Envelope
 from libs.contracts.timestamps import format_time
 from libs.eventing._messages import MessageDraft, is_terminal
-from libs.persistence import Connection, embedded_json
+from libs.persistence import Connection, embedded_json, fetch_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +139,11 @@ async def insert(
     for row in rows:
         first.setdefault(row["subject"], row["sequence"])
     doubtful = [subject for subject, sequence in first.items() if not continues(subject, sequence)]
-    return Insertion(rows, inserted, await _ask_left_behind(connection, doubtful) if doubtful else None)
+    return Insertion(rows, inserted, await _ask(connection, _LEFT_BEHIND, (doubtful,)) if doubtful else None)
 
 
-async def _ask_left_behind(connection: Connection, subjects: list[str]) -> AsyncCursor[OutboxMessage]:
-    return await connection.cursor(row_factory=class_row(OutboxMessage)).execute(_LEFT_BEHIND, (subjects,))
+async def _ask(connection: Connection, query: str, parameters: Sequence[Any]) -> AsyncCursor[OutboxMessage]:
+    return await connection.cursor(row_factory=class_row(OutboxMessage)).execute(query, parameters)
 
 
 async def _numbered(connection: Connection, drafts: Sequence[MessageDraft]) -> list[dict[str, Any]]:
@@ -192,24 +192,20 @@ def _as_json(rows: Sequence[dict[str, Any]]) -> str:
 
 async def left_behind(connection: Connection, subjects: list[str]) -> list[OutboxMessage]:
     """Unpublished messages of these subjects, oldest first."""
-    return await (await _ask_left_behind(connection, subjects)).fetchall()
+    return await (await _ask(connection, _LEFT_BEHIND, (subjects,))).fetchall()
 
 
 async def outcome(connection: Connection, command_id: str) -> OutboxMessage | None:
-    async with connection.cursor(row_factory=class_row(OutboxMessage)) as cursor:
-        await cursor.execute(_OUTCOME, (command_id,))
-        return await cursor.fetchone()
+    return await (await _ask(connection, _OUTCOME, (command_id,))).fetchone()
 
 
 async def events(connection: Connection, subject: str, company_id: str, after: int) -> list[OutboxMessage]:
-    async with connection.cursor(row_factory=class_row(OutboxMessage)) as cursor:
-        await cursor.execute(_EVENTS, (subject, company_id, after))
-        return await cursor.fetchall()
+    return await (await _ask(connection, _EVENTS, (subject, company_id, after))).fetchall()
 
 
 async def payload(connection: Connection, event_id: str, company_id: str) -> bytes | None:
-    row = await (await connection.execute(_PAYLOAD, (event_id, company_id))).fetchone()
-    return None if row is None else bytes(row[0])
+    found: bytes | None = await fetch_value(connection, _PAYLOAD, (event_id, company_id))
+    return found
 
 
 async def mark_published(connection: Connection, ids: list[int]) -> None:
@@ -220,9 +216,7 @@ async def unpublished(
     connection: Connection, *, older_than: float, subjects: Sequence[str], limit: int
 ) -> list[OutboxMessage]:
     """Messages that wait for ``older_than`` seconds, and all of these subjects, in id order."""
-    async with connection.cursor(row_factory=class_row(OutboxMessage)) as cursor:
-        await cursor.execute(_UNPUBLISHED, (older_than, list(subjects), limit))
-        return await cursor.fetchall()
+    return await (await _ask(connection, _UNPUBLISHED, (older_than, list(subjects), limit))).fetchall()
 
 
 async def waiting_subjects(connection: Connection, subjects: list[str]) -> set[str]:
@@ -232,8 +226,7 @@ async def waiting_subjects(connection: Connection, subjects: list[str]) -> set[s
 
 async def count_failure(connection: Connection, row_id: int, reason: str) -> int:
     """Counts a failure of the row; returns the number of its failures."""
-    row = await (await connection.execute(_FAILED, (reason[:2000], row_id))).fetchone()
-    return 0 if row is None else int(row[0])
+    return await fetch_value(connection, _FAILED, (reason[:2000], row_id)) or 0
 
 
 async def park(connection: Connection, row_id: int) -> None:

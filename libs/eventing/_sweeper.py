@@ -14,7 +14,7 @@ from libs.eventing._inbox import purge as purge_inbox
 from libs.eventing._messages import MessageContext, MessageDraft, is_terminal
 from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import OutboxSender, Publisher
-from libs.persistence import Connection, Database, is_outage
+from libs.persistence import Connection, Database, fetch_value, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
 _SWEEP_SECONDS: Final = 1.0
@@ -58,8 +58,7 @@ class Sweeper:
                     _log.exception("outbox.sweep_failed")
 
     async def _sweep_while_leader(self, connection: Connection) -> None:
-        row = await (await connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,))).fetchone()
-        if not (row and row[0]):
+        if not await fetch_value(connection, "SELECT pg_try_advisory_lock(%s)", (_LOCK,)):
             return
         try:
             while self._sender.healthy and await self.sweep(connection) == _SWEEP_ROWS:

@@ -3,11 +3,10 @@
 from typing import Any, Final
 
 import orjson
-from psycopg.rows import dict_row
 
 from libs.contracts.api.sessions import Message, MessagePage, Session, SessionPage, Turn
 from libs.contracts.identity import Identity
-from libs.persistence import Connection, Database
+from libs.persistence import Database, fetch_records, fetch_value
 
 _VISIBLE: Final = "company_id = %(company)s AND (%(everyone)s OR owner_id = %(user)s)"
 _SELECT_SESSION: Final = """
@@ -18,13 +17,13 @@ _SESSION: Final = f"{_SELECT_SESSION} WHERE id = %(session)s AND {_VISIBLE}"
 _SESSIONS: Final = f"""
     {_SELECT_SESSION} WHERE {_VISIBLE} ORDER BY created_at DESC, id DESC LIMIT %(limit)s OFFSET %(offset)s
 """
-_COUNT_SESSIONS: Final = f"SELECT count(*) AS total FROM sessions WHERE {_VISIBLE}"
+_COUNT_SESSIONS: Final = f"SELECT count(*) FROM sessions WHERE {_VISIBLE}"
 _IS_VISIBLE: Final = f"SELECT 1 FROM sessions WHERE id = %(session)s AND {_VISIBLE}"
 _MESSAGES: Final = """
     SELECT id, role, content, created_at AS timestamp, blocks::text AS content_blocks, turn_id FROM messages
     WHERE session_id = %(session)s ORDER BY position LIMIT %(limit)s OFFSET %(offset)s
 """
-_COUNT_MESSAGES: Final = "SELECT count(*) AS total FROM messages WHERE session_id = %(session)s"
+_COUNT_MESSAGES: Final = "SELECT count(*) FROM messages WHERE session_id = %(session)s"
 _TURN: Final = f"""
     SELECT id AS turn_id, session_id, status, attempt, position, correlation_id, user_message_id, message_id,
            usage::text, reply::text, error::text, created_at, started_at, finished_at
@@ -34,7 +33,7 @@ _TURN: Final = f"""
 """
 _KNOWS: Final = """
     SELECT EXISTS (SELECT FROM turns WHERE id = %(id)s AND company_id = %(company)s)
-        OR EXISTS (SELECT FROM outbox WHERE causation_id = %(id)s AND terminal AND company_id = %(company)s) AS known
+        OR EXISTS (SELECT FROM outbox WHERE causation_id = %(id)s AND terminal AND company_id = %(company)s)
 """
 Row = dict[str, Any]
 
@@ -48,8 +47,8 @@ class PostgresSessionReads:
     async def sessions(self, caller: Identity, *, limit: int, offset: int) -> SessionPage:
         parameters = {**_caller(caller), "limit": limit, "offset": offset}
         async with self._database.connection() as connection:
-            page = [_session(row) for row in await _rows(connection, _SESSIONS, parameters)]
-            total = await _total(connection, _COUNT_SESSIONS, parameters)
+            page = [_session(row) for row in await fetch_records(connection, _SESSIONS, parameters)]
+            total = await fetch_value(connection, _COUNT_SESSIONS, parameters)
         return SessionPage(sessions=page, total=total, has_more=offset + len(page) < total)
 
     async def session(self, session_id: str, caller: Identity) -> Session | None:
@@ -59,10 +58,10 @@ class PostgresSessionReads:
     async def messages(self, session_id: str, caller: Identity, *, limit: int, offset: int) -> MessagePage | None:
         parameters = {**_caller(caller), "session": session_id, "limit": limit, "offset": offset}
         async with self._database.connection() as connection:
-            if not await _rows(connection, _IS_VISIBLE, parameters):
+            if not await fetch_value(connection, _IS_VISIBLE, parameters):
                 return None
-            page = [_message(row) for row in await _rows(connection, _MESSAGES, parameters)]
-            total = await _total(connection, _COUNT_MESSAGES, parameters)
+            page = [_message(row) for row in await fetch_records(connection, _MESSAGES, parameters)]
+            total = await fetch_value(connection, _COUNT_MESSAGES, parameters)
         return MessagePage(messages=page, total=total, has_more=offset + len(page) < total)
 
     async def turn(self, session_id: str, turn_id: str, caller: Identity) -> Turn | None:
@@ -70,26 +69,16 @@ class PostgresSessionReads:
         return None if row is None else Turn(**_decoded(row, "usage", "reply", "error"))
 
     async def knows_command(self, command_id: str, company_id: str) -> bool:
-        row = await self._row(_KNOWS, {"id": command_id, "company": company_id})
-        return row is not None and bool(row["known"])
+        async with self._database.connection() as connection:
+            return bool(await fetch_value(connection, _KNOWS, {"id": command_id, "company": company_id}))
 
     async def _row(self, query: str, parameters: Row) -> Row | None:
         async with self._database.connection() as connection:
-            return next(iter(await _rows(connection, query, parameters)), None)
+            return next(iter(await fetch_records(connection, query, parameters)), None)
 
 
 def _caller(caller: Identity) -> Row:
     return {"company": caller.company_id, "user": caller.user_id, "everyone": caller.reads_company}
-
-
-async def _rows(connection: Connection, query: str, parameters: Row) -> list[Row]:
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        return await (await cursor.execute(query, parameters)).fetchall()
-
-
-async def _total(connection: Connection, query: str, parameters: Row) -> int:
-    [row] = await _rows(connection, query, parameters)
-    return int(row["total"])
 
 
 def _session(row: Row) -> Session:

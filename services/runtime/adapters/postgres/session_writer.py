@@ -6,7 +6,7 @@ from typing import Any, Final
 import orjson
 
 from libs.eventing import MessageContext, Transaction
-from libs.persistence import as_json
+from libs.persistence import as_json, fetch_value
 from services.runtime.domain.sessions import LockedSession, NewSession
 from services.runtime.domain.turns import LockedTurn
 
@@ -55,7 +55,7 @@ class PostgresSessionWriter:
 
     async def add(self, session: NewSession) -> bool:
         parameters = {**asdict(session), "config": as_json(session.config)}
-        return await (await self._connection.execute(_ADD, parameters)).fetchone() is not None
+        return await fetch_value(self._connection, _ADD, parameters) is not None
 
     async def lock(self, session_id: str) -> LockedSession | None:
         row = await self._row(_LOCK, session_id)
@@ -78,8 +78,7 @@ class PostgresSessionWriter:
         await self._connection.execute(_MARK_DELETING, (as_json(kept), session_id))
 
     async def is_held(self, session_id: str) -> bool:
-        row = await self._row(_IS_HELD, session_id)
-        return row is not None and bool(row[0])
+        return bool(await fetch_value(self._connection, _IS_HELD, (session_id,)))
 
     async def deletion(self, session_id: str) -> MessageContext | None:
         row = await self._row(_DELETION, session_id)
