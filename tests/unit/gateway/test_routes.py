@@ -1,16 +1,20 @@
 """Every route of the public API: who may call it, which errors it documents, and that the reference has it."""
 
-from typing import Any
+from typing import Annotated, Any
 
+import httpx
 import pytest
+from fastapi import Depends, FastAPI, Request
 from fastapi.routing import APIRoute
+from starlette.responses import Response
 
 from libs import tracing
 from libs.contracts.identifiers import new_id
+from services.gateway.entrypoints.http import paths
 from services.gateway.entrypoints.http.authentication import Anonymous, Authenticated
 from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.http.dependencies import WriteDependency
-from services.gateway.entrypoints.http.paths import described_dependencies
+from services.gateway.entrypoints.http.paths import described_dependencies, public_router
 from services.gateway.entrypoints.http.reference.described import ALWAYS
 from services.gateway.entrypoints.http.routers import runtime
 from tests.support.gateway import Gateway
@@ -129,3 +133,49 @@ async def test_a_request_has_its_span_before_an_upstream_is_asked(
     monkeypatch.setattr(tracing, "is_on", lambda: True)
     await public.client.request(method, path, **body)
     assert (asked_before[:1], len(public.upstreams.asked)) == ([0], 1)
+
+
+async def test_every_operation_calls_its_dependencies_directly(public: Gateway) -> None:
+    for route in operations_of(public):
+        assert route.get_route_handler().__module__ == paths.__name__, route.name
+
+
+async def test_an_operation_with_other_parameters_is_left_to_fastapi() -> None:
+    router = public_router("", "Other")
+
+    async def nested(request: Request, caller: Annotated[str, Depends(named)]) -> str:
+        return f"{caller} at {request.url.path}"
+
+    @router.get("/nested/")
+    async def of_nested(text: Annotated[str, Depends(nested)]) -> Response:
+        return Response(text)
+
+    @router.get("/number/{number}/")
+    async def of_number(number: int) -> Response:
+        return Response(str(number + 1))
+
+    @router.get("/plain/{text}/", dependencies=[Depends(named)])
+    async def plain(text: str, request: Request) -> Response:
+        return Response(f"{text} {request.method}")
+
+    @router.get("/blocking/")
+    def blocking() -> Response:
+        return Response("done")
+
+    app = FastAPI()
+    app.include_router(router)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test/api/v1") as client:
+        given = {path: (await client.get(path)).text for path in ("/nested/", "/number/1/", "/plain/x/", "/blocking/")}
+        refused = await client.get("/number/x/")
+    assert list(given.values()) == ["named at /api/v1/nested/", "2", "x GET", "done"]
+    assert refused.status_code == 422
+    direct = [route.name for route in router.routes if isinstance(route, APIRoute) and "direct" in _handler_name(route)]
+    assert direct == ["plain"]
+
+
+async def named() -> str:
+    return "named"
+
+
+def _handler_name(route: APIRoute) -> str:
+    return route.get_route_handler().__qualname__

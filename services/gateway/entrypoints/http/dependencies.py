@@ -189,9 +189,8 @@ def _weighed(accepted: str) -> tuple[str, float]:
     return media_type, float(given[1]) if given else 1.0
 
 
-idempotent_write: Final = WriteDependency(repeatable=True)
 UseCasesDep = Annotated[UseCases, Depends(use_cases)]
 PlainWrite = Annotated[Write, Depends(WriteDependency(repeatable=False))]
-IdempotentWrite = Annotated[Write, Depends(idempotent_write)]
+IdempotentWrite = Annotated[Write, Depends(WriteDependency(repeatable=True))]
 Page = Annotated[dict[str, Any], Depends(Paging())]
 Unfiltered = Annotated[None, Depends(Unpaged())]

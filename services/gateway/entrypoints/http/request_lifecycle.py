@@ -27,6 +27,7 @@ class InFlightRequests:
 
     def __init__(self) -> None:
         self.tasks: set[asyncio.Task[object]] = set()
+        WAITING.set_function(lambda: len(self.tasks))
 
     async def drain(self, seconds: float) -> None:
         """Give requests under way that long to end by themselves, then tell their callers how to go on."""
@@ -65,12 +66,10 @@ class DisconnectWatcher:
         assert task is not None
         self._task: asyncio.Task[object] = task
         self._tasks.add(task)
-        WAITING.inc()
         if self._has_no_body:
             self._begin()
 
     def __exit__(self, *_: object) -> None:
-        WAITING.dec()
         self._tasks.discard(self._task)
         for waiting in (self._timer, self._watcher):
             if waiting is not None:

@@ -24,9 +24,7 @@ from services.gateway.entrypoints.http.dependencies import (
     IdempotentWrite,
     Page,
     Preference,
-    UseCases,
     UseCasesDep,
-    idempotent_write,
     preference_of,
     wants_events,
 )
@@ -52,19 +50,18 @@ _STREAM: Final = {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"turn"
     responses={
         200: {**answer("The reply, or the turn's events.", ExecuteReply), "content": _STREAM},
         202: answer("The turn goes on.", TurnAccepted, location=True),
-        **errors(404, 409, 502, 504),
+        **errors(404, 409, 502),
     },
-    openapi_extra=also_takes(reference_to("Prefer"), reference_to("IdempotencyKey")),
+    openapi_extra=also_takes(reference_to("Prefer")),
 )
 async def execute(
     request: Request,
     session_id: str,
     caller: Executor,
     body: Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody, examples.MESSAGES))],
+    write: IdempotentWrite,
+    use: UseCasesDep,
 ) -> Response:
-    # None of these is a dependency here: each would cost 10 µs, and most requests are for this.
-    use: UseCases = request.app.state.use_cases
-    write = await idempotent_write(request)
     preference = preference_of(request.headers.get("prefer"))
     if wants_events(request.headers.get("accept")):
         headers: dict[str, str] = {}
