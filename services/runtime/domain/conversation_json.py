@@ -5,7 +5,7 @@ newer version stay readable.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from services.runtime.domain.agents import AgentReply
@@ -85,17 +85,13 @@ def reply_to_json(reply: AgentReply) -> JsonObject:
             for made in reply.tool_calls
         ],
         "citations": [citation_to_json(citation) for citation in reply.citations],
-        "artifacts": [artifact_to_json(artifact) for artifact in reply.artifacts],
+        "artifacts": [asdict(artifact) for artifact in reply.artifacts],
     }
 
 
 def citation_to_json(citation: Citation) -> JsonObject:
     """Unknown fields are left out."""
     return {name: value for name in _CITATION_FIELDS if (value := getattr(citation, name)) is not None}
-
-
-def artifact_to_json(artifact: ArtifactRef) -> JsonObject:
-    return {name: getattr(artifact, name) for name in _REF_FIELDS}
 
 
 def tool_result_to_json(result: ToolResult) -> JsonObject:
@@ -108,7 +104,7 @@ def tool_result_to_json(result: ToolResult) -> JsonObject:
     if result.citations:
         data["citations"] = [citation_to_json(citation) for citation in result.citations]
     if result.artifacts:
-        data["artifacts"] = [artifact_to_json(artifact) for artifact in result.artifacts]
+        data["artifacts"] = [asdict(artifact) for artifact in result.artifacts]
     if result.warnings:
         data["warnings"] = list(result.warnings)
     return data

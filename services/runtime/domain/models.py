@@ -32,6 +32,11 @@ class ModelRequest:
     top_p: float | None = None
     answer_in_text: bool = False
 
+    def sampling(self) -> JsonObject:
+        """The settings that are given; every provider knows them by these names."""
+        settings = {"temperature": self.temperature, "top_p": self.top_p, "max_tokens": self.max_tokens}
+        return {name: value for name, value in settings.items() if value is not None}
+
     def instructions(self) -> str:
         """The system prompt with the retrieved chunks, numbered as the answer may cite them."""
         if not self.chunks:

@@ -1,7 +1,7 @@
 """Tools as the agent loop and `GET /tools/` see them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from libs.contracts.identity import Identity
@@ -31,13 +31,7 @@ class ToolDefinition:
     timeout_seconds: float = 30.0
 
     def to_json(self) -> JsonObject:
-        return {
-            "name": self.name,
-            "description": self.description,
-            "parameters": self.parameters,
-            "safe_to_repeat": self.safe_to_repeat,
-            "timeout_seconds": self.timeout_seconds,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

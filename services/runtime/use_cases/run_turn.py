@@ -183,11 +183,7 @@ def _completed(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> Tu
     message_id = new_id()
     # PostgreSQL's text has no NUL; the history and the event must say the same.
     text = reply.text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
-    usage = WireUsage(
-        input_tokens=reply.usage.input_tokens,
-        output_tokens=reply.usage.output_tokens,
-        model_calls=reply.usage.model_calls,
-    )
+    usage = WireUsage.model_validate(reply.usage, from_attributes=True)
     event = TurnCompleted.model_validate(
         {
             "message_id": message_id,

@@ -31,12 +31,7 @@ def encode_request(request: ModelRequest, name: str, *, stream: bool) -> bytes:
     body: JsonObject = {"model": name, "messages": _messages(request)}
     if request.tools and not request.answer_in_text:
         body["tools"] = [_tool(tool) for tool in request.tools]
-    if request.temperature is not None:
-        body["temperature"] = request.temperature
-    if request.top_p is not None:
-        body["top_p"] = request.top_p
-    if request.max_tokens is not None:
-        body["max_tokens"] = request.max_tokens
+    body |= request.sampling()
     if stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}

@@ -1,6 +1,6 @@
 """Translates conversations to pydantic-ai and back. Imports pydantic-ai, so it is imported on demand only."""
 
-from typing import Any
+from typing import Any, cast
 
 from pydantic_ai import messages as theirs
 from pydantic_ai.models import ModelRequestParameters
@@ -70,15 +70,9 @@ def _response(message: AssistantMessage) -> theirs.ModelResponse:
 
 def settings(request: ModelRequest, timeout: float, *, stream: bool) -> ModelSettings:
     """The adapter retries, so the SDKs must not. `timeout` in seconds."""
-    chosen = ModelSettings(max_retries=0, timeout=timeout)
+    chosen = cast(ModelSettings, {"max_retries": 0, "timeout": timeout, **request.sampling()})
     if not stream:
         chosen["request_timeout"] = timeout
-    if request.temperature is not None:
-        chosen["temperature"] = request.temperature
-    if request.top_p is not None:
-        chosen["top_p"] = request.top_p
-    if request.max_tokens is not None:
-        chosen["max_tokens"] = request.max_tokens
     if request.answer_in_text and request.tools:
         chosen["tool_choice"] = "none"
     return chosen
