@@ -64,8 +64,8 @@ def test_what_is_missing_is_found_and_then_put_right(
 def test_servers_that_are_away_are_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = f"127.0.0.1:{choose_free()}"
     monkeypatch.setenv("AES_KAFKA_BOOTSTRAP_SERVERS", nowhere)
-    monkeypatch.setenv("AES_RUNTIME_DATABASE_URL", f"postgresql://runtime:secret@{nowhere}/runtime")
-    monkeypatch.setenv("AES_ARTIFACTS_OBJECTS_URL", f"s3://access:secret@{nowhere}/bucket?secure=false")
+    monkeypatch.setenv("AES_RUNTIME_DATABASE_URL", f"postgresql://runtime:opensesame@{nowhere}/runtime")
+    monkeypatch.setenv("AES_ARTIFACTS_OBJECTS_URL", f"s3://access:opensesame@{nowhere}/bucket?secure=false")
     monkeypatch.setenv("AES_INGESTION_WEAVIATE_URL", f"http://{nowhere}")
 
     code, found = examine()
@@ -74,4 +74,4 @@ def test_servers_that_are_away_are_told_with_what_to_do(monkeypatch: pytest.Monk
     broken = ("kafka", "clock of kafka", "database of runtime", "objects of artifacts", "weaviate")
     assert {name: found[name]["state"] for name in broken} == dict.fromkeys(broken, "failed")
     assert all(found[name]["remedy"] for name in broken)
-    assert "secret" not in json.dumps(found)
+    assert "opensesame" not in json.dumps(found)
