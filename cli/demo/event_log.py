@@ -8,9 +8,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
+from cli.bus_address import BusAddress
 from libs.contracts.messages import public_name
 from libs.contracts.topics import EVENT_TOPICS
-from libs.eventing import KafkaConnection
 
 _PATIENCE_SECONDS = 15.0
 _SLACK_SECONDS = 5.0
@@ -36,15 +36,13 @@ class RecordedEvent:
         return asdict(self)
 
 
-async def read_events(
-    kafka: KafkaConnection, prefix: str, correlation_id: str, since: float, turns: set[str]
-) -> list[RecordedEvent]:
+async def read_events(bus: BusAddress, correlation_id: str, since: float, turns: set[str]) -> list[RecordedEvent]:
     """Reads the events of a correlation id since a Unix time, in order, until the given turns have ended.
 
     Raises OSError or TimeoutError when Kafka does not answer.
     """
     consumer = AIOKafkaConsumer(
-        *(prefix + topic.name for topic in EVENT_TOPICS), **kafka.options(), enable_auto_commit=False
+        *(bus.prefix + topic.name for topic in EVENT_TOPICS), **bus.kafka.options(), enable_auto_commit=False
     )
     # Delivery is at least once: an event that comes twice has the same id.
     found: dict[str, RecordedEvent] = {}
@@ -55,7 +53,7 @@ async def read_events(
             ends = await _rewind(consumer, since - _SLACK_SECONDS)
             while open_turns or not await _reached(consumer, ends):
                 for batch in (await consumer.getmany(timeout_ms=200)).values():
-                    events = [_event(record, prefix, correlation_id) for record in batch]
+                    events = [_event(record, bus.prefix, correlation_id) for record in batch]
                     found |= {event.id: event for event in events if event}
                 open_turns -= {event.subject for event in found.values() if event.name in _ENDS}
     except KafkaError as problem:

@@ -4,23 +4,21 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.bus_address import embedded_bus, named_kafka
+from cli.bus_address import BusAddress, embedded_bus, named_kafka
 from cli.connection import Connection, connect
 from cli.demo.screen import Screen
 from cli.progress import Progress
 from deploy.local.control import bring_up, development_key
 from deploy.local.home import Home
 from deploy.local.state import StackState
-from libs.eventing import KafkaConnection
 
 
 @dataclass(frozen=True)
 class Running:
-    """A running service; `kafka` is None for a service elsewhere whose broker was not named."""
+    """A running service; `bus` is None for a service elsewhere whose broker was not named."""
 
     connection: Connection
-    kafka: KafkaConnection | None
-    topic_prefix: str
+    bus: BusAddress | None
     key_file: Path | None
     """File with the key; None when the caller gave the key."""
 
@@ -41,8 +39,8 @@ def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running
     if base_url is not None:
         connection = connect(base_url, api_key)
         _welcome(screen, connection)
-        kafka = named_kafka() if os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS") else None
-        return Running(connection, kafka, prefix, None)
+        bus = BusAddress(named_kafka(), prefix) if os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS") else None
+        return Running(connection, bus, None)
 
     home = Home.from_environment()
     if is_running():
@@ -54,7 +52,7 @@ def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running
     connection = Connection(state.base_url, api_key or development_key(home))
     _welcome(screen, connection)
     bus = embedded_bus(state.parts["kafka"].port or 0, prefix)
-    return Running(connection, bus.kafka, prefix, home.development_key_file if own else None)
+    return Running(connection, bus, home.development_key_file if own else None)
 
 
 def _welcome(screen: Screen, connection: Connection) -> None:

@@ -33,15 +33,15 @@ def show(
 ) -> list[dict[str, Any]]:
     """Returns the events in the order in which they happened; empty when no broker is known."""
     screen.heading(7, "Replay the timeline from Kafka", f"correlation id {correlation_id}")
-    if stack.kafka is None:
+    if stack.bus is None:
         screen.line("Name the broker of this service in AES_KAFKA_BOOTSTRAP_SERVERS to see it.", "yellow")
         return []
     turns = {turn["turn_id"] for talk in talks for turn in talk.turns}
     try:
-        events = asyncio.run(read_events(stack.kafka, stack.topic_prefix, correlation_id, since, turns))
+        events = asyncio.run(read_events(stack.bus, correlation_id, since, turns))
     except (OSError, TimeoutError) as problem:
         raise StackError(
-            f"The events could not be read from Kafka at {stack.kafka.servers}: {problem or 'no answer in time'}",
+            f"The events could not be read from Kafka at {stack.bus.servers}: {problem or 'no answer in time'}",
             "See: ./aes logs kafka",
         ) from problem
     names = _names(base, talks)

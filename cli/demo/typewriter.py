@@ -18,7 +18,6 @@ class Typewriter:
         self._breaks = 0
         self._space = ""
         self._word = ""
-        self.written = ""
 
     def __enter__(self) -> Self:
         self._begin()
@@ -30,7 +29,6 @@ class Typewriter:
         self._write("\n")
 
     def feed(self, piece: str) -> None:
-        self.written += piece
         for character in piece:
             if character == "\n":
                 self._end_word()

@@ -1,7 +1,7 @@
 """Uploads files concurrently, with a progress bar."""
 
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,24 +40,19 @@ def upload(api: KnowledgeApi, paths: Sequence[Path], console: Console) -> Upload
         ThreadPoolExecutor(_AT_ONCE) as pool,
     ):
         bar = progress.add_task("", total=sum(sizes.values()), files=f"0/{len(paths)} files")
-        # Bounded: 10,000 concurrent requests would hold 10,000 open files.
-        waiting = list(reversed(paths))
-        running: dict[Future[dict[str, Any]], Path] = {}
-        while waiting or running:
-            while waiting and len(running) < _AT_ONCE:
-                path = waiting.pop()
-                running[pool.submit(_upload, api, path)] = path
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                path = running.pop(future)
+        uploads = {pool.submit(_upload, api, path): path for path in paths}
+        try:
+            for count, future in enumerate(as_completed(uploads), start=1):
+                path = uploads[future]
                 try:
                     done.files.append(future.result())
                 except (FileRefused, StackError, OSError) as problem:
                     reason = problem.problem if isinstance(problem, StackError) else str(problem)
                     done.refused.append((path, reason))
                     console.print(f"[red]✗[/] {escape(path.name)}  {escape(reason)}", soft_wrap=True)
-                count = len(done.files) + len(done.refused)
                 progress.update(bar, advance=sizes[path], files=f"{count}/{len(paths)} files")
+        finally:
+            pool.shutdown(cancel_futures=True)
     return done
 
 

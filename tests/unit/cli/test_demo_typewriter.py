@@ -35,10 +35,3 @@ def test_paragraphs_stay_and_the_end_has_no_empty_lines() -> None:
 
 def test_what_could_steer_the_terminal_is_left_out() -> None:
     assert typed("a\x1b[31mb\x07\r c") == "who:a[31mb c\n"
-
-
-def test_everything_written_is_remembered_as_it_came() -> None:
-    with Typewriter(lambda _: None, lambda: None, 0, 10) as writer:
-        writer.feed("a  b")
-        writer.feed("\n")
-    assert writer.written == "a  b\n"
