@@ -27,7 +27,6 @@ from services.gateway.entrypoints.http.routers import (
     knowledge_bases,
     runtime,
     sessions,
-    tokens,
 )
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 
@@ -45,7 +44,6 @@ _ROUTERS: Final = (
     knowledge_bases.router,
     catalogues.router,
     keys.router,
-    tokens.router,
     connections.router,
     pages.router,
 )

@@ -102,12 +102,8 @@ def public_router(path: str, tag: str) -> APIRouter:
         tags=[tag],
         route_class=PublicRoute,
         default_response_class=Response,
-        generate_unique_id_function=operation_id,
+        generate_unique_id_function=lambda route: route.name,
     )
-
-
-def operation_id(route: APIRoute) -> str:
-    return route.name
 
 
 def routes_at(app: FastAPI, path: str) -> list[APIRoute]:

@@ -1,4 +1,4 @@
-"""``/api-keys/…`` and ``/me/``: credentials and whose they are."""
+"""``/api-keys/…``, ``/auth/token/`` and ``/me/``: credentials and whose they are."""
 
 from dataclasses import asdict
 from typing import Annotated, Final
@@ -22,6 +22,8 @@ from services.gateway.entrypoints.http.schemas import (
     KeyPage,
     Me,
     RotateKeyBody,
+    TokenBody,
+    TokenReply,
 )
 from services.gateway.entrypoints.http.validation import expiry
 from services.gateway.use_cases.change_keys import IssuedKey, KeyRequest
@@ -106,6 +108,33 @@ async def rotate_api_key(
 ) -> Response:
     expires_at = expiry(body.expires_at, use.now())
     return _issued(await use.rotate_key(write, id, expires_at=expires_at, grace_seconds=body.grace_seconds))
+
+
+@router.post(
+    "/auth/token/",
+    summary="Make a bearer token",
+    description=(
+        "A bearer token, as good as the key for its scopes, valid for an hour at most. It ends when its"
+        " key does: at once when that is revoked. Tokens are not kept; a repeat of the request makes another one."
+    ),
+    responses={200: answer("The token.", TokenReply), **errors(403)},
+)
+async def create_token(
+    caller: Annotated[Principal, Security(by_api_key)],
+    body: Annotated[TokenBody, Depends(ParsedBody(TokenBody, examples.TOKENS, required=False))],
+    use: UseCasesDep,
+) -> Response:
+    scopes = None if body.scopes is None else frozenset(body.scopes)
+    issued = use.issue_token(caller, scopes, body.expires_in)
+    reply = TokenReply.model_validate(
+        {
+            "access_token": issued.text,
+            "expires_in": issued.seconds,
+            "expires_at": issued.grant.expires_at,
+            "scopes": issued.grant.scopes,
+        }
+    )
+    return json_answer(reply.model_dump_json().encode(), headers={"Cache-Control": "no-store"})
 
 
 def _issued(issued: IssuedKey) -> Response:
