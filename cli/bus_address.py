@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from deploy.local.errors import StackError
 from deploy.local.home import Home
+from deploy.local.kafka import USERNAME
 from deploy.local.state import StackState
 from libs.eventing import KafkaConnection, KafkaSettings
 
@@ -29,18 +30,29 @@ def bus_address() -> BusAddress:
     prefix = os.environ.get("AES_TOPIC_PREFIX", "")
     if os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS"):
         return BusAddress(named_kafka(), prefix)
-    part = StackState.read(Home.from_environment().state_file).parts.get("kafka")
+    home = Home.from_environment()
+    part = StackState.read(home.state_file).parts.get("kafka")
     if part is None or part.port is None or part.pid is None:
         raise StackError(
             "There is no Kafka to ask: the embedded stack does not run and no broker was named.",
             "Start the stack with: ./aes up, or set AES_KAFKA_BOOTSTRAP_SERVERS to host:port.",
         )
-    return embedded_bus(part.port, prefix)
+    return embedded_bus(home, part.port, prefix)
 
 
-def embedded_bus(port: int, prefix: str) -> BusAddress:
-    """The embedded stack's Kafka, which needs no credentials."""
-    return BusAddress(KafkaConnection(servers=f"127.0.0.1:{port}"), prefix)
+def embedded_bus(home: Home, port: int, prefix: str) -> BusAddress:
+    """The embedded stack's Kafka; without a password where a release of before has started it."""
+    servers = f"127.0.0.1:{port}"
+    if not home.kafka_password_file.exists():
+        return BusAddress(KafkaConnection(servers=servers), prefix)
+    kafka = KafkaConnection(
+        servers=servers,
+        security_protocol="sasl_plaintext",
+        sasl_mechanism="PLAIN",
+        username=USERNAME,
+        password=home.kafka_password_file.read_text().strip(),
+    )
+    return BusAddress(kafka, prefix)
 
 
 def named_kafka(environment: Mapping[str, str] = os.environ) -> KafkaConnection:

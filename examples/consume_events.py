@@ -5,7 +5,10 @@ Reads the event topics with a consumer group of its own; needs nothing but aioka
     python examples/consume_events.py --bootstrap-servers 127.0.0.1:9092 --correlation-id my-request-1 --from-beginning
 
 Where Kafka asks for a name and a password, `--username` and the variable KAFKA_PASSWORD, which no list of processes
-shows; `--ca-file` where it is reached by TLS.
+shows; `--ca-file` where it is reached by TLS. The embedded stack's Kafka, with the port that `./aes status` shows:
+
+    export KAFKA_PASSWORD=$(cat .aes/kafka-password)
+    python examples/consume_events.py --username aes --mechanism PLAIN --bootstrap-servers 127.0.0.1:PORT …
 """
 
 import argparse
@@ -37,7 +40,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--correlation-id", required=True, help="what to follow")
     parser.add_argument("--prefix", default="", help="the installation's AES_TOPIC_PREFIX")
     parser.add_argument("--from-beginning", action="store_true", help="also what has happened already")
-    parser.add_argument("--username", default="", help="where Kafka asks who one is (SCRAM-SHA-512)")
+    parser.add_argument("--username", default="", help="where Kafka asks who one is")
+    parser.add_argument("--mechanism", default="SCRAM-SHA-512", help="how it asks (%(default)s)")
     parser.add_argument("--ca-file", default="", help="PEM of who signed the brokers' certificates; with it by TLS")
     parser.add_argument("--group", default="example-", help="how its consumer group begins (%(default)s)")
     parser.add_argument(
@@ -46,7 +50,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def security(username: str, ca_file: str) -> dict[str, Any]:
+def security(username: str, ca_file: str, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
     """Builds the client's options for a broker with credentials or TLS. Raises ``CannotFollow``."""
     given: dict[str, Any] = {}
     if ca_file:
@@ -57,7 +61,7 @@ def security(username: str, ca_file: str) -> dict[str, Any]:
     if username:
         given |= {
             "security_protocol": "SASL_SSL" if ca_file else "SASL_PLAINTEXT",
-            "sasl_mechanism": "SCRAM-SHA-512",
+            "sasl_mechanism": mechanism,
             "sasl_plain_username": username,
             "sasl_plain_password": os.environ.get("KAFKA_PASSWORD", ""),
         }
@@ -152,7 +156,7 @@ async def main() -> int:
     options = arguments()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=options.bootstrap_servers,
-        **security(options.username, options.ca_file),
+        **security(options.username, options.ca_file, options.mechanism),
         # A consumer group of its own, so that no other reader is disturbed.
         group_id=f"{options.prefix}{options.group}{uuid.uuid4()}",
         auto_offset_reset="earliest" if options.from_beginning else "latest",

@@ -51,7 +51,7 @@ def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running
     own = api_key is None
     connection = Connection(state.base_url, api_key or development_key(home))
     _welcome(screen, connection)
-    bus = embedded_bus(state.parts["kafka"].port or 0, prefix)
+    bus = embedded_bus(home, state.parts["kafka"].port or 0, prefix)
     return Running(connection, bus, home.development_key_file if own else None)
 
 

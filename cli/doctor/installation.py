@@ -84,7 +84,7 @@ def _stack(home: Home, environment: Mapping[str, str]) -> Installation:
     }
     return Installation(
         title=f"the embedded stack in {home.root}",
-        bus=embedded_bus(ports.get("kafka", 0), environment.get("AES_TOPIC_PREFIX", "")),
+        bus=embedded_bus(home, ports.get("kafka", 0), environment.get("AES_TOPIC_PREFIX", "")),
         databases={name: postgres.url(name) for name in DATABASES},
         objects={**objects, **_of_services(environment, "OBJECTS_URL")},
         weaviate=_weaviate(environment),

@@ -100,7 +100,7 @@ def purge(home: Home) -> None:
     socket_directory = postgres_of(home, Credentials.load_or_create(home.credentials_file)).socket_directory
     for directory in (socket_directory, home.postgres, home.kafka, home.objects, home.logs):
         shutil.rmtree(directory, ignore_errors=True)
-    keys = (home.credentials_file, home.development_key_file)
+    keys = (home.credentials_file, home.development_key_file, home.kafka_password_file)
     for file in (home.state_file, home.ports_file, home.restore_marker, *keys):
         file.unlink(missing_ok=True)
 

@@ -16,6 +16,7 @@ class Credentials:
     signing_key: str
     secrets_key: str
     administrator: str
+    kafka: str
     databases: Mapping[str, str]
 
     @classmethod
@@ -25,6 +26,7 @@ class Credentials:
             signing_key=known.get("signing_key") or _secret(),
             secrets_key=known.get("secrets_key") or base64.b64encode(secrets.token_bytes(32)).decode(),
             administrator=known.get("administrator") or _secret(),
+            kafka=known.get("kafka") or _secret(),
             databases={name: known.get("databases", {}).get(name) or _secret() for name in DATABASES},
         )
         if asdict(credentials) != known:

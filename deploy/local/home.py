@@ -24,6 +24,8 @@ class Home:
         self.ports_file = root / "ports.json"
         self.credentials_file = root / "credentials.json"
         self.development_key_file = root / "development-key"
+        self.kafka_password_file = root / "kafka-password"
+        """The password of the stack's Kafka, for programs outside of the stack."""
         self.restore_marker = root / "restoring"
         """Marker of a restore in progress, or of one that failed."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.local.errors import ProcessFailed
+from deploy.local.files import write_atomically
 from deploy.local.java import find_java
 from deploy.local.kafka_jars import KAFKA_VERSION, fetch_jars, installed_jars
 from deploy.local.managed_process import Report
@@ -23,10 +24,13 @@ _LOGGING = [
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
 ]
 _LARGEST_MESSAGE = 4 * 1024 * 1024
+USERNAME = "aes"
 
 
 @dataclass
 class Kafka:
+    """Reached from this machine only, with a ``password`` by its one user only: other users of the machine stay out."""
+
     directory: Path
     log: Path
     cache: Path
@@ -34,10 +38,20 @@ class Kafka:
     controller_port: int
     environment: dict[str, str]
     name: str = "kafka"
+    password: str = ""
 
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The clients' AES_KAFKA_… variables; those that do not apply are empty."""
+        secured = {"SECURITY_PROTOCOL": "sasl_plaintext", "SASL_MECHANISM": "PLAIN", "USERNAME": USERNAME}
+        given = {**secured, "PASSWORD": self.password} if self.password else {"SECURITY_PROTOCOL": "plaintext"}
+        names = ("USERNAME", "PASSWORD", "CA_FILE", "CERTIFICATE_FILE", "KEY_FILE")
+        settings = {"BOOTSTRAP_SERVERS": self.bootstrap_servers, **dict.fromkeys(names, ""), **given}
+        return {f"AES_KAFKA_{name}": value for name, value in settings.items()}
 
     async def prepare(self, report: Report) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -47,7 +61,7 @@ class Kafka:
             jars = await asyncio.to_thread(fetch_jars, self.cache, report)
         java = await asyncio.to_thread(find_java)
         self._launch = [str(java), *_JVM, *_LOGGING, "-cp", os.pathsep.join(map(str, jars))]
-        self._properties.write_text(self._configuration())
+        write_atomically(self._properties, self._configuration(), mode=0o600)
         if not (self._data / "meta.properties").exists():
             report("formatting its log directory")
             await asyncio.to_thread(self._format)
@@ -124,5 +138,25 @@ class Kafka:
             "num.io.threads": 4,
             "background.threads": 4,
             "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
+            **(self._authentication() if self.password else {}),
         }
         return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    def _authentication(self) -> dict[str, str]:
+        """One user for everything. Its password stands in this file and not in Kafka's log directory, so that a stack
+        whose directory was formatted without users gets it at its next start.
+        """
+        user = (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required"
+            f' username="{USERNAME}" password="{self.password}" user_{USERNAME}="{self.password}";'
+        )
+        return {
+            "listeners": f"SASL_PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": f"SASL_PLAINTEXT://127.0.0.1:{self.port}",
+            "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+            "inter.broker.listener.name": "SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "sasl.mechanism.controller.protocol": "PLAIN",
+            **{f"listener.name.{name}.plain.sasl.jaas.config": user for name in ("sasl_plaintext", "controller")},
+        }

@@ -48,6 +48,7 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
         port=ports["kafka"],
         controller_port=ports["kafka-controller"],
         environment=inherited,
+        password=credentials.kafka,
     )
     environment = {
         **_defaults(credentials),
@@ -81,13 +82,6 @@ def postgres_of(home: Home, credentials: Credentials, environment: Mapping[str, 
         environment=dict(environment or {}),
         databases=credentials.databases,
     )
-
-
-# A caller's variables about another broker do not apply to the stack's own.
-_PLAIN_KAFKA = {
-    "AES_KAFKA_SECURITY_PROTOCOL": "plaintext",
-    **{f"AES_KAFKA_{name}": "" for name in ("USERNAME", "PASSWORD", "CA_FILE", "CERTIFICATE_FILE", "KEY_FILE")},
-}
 
 
 class _Process(NamedTuple):
@@ -126,7 +120,8 @@ def _defaults(credentials: Credentials) -> dict[str, str]:
 
 def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Postgres, kafka: Kafka) -> dict[str, str]:
     """Settings that describe the parts that the stack runs itself."""
-    settings = {"AES_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, **_PLAIN_KAFKA, "AES_AUTO_MIGRATE": "1"}
+    # A caller's variables about another broker do not apply to the stack's own.
+    settings = {**kafka.settings, "AES_AUTO_MIGRATE": "1"}
     for name in DATABASES:
         settings[f"AES_{name.upper()}_DATABASE_URL"] = postgres.url(name)
     for part, service, process in processes:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from deploy.local.errors import PortTaken, StackError
+from deploy.local.files import write_atomically
 from deploy.local.home import Home
 from deploy.local.managed_process import ManagedProcess
 from deploy.local.orphans import end_orphans
@@ -91,10 +92,11 @@ class Supervisor:
         if are_created(self._home.kafka, stack.topic_prefix):
             self._topics_exist.set()
         await kafka.start()
+        write_atomically(self._home.kafka_password_file, stack.kafka.password + "\n", mode=0o600)
         if not self._topics_exist.is_set():
             self._state.detail = "creating topics"
             self._write()
-            await create_topics(stack.kafka.bootstrap_servers, stack.topic_prefix)
+            await create_topics(stack.kafka, stack.topic_prefix)
             remember_created(self._home.kafka, stack.topic_prefix)
             self._topics_exist.set()
             self._state.detail = ""

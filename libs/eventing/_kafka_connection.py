@@ -1,6 +1,7 @@
 """Address, encryption and authentication of a Kafka connection, and the settings that name them."""
 
 import asyncio
+import logging
 import ssl
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -58,6 +59,12 @@ class KafkaConnection:
             context.load_cert_chain(self.certificate_file, self.key_file)
         return context
 
+    @property
+    def _is_on_this_machine(self) -> bool:
+        return all(
+            server.strip().startswith(("127.0.0.1:", "localhost:", "[::1]:")) for server in self.servers.split(",")
+        )
+
     def options(self) -> dict[str, Any]:
         """Arguments of all of aiokafka's clients."""
         given: dict[str, Any] = {"bootstrap_servers": self.servers}
@@ -67,9 +74,16 @@ class KafkaConnection:
             given["ssl_context"] = self.tls
         if self.authenticated:
             given["sasl_mechanism"] = self.sasl_mechanism
+            if not self.encrypted and self._is_on_this_machine:
+                # The client warns at every connection of what no network sees.
+                logging.getLogger("aiokafka.conn").addFilter(_is_no_warning_of_passwords)
             given["sasl_plain_username"] = self.username
             given["sasl_plain_password"] = self.password
         return given
+
+
+def _is_no_warning_of_passwords(record: logging.LogRecord) -> bool:
+    return "in the clear" not in record.getMessage()
 
 
 async def connection_diagnostics(connection: KafkaConnection) -> str | None:

@@ -12,6 +12,7 @@ from aiokafka.structs import ConsumerRecord
 
 from libs.contracts.messages import public_name
 from libs.contracts.topics import EVENT_TOPICS
+from libs.eventing import KafkaConnection
 from tests.e2e.waiting import eventually
 
 _TOPICS = tuple(topic.name for topic in EVENT_TOPICS)
@@ -30,15 +31,15 @@ class BusEvent:
 
 
 class EventLog:
-    def __init__(self, servers: str) -> None:
-        self._servers = servers
+    def __init__(self, kafka: KafkaConnection | str) -> None:
+        self._kafka = KafkaConnection.of(kafka)
 
     async def read(self, correlation_ids: Iterable[str], topics: Iterable[str] = _TOPICS) -> list[BusEvent]:
         """The messages of those correlation ids published so far; each once, though Kafka may hold it twice."""
         wanted = set(correlation_ids)
         consumer = AIOKafkaConsumer(
             *topics,
-            bootstrap_servers=self._servers,
+            **self._kafka.options(),
             enable_auto_commit=False,
             auto_offset_reset="earliest",
         )

@@ -20,10 +20,12 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 
+from cli.bus_address import embedded_bus
 from deploy.local.home import Home
 from deploy.local.ports import choose_free
 from deploy.local.processes import Identity
 from deploy.local.status import read_status
+from libs.eventing import KafkaConnection
 from tests.e2e.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,9 +69,8 @@ class RunningStack:
         return int(wait_until(lambda: self.services()[part]["pid"]))
 
     @property
-    def kafka(self) -> str:
-        """Bootstrap servers."""
-        return f"127.0.0.1:{self.services()['kafka']['port']}"
+    def kafka(self) -> KafkaConnection:
+        return embedded_bus(Home(self.home), self.services()["kafka"]["port"], "").kafka
 
     def metrics(self, part: str) -> str:
         """Reads a service's metrics."""

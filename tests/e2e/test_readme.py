@@ -35,6 +35,7 @@ def replaced(script: str, old: str, new: str) -> str:
 def test_the_walk_with_curl(stack: RunningStack) -> None:
     script = replaced(walk(), "http://127.0.0.1:8080", stack.base_url)
     script = replaced(script, ".aes/development-key", str(stack.home / "development-key"))
+    script = replaced(script, ".aes/kafka-password", str(stack.home / "kafka-password"))
     script = replaced(script, ".aes/venv/bin/python", sys.executable)
 
     done = subprocess.run(

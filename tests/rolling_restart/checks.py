@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections import Counter, defaultdict
 
+from libs.eventing import KafkaConnection
 from tests.e2e.event_log import ENDS, EventLog, count_by_subject
 from tests.rolling_restart.client import Client
 from tests.rolling_restart.load import Ingestion, Load, Turn, messages
@@ -13,7 +14,7 @@ from tests.rolling_restart.load import Ingestion, Load, Turn, messages
 _CALLED = ("turn.tool_call.completed", "turn.tool_call.failed")
 
 
-async def problems(load: Load, kafka: str | None, *, killed: bool) -> list[str]:
+async def problems(load: Load, kafka: KafkaConnection | str | None, *, killed: bool) -> list[str]:
     """Everything that was lost or happened twice, in words."""
     found = list(load.losses)
     found += await _histories(load.client, load.turns)

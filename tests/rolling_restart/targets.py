@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from libs.eventing import KafkaConnection
 from tests.e2e.running_stack import RunningStack, environment_of, temporary_home
 
 REPLICAS: Final = "gateway=2,runtime=2,ingestion=2"
@@ -28,7 +29,7 @@ class Target(Protocol):
     base_urls: list[str]
     """Addresses of the gateways."""
     api_key: str
-    kafka: str | None
+    kafka: KafkaConnection | str | None
     """Bootstrap servers, when the bus can be looked at."""
 
     def processes(self) -> list[tuple[str, str]]:
@@ -54,7 +55,7 @@ class EmbeddedStack:
         parts = self._parts()
         self.api_key = self.stack.api_key
         self.base_urls = [f"http://127.0.0.1:{part['port']}" for part in parts["gateway"]]
-        self.kafka: str | None = self.stack.kafka
+        self.kafka: KafkaConnection | str | None = self.stack.kafka
 
     def processes(self) -> list[tuple[str, str]]:
         parts = self._parts()
@@ -108,7 +109,7 @@ class Compose:
     """Compose's command with its options: `docker compose -f …`."""
     api_key: str
     base_urls: list[str]
-    kafka: str | None = None
+    kafka: KafkaConnection | str | None = None
     grace: int = 45
     """Seconds until a container that was asked to end is killed, as in docker-compose.yml."""
     names: dict[str, str] = field(default_factory=dict)
@@ -170,7 +171,7 @@ class Commands:
     api_key: str
     restart_command: str
     names: Sequence[str]
-    kafka: str | None = None
+    kafka: KafkaConnection | str | None = None
 
     def processes(self) -> list[tuple[str, str]]:
         return [(name.split("-")[0], name) for name in self.names]

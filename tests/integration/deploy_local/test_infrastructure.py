@@ -1,11 +1,25 @@
 """The test run's own PostgreSQL and Kafka do what other tests rely on."""
 
+import asyncio
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import psycopg
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
 
+from deploy.local.foreground import start
+from deploy.local.home import Home
 from deploy.local.kafka import Kafka
+from deploy.local.ports import choose_free
+from deploy.local.topics import create_topics
+from libs.contracts.topics import TOPICS
+from libs.eventing import KafkaConnection, KafkaSettings
 from tests.support import containers
 from tests.support.infrastructure import Infrastructure
 
@@ -42,6 +56,46 @@ def test_the_servers_of_a_run_are_embedded_or_containers(monkeypatch: pytest.Mon
 
 def test_containers_have_the_images_of_the_compose_file() -> None:
     assert {"kafka", "postgres", "weaviate", "objects"} <= containers.images().keys()
+
+
+def test_a_kafka_with_a_password_lets_nobody_in_without_it(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as outside_of_any_loop:
+        outside_of_any_loop.submit(lambda: asyncio.run(_with_and_without_password(tmp_path))).result()
+
+
+async def _with_and_without_password(directory: Path) -> None:
+    home = Home.from_environment()
+    home.create()
+    port = choose_free()
+    ports = {"port": port, "controller_port": choose_free({port})}
+    made = partial(Kafka, directory / "kafka", directory / "log", home.cache, environment=dict(os.environ), **ports)
+    # A stack of before, whose directory was made without a password.
+    running = await start(made(), lambda _: None)
+    await create_topics(made(), "")
+    running.stop()
+    kafka = made(password="secret")
+    running = await start(kafka, lambda _: None)
+    try:
+        inside = KafkaSettings.model_validate(kafka.settings).kafka()
+        assert await _topics(inside) >= {topic.name for topic in TOPICS}
+        for outside in (KafkaConnection(servers=inside.servers), replace(inside, password="guessed")):
+            with pytest.raises(KafkaError):
+                await _topics(outside)
+        controller = f"127.0.0.1:{kafka.controller_port}"
+        with pytest.raises(KafkaError):
+            await _topics(KafkaConnection(servers=controller))
+        assert stat.S_IMODE((kafka.directory / "server.properties").stat().st_mode) == 0o600
+    finally:
+        running.stop()
+
+
+async def _topics(connection: KafkaConnection) -> set[str]:
+    admin = AIOKafkaAdminClient(**connection.options())
+    try:
+        await admin.start()
+        return set(await admin.list_topics())
+    finally:
+        await admin.close()
 
 
 async def test_nobody_listening_is_not_ready() -> None:
