@@ -14,7 +14,7 @@ from libs.eventing._metrics import set_lag
 from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import OutboxSender, Publisher
-from libs.eventing._request_reply import CommandSender, CommandState, Received, Replies
+from libs.eventing._request_reply import CommandSender, CommandState, ReadTooSlowly, Received, Replies
 from libs.eventing._revoked_keys import RevokedKeys
 from libs.eventing._sweeper import Sweeper
 from libs.eventing._topics import Replication, create_topics
@@ -46,6 +46,7 @@ __all__ = [
     "PoisonMessage",
     "Producer",
     "Publisher",
+    "ReadTooSlowly",
     "Received",
     "Record",
     "Replication",

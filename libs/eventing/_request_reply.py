@@ -56,6 +56,10 @@ AskOwner = Callable[[str, str, Identity], Awaitable[CommandState]]
 OnEvent = Callable[[Envelope, bytes], None]
 
 
+class ReadTooSlowly(ServiceUnavailable):
+    """A waiter left so many events unread that later ones were dropped."""
+
+
 class Replies:
     """The events of one command for one waiter, as they arrive."""
 
@@ -93,7 +97,7 @@ class Replies:
         """The next event caused by the command, or None within ``timeout`` seconds.
 
         After a silence the owner's look-up is asked, so that an event lost on the way is found. Raises
-        ``ServiceUnavailable`` when 2,000 events were left unread and the next one was dropped.
+        ``ReadTooSlowly`` when 2,000 events were left unread and the next one was dropped.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -122,7 +126,7 @@ class Replies:
     async def wait(self, timeout: float) -> Received | None:
         """The next event that arrives within ``timeout`` seconds; the owner is not asked. Raises as ``next`` does."""
         if self._overflowed:
-            raise ServiceUnavailable("the events were read too slowly; what they are about goes on")
+            raise ReadTooSlowly("the events were read too slowly; what they are about goes on")
         try:
             async with asyncio.timeout(timeout):
                 received = await self._arrived.get()

@@ -39,8 +39,11 @@ def new_client(base_url: str, key: str | None) -> httpx.AsyncClient:
 
 @dataclass(frozen=True)
 class StreamedEvent:
+    """``id`` is empty for the event of an error."""
+
     name: str
     data: dict[str, Any]
+    id: str = ""
 
 
 @dataclass
@@ -116,6 +119,14 @@ class Api:
             async for event in _parsed(reply):
                 yield event
 
+    async def follow(self, session_id: str, turn_id: str, after: str = "") -> AsyncIterator[StreamedEvent]:
+        """The events of a turn, from its start or after one of them."""
+        headers = {"last-event-id": after} if after else {}
+        async with self.http.stream("GET", f"/runtime/{session_id}/turns/{turn_id}/events/", headers=headers) as reply:
+            assert reply.status_code == 200, (await reply.aread()).decode()
+            async for event in _parsed(reply):
+                yield event
+
     async def persistently(self, method: str, path: str, **how: Any) -> httpx.Response:
         """The answer to a request that is repeated, as a careful client does, while there is none.
 
@@ -160,8 +171,10 @@ async def _parsed(reply: httpx.Response) -> AsyncIterator[StreamedEvent]:
         for block in blocks:
             fields = [line.split(b": ", 1) for line in block.split(b"\n") if not line.startswith(b":")]
             if fields:
-                assert [name for name, _ in fields] == [b"event", b"data"], block
-                yield StreamedEvent(fields[0][1].decode(), orjson.loads(fields[1][1]))
+                names, values = zip(*fields, strict=True)
+                assert names[-2:] == (b"event", b"data"), block
+                assert names[:-2] == (() if values[-2] == b"error" else (b"id",)), block
+                yield StreamedEvent(values[-2].decode(), orjson.loads(values[-1]), b"".join(values[:-2]).decode())
     assert not rest
 
 

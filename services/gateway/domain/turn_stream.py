@@ -132,7 +132,7 @@ class TurnStream:
         if self.has_ended:
             return []
         if received.envelope.type in _TEXT:
-            shown = list(self._text(received))
+            shown = self._text(received)
             return [*shown, *self._advance()] if shown and self._events else shown
         if received.envelope.sequence <= self.at.sequence:
             return []
@@ -231,34 +231,32 @@ class TurnStream:
         if self.at.offset and (text.content is None or self.at.offset == len(text.content)):
             yield self._done(OutputTextDone(**place, length=self.at.offset).encode())
 
-    def _text(self, received: Received) -> Iterator[StreamedEvent]:
+    def _text(self, received: Received) -> list[StreamedEvent]:
         piece = orjson.loads(received.payload)
-        place, own = (piece["attempt"], piece["step"]), (self.at.attempt, self.at.step)
+        sequence, attempt, step, length, is_done = self.at
+        place, own = (piece["attempt"], piece["step"]), (attempt, step)
         # Deltas of older workers have no sequence.
-        follows = received.envelope.sequence or self.at.sequence
-        if place < own or follows < self.at.sequence:
-            return
-        if place > own or follows > self.at.sequence:
+        follows = received.envelope.sequence or sequence
+        if place < own or follows < sequence:
+            return []
+        if place > own or follows > sequence:
             # The limit only keeps a broken producer from filling the memory.
             if len(self._texts) < _MAX_HELD:
                 self._texts.append(received)
-            return
+            return []
         if received.envelope.type == OutputTextDone.TYPE:
             self._longest = max(self._longest, piece["length"])
-            if piece["length"] == self.at.offset and not self.at.is_done:
-                yield self._done(received.payload)
-            return
+            return [self._done(received.payload)] if piece["length"] == length and not is_done else []
         offset, text = piece["offset"], piece["text"]
         end = offset + len(text)
         self._longest = max(self._longest, end)
-        if offset > self.at.offset or end <= self.at.offset:
-            return
-        if offset == self.at.offset:
-            self.at = self.at._replace(offset=end)
-            yield StreamedEvent(self.at, OutputTextDelta.TYPE, received.payload)
-        else:
-            rest = {**piece, "offset": self.at.offset, "text": text[self.at.offset - offset :]}
-            yield self._delta(OutputTextDelta.model_validate(rest))
+        if offset > length or end <= length:
+            return []
+        if offset == length:
+            self.at = Cursor(sequence, attempt, step, end)
+            return [StreamedEvent(self.at, OutputTextDelta.TYPE, received.payload)]
+        rest = {**piece, "offset": length, "text": text[length - offset :]}
+        return [self._delta(OutputTextDelta.model_validate(rest))]
 
     def _delta(self, delta: OutputTextDelta) -> StreamedEvent:
         self.at = self.at._replace(offset=delta.offset + len(delta.text))

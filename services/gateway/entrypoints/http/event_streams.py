@@ -10,7 +10,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.errors import AuthenticationFailed
-from services.gateway.entrypoints.http.metrics import OPEN_STREAMS
+from libs.eventing import ReadTooSlowly
+from services.gateway.entrypoints.http.metrics import OPEN_STREAMS, SLOW_READERS
 
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": keep-alive\n\n"
@@ -110,6 +111,9 @@ class EventStreamResponse(StreamingResponse):
             if not self._streams.was_ended():
                 raise
             await send({"type": "http.response.body", "body": b""})
+        except ReadTooSlowly:
+            SLOW_READERS.inc()
+            raise
         finally:
             await self._events.aclose()
 

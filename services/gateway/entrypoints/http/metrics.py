@@ -10,7 +10,7 @@ REFUSALS: Final = Counter("aes_gateway_refusals_total", "Requests not carried ou
 WAITING: Final = Gauge("aes_gateway_waiting_requests", "Requests that are being answered, streams included.")
 OPEN_STREAMS: Final = Gauge("aes_gateway_open_streams", "Event streams that are open.")
 SLOW_READERS: Final = Counter(
-    "aes_gateway_slow_readers_total", "Readers of the timeline that were ended, because they left too much unread."
+    "aes_gateway_slow_readers_total", "Readers of streams that were ended, because they left too much unread."
 )
 
 for _kind in ErrorKind:

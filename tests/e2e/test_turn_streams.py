@@ -1,0 +1,171 @@
+"""Streams of turns that break off in the middle, and readers who come late: everybody ends with the same text."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.api import Api, StreamedEvent, check_error, unique
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.waiting import PATIENCE, eventually
+
+ENDS = ("turn.completed", "turn.failed", "turn.cancelled")
+SLOW = "openai:stub-slow-6000"
+
+
+@dataclass
+class Reader:
+    """Follows a turn through every break, keeping text by its place; checks that nothing is missing or comes twice."""
+
+    api: Api
+    session: str
+    turn_id: str = ""
+    last_id: str = ""
+    events: list[StreamedEvent] = field(default_factory=list)
+    texts: defaultdict[tuple[int, int], str] = field(default_factory=lambda: defaultdict(str))
+    breaks: int = 0
+    on_text: Callable[[int], Awaitable[None]] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return [event.name for event in self.events if "output_text" not in event.name]
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self.events) and self.events[-1].name in ENDS
+
+    async def execute(self, content: str) -> None:
+        try:
+            await self._read(self.api.events(self.session, content))
+        except httpx.TransportError:
+            self.breaks += 1
+        await self.follow()
+
+    async def follow(self) -> None:
+        """Until the turn's end, however often the connection is lost."""
+        async with asyncio.timeout(PATIENCE):
+            while not self.has_ended:
+                try:
+                    await self._read(self.api.follow(self.session, self.turn_id, self.last_id))
+                except (httpx.TransportError, AssertionError) as problem:
+                    # Refused while something is away; anything else is a finding.
+                    if isinstance(problem, AssertionError) and "service_unavailable" not in str(problem):
+                        raise
+                    await asyncio.sleep(0.3)
+                self.breaks += not self.has_ended
+
+    async def _read(self, events: AsyncIterator[StreamedEvent]) -> None:
+        async for event in events:
+            if event.name == "error":
+                return
+            self._take(event)
+            if event.name == "turn.output_text.delta" and self.on_text is not None:
+                await self.on_text(len(event.data["text"]) + event.data["offset"])
+
+    def _take(self, event: StreamedEvent) -> None:
+        assert event.id
+        assert event.id not in {seen.id for seen in self.events}
+        self.events.append(event)
+        self.last_id = event.id
+        self.turn_id = event.data["turn_id"]
+        if event.name == "turn.output_text.delta":
+            place = event.data["attempt"], event.data["step"]
+            assert place == max([place, *self.texts]), "text of an attempt that was given up"
+            assert event.data["offset"] == len(self.texts[place])
+            self.texts[place] += event.data["text"]
+
+    def check(self) -> dict[str, Any]:
+        """The turn completed, and the text put together is the reply's."""
+        assert self.names[-1] == "turn.completed"
+        last = self.texts[max(self.texts)]
+        assert last == self.events[-1].data["response"]["content"]
+        return self.events[-1].data
+
+
+async def begun(reader: Reader) -> None:
+    async def some_text() -> bool:
+        return len(reader.events) > 3
+
+    await eventually(some_text)
+
+
+async def test_who_joins_late_has_the_whole_text(api: Api) -> None:
+    first = Reader(api, await api.session(SLOW))
+    executing = asyncio.create_task(first.execute("tell me"))
+    await begun(first)
+    late, again = (Reader(api, first.session, first.turn_id) for _ in range(2))
+    again.last_id = first.events[2].id
+    again.texts.update({(1, 1): "".join(e.data["text"] for e in first.events[:3] if "delta" in e.name)})
+    await asyncio.gather(late.follow(), again.follow(), executing)
+    for reader in (first, late, again):
+        assert reader.check() == first.events[-1].data
+        assert reader.breaks == 0
+    assert late.names == first.names == ["turn.started", "turn.completed"]
+    ids = {event.name: event.id for event in first.events if event.name in late.names}
+    assert {event.name: event.id for event in late.events if event.name in late.names} == ids
+    replayed = Reader(api, first.session, first.turn_id)
+    await replayed.follow()
+    assert replayed.check() == first.events[-1].data
+    after_the_end = await api.http.get(
+        f"/runtime/{first.session}/turns/{first.turn_id}/events/", headers={"last-event-id": first.last_id}
+    )
+    assert after_the_end.status_code == 204
+
+
+async def test_a_turn_with_tools_that_nobody_streamed_is_replayed_and_followed(api: Api) -> None:
+    session = await api.session("openai:stub-tool-slow-1500", tools=["calculator"])
+    reader = Reader(api, session, (await api.in_background(session, "what is it?"))["turn_id"])
+    await reader.follow()
+    reader.check()
+    assert reader.names == ["turn.started", "turn.tool_call.started", "turn.tool_call.completed", "turn.completed"]
+
+
+async def test_strangers_follow_nothing(api: Api, as_alice: Api, as_bob: Api, as_mallory: Api) -> None:
+    session = await as_alice.session()
+    turn_id = (await as_alice.execute(session, "hello")).json()["turn_id"]
+    path = f"/runtime/{session}/turns/{turn_id}/events/"
+    for stranger in (as_bob, as_mallory, api):
+        check_error(await stranger.http.get(path), 404, "not_found_error")
+    check_error(await as_alice.http.get(path, headers={"last-event-id": "7.1.1.0"}), 400, "invalid_request_error")
+    assert (await as_alice.http.get(path)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "gateway",
+        "runtime",
+        pytest.param("kafka", marks=pytest.mark.slow),
+        pytest.param("postgres", marks=pytest.mark.slow),
+    ],
+)
+async def test_a_stream_goes_on_when_a_part_is_killed_in_its_middle(
+    breakable: RunningStack, api: Api, part: str
+) -> None:
+    session = await api.session("openai:stub-slow-15000" if part in ("kafka", "postgres") else SLOW)
+    killed: list[int] = []
+
+    async def kill(length: int) -> None:
+        if not killed and length > 40:
+            killed.append(await asyncio.to_thread(breakable.kill, part))
+
+    reader = Reader(api, session, on_text=kill)
+    executing = asyncio.create_task(reader.execute(unique("killed")))
+    await begun(reader)
+    late = Reader(api, session, reader.turn_id)
+    await asyncio.gather(executing, late.follow())
+    assert killed
+    for each in (reader, late):
+        each.check()
+    assert (reader.breaks > 0) is (part == "gateway") or part in ("kafka", "postgres")
+    if part == "runtime":
+        assert reader.names == late.names == ["turn.started", "turn.restarted", "turn.completed"]
+        assert max(reader.texts) == (2, 1)
+    await asyncio.to_thread(breakable.wait_replaced, part, killed[0])
+    replayed = Reader(api, session, reader.turn_id)
+    await replayed.follow()
+    assert replayed.check() == reader.events[-1].data
