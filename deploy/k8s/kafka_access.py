@@ -69,8 +69,8 @@ def _operated(topic: Topic) -> tuple[str, ...]:
     if topic.kind is TopicKind.DEAD_LETTERS:
         return ("Read", *common)
     # Letters go back to where they came from; those too large for a letter are read there.
-    return ("Read", "Write", *common) if set(topic.consumers) - set(topic.tailed_by) else common
+    return ("Read", "Write", *common) if topic.consumers else common
 
 
 def _in_groups(service: str) -> bool:
-    return any(service in topic.consumers and service not in topic.tailed_by for topic in TOPICS)
+    return any(service in topic.consumers for topic in TOPICS)

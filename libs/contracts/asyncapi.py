@@ -104,7 +104,7 @@ def _operations(messages: dict[str, tuple[type[Message], Topic]]) -> dict[str, A
         names = [name for name, (_, home) in messages.items() if home == topic]
         for sender in topic.senders:
             operations[f"{sender}-sends-{topic.name}"] = _operation("send", sender, topic, names)
-        for consumer in topic.consumers:
+        for consumer in dict.fromkeys((*topic.consumers, *topic.tailed_by)):
             operations[f"{consumer}-receives-{topic.name}"] = _operation("receive", consumer, topic, names)
     for name, (model, topic) in messages.items():
         if issubclass(model, Command):

@@ -21,8 +21,8 @@ class TopicKind(StrEnum):
 class Topic:
     """``retention_ms`` and ``segment_ms`` in milliseconds.
 
-    The consumers in ``tailed_by`` read from the end of the topic, without a group. They skip records that they cannot
-    read, so that they have no dead letters.
+    ``consumers`` read in groups and have dead letters. Those in ``tailed_by`` read from the end of the topic, without a
+    group; they skip records that they cannot read.
     The partition count of a live topic never changes: keys would move to other partitions and lose their order.
     """
 
@@ -76,7 +76,7 @@ INGESTION_EVENTS: Final = events_topic("ingestion", 6, ("gateway", "artifacts", 
 ARTIFACTS_COMMANDS: Final = commands_topic("artifacts", 6)
 ARTIFACTS_EVENTS: Final = events_topic("artifacts", 6, ("gateway", "ingestion"))
 _COMMANDED: Final = ("registry", "runtime", "ingestion", "artifacts")
-GATEWAY_EVENTS: Final = events_topic("gateway", 6, ("gateway", *_COMMANDED), tailed_by=("gateway", *_COMMANDED))
+GATEWAY_EVENTS: Final = events_topic("gateway", 6, ("gateway",), tailed_by=("gateway", *_COMMANDED))
 INGESTION_WORK: Final = Topic(
     name="ingestion-work",
     kind=TopicKind.WORK,
@@ -92,7 +92,7 @@ RUNTIME_DELTAS: Final = Topic(
     kind=TopicKind.DELTAS,
     owner="runtime",
     senders=("runtime",),
-    consumers=("gateway",),
+    consumers=(),
     description="Pieces of replies while they are made. May be lost: the terminal event holds the whole text.",
     partitions=6,
     retention_ms=10 * 60 * 1000,
@@ -144,10 +144,5 @@ def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
 
 def with_dead_letters(topics: Sequence[Topic] = TOPICS) -> tuple[Topic, ...]:
     """Returns these topics and the dead-letter topics of their consumers."""
-    dead = [
-        dead_letter_topic(topic, consumer)
-        for topic in topics
-        for consumer in topic.consumers
-        if consumer not in topic.tailed_by
-    ]
+    dead = [dead_letter_topic(topic, consumer) for topic in topics for consumer in topic.consumers]
     return (*topics, *dead)

@@ -1,15 +1,16 @@
 """Commands and events over a broker: outbox, inbox, consumers, request and reply."""
 
-from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, OffsetMove, Partition, Producer, Record
+from libs.eventing._batch_consumer import BatchConsumer, BatchHandler
+from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, OffsetMove, Overtaken, Partition, Producer, Record
 from libs.eventing._commands import CommandContext, CommandRouter
 from libs.eventing._consumer import ConsumerLoop
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._events import EventRouter
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._inbox import AlreadyProcessed
+from libs.eventing._kafka_bus import KafkaBus
 from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, connection_diagnostics
-from libs.eventing._kafka_readers import KafkaBus
-from libs.eventing._messages import MessageContext, MessageDraft, PayloadReader, PoisonMessage
+from libs.eventing._messages import MessageContext, MessageDraft, PayloadReader, PoisonMessage, envelope_of
 from libs.eventing._metrics import set_lag
 from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._outbox_table import OutboxMessage
@@ -21,6 +22,8 @@ from libs.eventing._topics import Replication, create_topics
 
 __all__ = [
     "AlreadyProcessed",
+    "BatchConsumer",
+    "BatchHandler",
     "Bus",
     "BusUnavailable",
     "CommandContext",
@@ -41,6 +44,7 @@ __all__ = [
     "Outbox",
     "OutboxMessage",
     "OutboxSender",
+    "Overtaken",
     "Partition",
     "PayloadReader",
     "PoisonMessage",
@@ -56,5 +60,6 @@ __all__ = [
     "Transaction",
     "connection_diagnostics",
     "create_topics",
+    "envelope_of",
     "set_lag",
 ]

@@ -1,7 +1,7 @@
 """The broker port. Two implementations pass the same test suite: Kafka and one in memory."""
 
 from asyncio import Future
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -21,6 +21,10 @@ class Partition(NamedTuple):
     number: int
 
 
+class Overtaken(Exception):
+    """Another process has handled what follows an offset; this one has to go on where that one has ended."""
+
+
 class OffsetMove(NamedTuple):
     """The next offset of a partition before and after a batch; None before the first one."""
 
@@ -30,7 +34,10 @@ class OffsetMove(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A message in a partition. ``topic`` is the declared name, without any prefix."""
+    """A message in a partition. ``topic`` is the declared name, without any prefix.
+
+    ``published``: seconds since 1970 by the clock of its producer. ``fetched``: by the clock of this process's loop.
+    """
 
     topic: str
     partition: int
@@ -38,6 +45,8 @@ class Record:
     key: str
     value: bytes
     headers: Headers
+    published: float = 0.0
+    fetched: float = 0.0
 
     @property
     def topic_partition(self) -> Partition:
@@ -101,6 +110,38 @@ class Consumer(Protocol):
         """Stop or resume fetching; holds for partitions that are assigned later, too."""
 
 
+class CopartitionConsumer(Protocol):
+    """A member of a group that shares whole copartitions: the partitions, of all its topics, that hold the same keys.
+
+    It begins where ``seek`` tells it, and not at the group's commits.
+    """
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    def copartitions(self) -> int:
+        """The number of copartitions: partitions with the same number modulo it are of one copartition."""
+
+    async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
+        """Go on at these offsets; at the earliest message of assigned partitions that have none, or no such offset.
+
+        Returns the assigned partitions. Raises ``BusUnavailable``.
+        """
+
+    async def poll(self, timeout: float, limit: int, partitions: "frozenset[Partition]") -> list[Record]:
+        """Up to ``limit`` records of these assigned partitions, waiting at most ``timeout`` seconds for the first."""
+
+    def drained(self) -> dict[Partition, float]:
+        """When each partition was last found to have nothing beyond what was polled, by the clock of the loop."""
+
+    async def positions(self) -> "dict[Partition, tuple[int, int]]":
+        """The next offset to be fetched and the end of each assigned partition. Raises ``BusUnavailable``."""
+
+    async def commit(self, offsets: dict[Partition, int]) -> None:
+        """Commit that everything before these offsets is done. Raises ``BusUnavailable``."""
+
+
 class Tail(Protocol):
     """A reader of whole topics, without a group: every replica sees everything."""
 
@@ -126,6 +167,10 @@ class Bus(Protocol):
 
     def consumer(self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False) -> Consumer:
         """A group member. ``linger`` lets messages wait up to half a second for others to be fetched with."""
+
+    def copartition_consumer(
+        self, group: str, topics: Sequence[str], assignment: Assignment
+    ) -> CopartitionConsumer: ...
 
     def tail(self, topics: Sequence[str], *, from_start: bool = False) -> Tail:
         """A reader from the end of the topics on, or from the first record that they keep."""

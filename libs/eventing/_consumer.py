@@ -1,19 +1,16 @@
 """Consumes topics: concurrently across keys, in order within a key; commits offsets past what is done."""
 
 import asyncio
-import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, Protocol
 
 import structlog
 
 from libs.eventing import _metrics as metrics
+from libs.eventing._attempts import Attempts, GivenUp
 from libs.eventing._bus import Bus, BusUnavailable, Consumer, Partition, Record
 from libs.eventing._dead_letters import DeadLetters
-from libs.eventing._messages import PoisonMessage
-from libs.persistence import is_unreachable
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.consumer")
@@ -103,7 +100,7 @@ class ConsumerLoop:
         self._topics = topics
         self._high_water = high_water
         self._linger = linger
-        self._retries = retries
+        self._attempts = Attempts(group, retries)
         self._trackers: dict[Partition, OffsetTracker] = {}
         self._queues: dict[tuple[Partition, str], deque[Record]] = {}
         self._tasks: dict[tuple[Partition, str], asyncio.Task[None]] = {}
@@ -111,7 +108,6 @@ class ConsumerLoop:
         self._stopping = asyncio.Event()
         self._committed_at = 0.0
         dead_letters.expect(topics)
-        metrics.expect_retries(group)
 
     async def run(self) -> None:
         """Consume until ``stop``; waits for an unreachable broker."""
@@ -191,40 +187,10 @@ class ConsumerLoop:
             self._tasks.pop(key, None)
 
     async def _process(self, record: Record) -> None:
-        attempts = 1
-
-        def log(problem: Exception, attempt: int) -> None:
-            nonlocal attempts
-            attempts, outage = attempt + 1, _is_outage(problem)
-            metrics.retried(self.group, outage=outage)
-            _log.warning(
-                "message.retried",
-                group=self.group,
-                offset=record.offset,
-                attempt=attempt,
-                outage=outage,
-                exc_info=None if outage else problem,
-            )
-
         try:
-            await self._retries.run(
-                lambda: self._handler.deliver(record), when=_is_no_poison, outage=_is_outage, before_sleep=log
-            )
-            return
-        except Exception as problem:
-            reason = str(problem) if isinstance(problem, PoisonMessage) else repr(problem)
-        await self._dead_letter(record, reason, attempts)
-
-    async def _dead_letter(self, record: Record, reason: str, attempts: int) -> None:
-        async def put() -> None:
-            await self._handler.give_up(record, reason)
-            await self._dead_letters.put(record, reason=reason, attempts=attempts)
-
-        def log(problem: Exception, _attempt: int) -> None:
-            _log.warning("message.not_dead_lettered", group=self.group, offset=record.offset, problem=repr(problem))
-
-        # Without an end: a message whose offset moved on without a dead letter and an outcome would be lost.
-        await replace(self._retries, give_up_after=math.inf).run(put, before_sleep=log)
+            await self._attempts.run(lambda: self._handler.deliver(record), record)
+        except GivenUp as failure:
+            await self._attempts.dead_letter(self._dead_letters, record, failure, self._handler.give_up)
 
     async def _commit(self, consumer: Consumer) -> None:
         moved = {
@@ -270,12 +236,3 @@ class ConsumerLoop:
         # While the partitions are still assigned: their next owner begins after what was done here.
         if self._consumer is not None:
             await self._commit(self._consumer)
-
-
-def _is_no_poison(problem: Exception) -> bool:
-    return not isinstance(problem, PoisonMessage)
-
-
-def _is_outage(problem: Exception) -> bool:
-    """Outages do not count towards giving up. Held locks do: a deadlock may be of the message's own making."""
-    return isinstance(problem, BusUnavailable) or is_unreachable(problem)

@@ -1,4 +1,4 @@
-"""The broker port on Apache Kafka: bus, group members and tails."""
+"""The broker port on Apache Kafka: group members and tails."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,62 +9,11 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, KafkaError
 from aiokafka.structs import ConsumerRecord
 
-from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, Record
-from libs.eventing._kafka_connection import KafkaConnection
-from libs.eventing._kafka_producer import KafkaProducer
 
 _log = structlog.get_logger("eventing.kafka")
-_FETCH_WAIT_MS: Final = 500
-_LINGER_BYTES: Final = 256 * 1024
 _ANSWER_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 3.0
-
-
-class KafkaBus:
-    """Producers and readers of one cluster.
-
-    ``prefix`` goes before every topic and group, so that several installations share a cluster.
-    """
-
-    def __init__(self, connection: KafkaConnection | str, *, prefix: str = "", client_id: str = "aes") -> None:
-        self._connection = KafkaConnection.of(connection)
-        self._prefix = prefix
-        self._client_id = client_id
-
-    def producer(self) -> KafkaProducer:
-        return KafkaProducer(self._connection, prefix=self._prefix, client_id=self._client_id)
-
-    def consumer(
-        self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False
-    ) -> "KafkaConsumer":
-        client = self._client(self._prefix + group, linger=linger)
-        return KafkaConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics])
-
-    def tail(self, topics: Sequence[str], *, from_start: bool = False) -> "KafkaTail":
-        # Without a group: every replica reads everything.
-        client = self._client(None, *(self._prefix + topic for topic in topics))
-        return KafkaTail(client, self._prefix, from_start=from_start)
-
-    def _client(self, group: str | None, *topics: str, linger: bool = False) -> AIOKafkaConsumer:
-        return AIOKafkaConsumer(
-            *topics,
-            **self._connection.options(),
-            client_id=self._client_id,
-            group_id=group,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=_FETCH_WAIT_MS,
-            fetch_min_bytes=_LINGER_BYTES if linger else 1,
-            max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
-            # A compromise: how long a dead member's partitions stand still, and how long a busy process may be silent.
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=2_000,
-            # Its default, the session timeout, is short for a drain while a transaction is under way.
-            rebalance_timeout_ms=15_000,
-            max_poll_interval_ms=120_000,
-            metadata_max_age_ms=60_000,
-        )
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -100,18 +49,27 @@ class _Reader:
         except (TimeoutError, KafkaError) as problem:
             _log.warning("consumer.stop_failed", problem=repr(problem))
 
-    async def _fetch(self, timeout: float, limit: int | None) -> list[Record]:
+    async def _fetch(self, timeout: float, limit: int | None, *partitions: TopicPartition) -> list[Record]:
         try:
             # During a rebalance aiokafka waits for its end, however long that takes.
             async with asyncio.timeout(timeout + 1.0):
-                batches = await self._consumer.getmany(timeout_ms=int(timeout * 1000), max_records=limit)
+                batches = await self._consumer.getmany(*partitions, timeout_ms=int(timeout * 1000), max_records=limit)
         except TimeoutError:
             return []
         except KafkaError as problem:
             raise BusUnavailable(repr(problem)) from problem
-        return [self._record(raw) for batch in batches.values() for raw in batch]
+        return [
+            self._record(raw, fetched)
+            for partition, batch in batches.items()
+            for fetched in (self._answered(partition),)
+            for raw in batch
+        ]
 
-    def _record(self, raw: "ConsumerRecord[bytes, bytes]") -> Record:
+    def _answered(self, _: TopicPartition) -> float:
+        """When records of the partition were fetched, by the clock of the loop; at the latest now."""
+        return asyncio.get_running_loop().time()
+
+    def _record(self, raw: "ConsumerRecord[bytes, bytes]", fetched: float) -> Record:
         return Record(
             topic=self._declared(raw.topic),
             partition=raw.partition,
@@ -119,6 +77,8 @@ class _Reader:
             key=(raw.key or b"").decode(errors="replace"),
             value=raw.value or b"",
             headers=cast(Headers, raw.headers),
+            published=raw.timestamp / 1000,
+            fetched=fetched,
         )
 
 

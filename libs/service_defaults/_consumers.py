@@ -1,17 +1,29 @@
-"""Consumer groups of a service: one for its commands, and one for each purpose that follows other services' events."""
+"""Consumer groups of a service: for its commands, and for each purpose that follows events."""
 
 import asyncio
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import structlog
 
-from libs.eventing import BusUnavailable, CommandRouter, ConsumerLoop, DeadLetters, EventRouter, KafkaBus, Producer
-from libs.service_defaults._health import Readiness
+from libs.eventing import (
+    BatchConsumer,
+    BatchHandler,
+    BusUnavailable,
+    CommandRouter,
+    ConsumerLoop,
+    DeadLetters,
+    EventRouter,
+    KafkaBus,
+    Producer,
+)
+from libs.service_defaults._health import Check, Readiness
 from libs.service_defaults._supervision import supervised
 
 _log = structlog.get_logger("service")
 _MEASURE_SECONDS: Final = 5.0
 Router = CommandRouter | EventRouter
+Member = ConsumerLoop | BatchConsumer[Any]
 
 
 class Consumers:
@@ -28,27 +40,41 @@ class Consumers:
         self._readiness = readiness
         self.routers: dict[str, Router] = {}
         self._lingering: set[str] = set()
-        self._loops: list[ConsumerLoop] = []
+        self._batches: dict[str, tuple[BatchHandler[Any], Sequence[str], str]] = {}
+        self._members: list[Member] = []
 
     def add(self, purpose: str, router: Router, *, linger: bool = False) -> None:
         self.routers[purpose] = router
         if linger:
             self._lingering.add(purpose)
 
-    def start(self) -> None:
-        self._loops = [self._loop(purpose, router) for purpose, router in self.routers.items() if router.topics]
-        self.tasks = [supervised(loop.group, loop.run, once=True) for loop in self._loops]
+    def add_batches(self, purpose: str, handler: BatchHandler[Any], topics: Sequence[str], *, role: str) -> None:
+        """Hands records of the topics on in batches, in processes of that role."""
+        self._batches[purpose] = (handler, topics, role)
+
+    def start(self, *, routers: bool, roles: frozenset[str] | None) -> None:
+        """Joins the groups of the routers, and those of batches that belong to one of the roles, None for all."""
+        if routers:
+            self._members += [self._loop(purpose, router) for purpose, router in self.routers.items() if router.topics]
+        self._members += [
+            self._batch_consumer(purpose, handler, topics)
+            for purpose, (handler, topics, role) in self._batches.items()
+            if roles is None or role in roles
+        ]
+        for member in self._members:
+            self._readiness.add(f"consumer {member.group}", _joined(member))
+        self.tasks = [supervised(member.group, member.run, once=True) for member in self._members]
         self.tasks.append(supervised("consumers.measure", self._measure))
 
     async def stop(self, seconds: float) -> None:
         """Takes no more messages, and waits for those in work until the time is over."""
-        for loop in self._loops:
-            await loop.stop()
-        if self._loops:
-            await asyncio.wait(self.tasks[: len(self._loops)], timeout=seconds)
+        for member in self._members:
+            await member.stop()
+        if self._members:
+            await asyncio.wait(self.tasks[: len(self._members)], timeout=seconds)
 
     def _loop(self, purpose: str, router: Router) -> ConsumerLoop:
-        loop = ConsumerLoop(
+        return ConsumerLoop(
             self._bus,
             router,
             DeadLetters(self._producer, consumer=self._service),
@@ -57,18 +83,23 @@ class Consumers:
             linger=purpose in self._lingering,
         )
 
-        async def joined() -> bool:
-            return loop.joined
-
-        self._readiness.add(f"consumer {loop.group}", joined)
-        return loop
+    def _batch_consumer(self, purpose: str, handler: BatchHandler[Any], topics: Sequence[str]) -> BatchConsumer[Any]:
+        letters = DeadLetters(self._producer, consumer=self._service)
+        return BatchConsumer(self._bus, handler, letters, group=f"{self._service}-{purpose}", topics=topics)
 
     async def _measure(self) -> None:
         """Measures the lag of the groups every few seconds, until cancelled."""
         while True:
             await asyncio.sleep(_MEASURE_SECONDS)
-            for loop in self._loops:
+            for member in self._members:
                 try:
-                    await loop.measure()
+                    await member.measure()
                 except BusUnavailable as problem:
-                    _log.debug("consumer.not_measured", group=loop.group, problem=str(problem))
+                    _log.debug("consumer.not_measured", group=member.group, problem=str(problem))
+
+
+def _joined(member: Member) -> Check:
+    async def joined() -> bool:
+        return member.joined
+
+    return joined

@@ -111,8 +111,7 @@ class Lifecycle:
         tasks: list[asyncio.Task[None]] = []
         try:
             if await unless_stopped(self._start(), self.stopping):
-                if roles is None or WORKER in roles:
-                    self._consumers.start()
+                self._consumers.start(routers=roles is None or WORKER in roles, roles=roles)
                 tasks += [
                     supervised(name, run)
                     for name, run, role in self._background

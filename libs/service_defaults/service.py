@@ -1,14 +1,16 @@
 """The parts of a service, wired: database, bus, HTTP API, lifecycle."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 from prometheus_client import Gauge
 
 from libs.eventing import (
+    BatchHandler,
     CommandRouter,
     EventRouter,
     IdentitySigner,
@@ -104,6 +106,13 @@ class Service:
         router = EventRouter(self.outbox, self.payloads, consumer=purpose)
         self.consumers.add(purpose, router, linger=linger)
         return router
+
+    def store_events(self, purpose: str, handler: BatchHandler[Any], topics: Sequence[str], *, role: str) -> None:
+        """Hands events to ``handler`` in batches, in the order of publishing, in processes of that role.
+
+        They are a group of their own named ``<service>-<purpose>``.
+        """
+        self.consumers.add_batches(purpose, handler, topics, role=role)
 
     async def run(self, roles: frozenset[str] | None = None) -> None:
         """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back; None means all roles."""

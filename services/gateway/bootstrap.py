@@ -14,12 +14,15 @@ import structlog
 from libs.contracts.envelope import Envelope
 from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
 from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
+from libs.contracts.topics import EVENT_TOPICS
 from libs.eventing import CommandSender
 from libs.service_defaults import API, Service
 from services.gateway.adapters.postgres.connections import PostgresConnections
 from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
 from services.gateway.adapters.postgres.keys import PostgresKeys
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
+from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
+from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.domain.ports import (
     ConnectionStore,
@@ -30,6 +33,7 @@ from services.gateway.domain.ports import (
     Upstreams,
 )
 from services.gateway.domain.rate_limit import RateLimiter
+from services.gateway.entrypoints.events import TimelineEvents
 from services.gateway.entrypoints.http.application import PublicApplication
 from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.dependencies import UseCases
@@ -39,6 +43,7 @@ from services.gateway.entrypoints.http.metrics import SLOW_READERS
 from services.gateway.entrypoints.http.paths import PREFIX
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
+from services.gateway.entrypoints.maintenance import keep_timeline
 from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, IssueKey, RevokeKey, RotateKey
@@ -187,8 +192,8 @@ def build(settings: GatewaySettings) -> Service:
         await api.application.in_flight.drain(service.seconds_to_stop() * 0.8)
 
     service.on_stop(drain)
-    service.background("idempotency.clean", lambda: _clean(idempotency))
-    _fill_timeline(service)
+    service.background("idempotency.clean", lambda: _clean(idempotency), role=API)
+    _fill_timeline(service, settings)
     _deliver_webhooks(service)
     return service
 
@@ -196,7 +201,7 @@ def build(settings: GatewaySettings) -> Service:
 def build_timeline(settings: GatewaySettings) -> Service:
     """A process that fills the timeline."""
     service = Service("gateway", settings, migrations=MIGRATIONS)
-    _fill_timeline(service)
+    _fill_timeline(service, settings)
     return service
 
 
@@ -207,8 +212,17 @@ def build_webhooks(settings: GatewaySettings) -> Service:
     return service
 
 
-def _fill_timeline(service: Service) -> None:
+def _fill_timeline(service: Service, settings: GatewaySettings) -> None:
     """Adds the work of role ``timeline``, which ``all`` has as well."""
+    partitions = PostgresTimelinePartitions(service.database)
+    log = PostgresTimelineLog(service.database, partitions, now=partial(datetime.now, UTC))
+    topics = [topic.name for topic in EVENT_TOPICS]
+    service.store_events(TIMELINE, TimelineEvents(log, service.payloads), topics, role=TIMELINE)
+    service.background(
+        "timeline.partitions",
+        lambda: keep_timeline(partitions, partial(datetime.now, UTC), settings.timeline_days),
+        role=TIMELINE,
+    )
 
 
 def _deliver_webhooks(service: Service) -> None:

@@ -1,6 +1,6 @@
 """Settings of the gateway, from the environment."""
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.origins import canonical_origin
@@ -10,11 +10,15 @@ from libs.service_defaults import ServiceSettings
 
 
 class GatewaySettings(OutboundSettings, SecretsSettings, ServiceSettings):
-    """``cors_origins``: origins, separated by commas, whose pages may read answers without a public key."""
+    """``cors_origins``: origins, separated by commas, whose pages may read answers without a public key.
+
+    ``timeline_days``: how long events stay in the timeline.
+    """
 
     model_config = SettingsConfigDict(env_prefix="AES_GATEWAY_")
 
     cors_origins: str = ""
+    timeline_days: int = Field(30, ge=1, le=3650)
 
     @field_validator("cors_origins")
     @classmethod

@@ -83,7 +83,10 @@ def test_senders_send_and_consumers_receive() -> None:
         ]
         assert topic.senders
         assert {service for action, service in operations if action == "send"} == set(topic.senders)
-        assert {service for action, service in operations if action == "receive"} == set(topic.consumers)
+        assert {service for action, service in operations if action == "receive"} == {
+            *topic.consumers,
+            *topic.tailed_by,
+        }
 
 
 def test_types_are_named_by_service_noun_verb_and_version() -> None:

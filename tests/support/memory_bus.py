@@ -1,13 +1,16 @@
 """The broker port in memory, for unit tests: the same guarantees as Kafka's, in one process."""
 
 import asyncio
+import time
 import zlib
 from asyncio import Future
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._bus import Assignment, BusUnavailable, Headers, MessageRefused, Partition, Record
+from libs.eventing._copartitions import shared_copartitions
 
 
 class MemoryBus:
@@ -16,6 +19,7 @@ class MemoryBus:
     def __init__(self, *, partitions: int = 3) -> None:
         self.partitions = partitions
         self.down = False
+        self.clock: Callable[[], float] = time.time
         self.log: defaultdict[Partition, list[Record]] = defaultdict(list)
         self.committed: dict[tuple[str, Partition], int] = {}
         self._groups: defaultdict[str, list[MemoryConsumer]] = defaultdict(list)
@@ -33,6 +37,11 @@ class MemoryBus:
         linger: bool = False,
     ) -> "MemoryConsumer":
         return MemoryConsumer(self, group, topics, assignment)
+
+    def copartition_consumer(
+        self, group: str, topics: Sequence[str], assignment: Assignment
+    ) -> "MemoryCopartitionConsumer":
+        return MemoryCopartitionConsumer(self, group, topics, assignment)
 
     def tail(self, topics: Sequence[str], *, from_start: bool = False) -> "MemoryTail":
         return MemoryTail(self, topics, from_start=from_start)
@@ -52,30 +61,40 @@ class MemoryBus:
         partition = Partition(topic, zlib.crc32(key.encode()) % self.partitions)
         async with self._arrived:
             offset = len(self.log[partition])
-            self.log[partition].append(Record(topic, partition.number, offset, key, value, tuple(headers)))
+            record = Record(topic, partition.number, offset, key, value, tuple(headers), self.clock())
+            self.log[partition].append(record)
             self._arrived.notify_all()
 
-    async def read(self, positions: Callable[[], dict[Partition, int]], timeout: float, limit: int) -> list[Record]:
+    async def read(
+        self,
+        positions: Callable[[], dict[Partition, int]],
+        timeout: float,
+        limit: int,
+        only: frozenset[Partition] | None = None,
+    ) -> list[Record]:
         """Records from the positions that hold when they arrive; these are moved past them."""
         self.check()
-        found = self._take(positions(), limit)
+        found = self._take(positions(), limit, only)
         if found:
             return found
         try:
             async with asyncio.timeout(timeout), self._arrived:
-                while not (found := self._take(positions(), limit)):
+                while not (found := self._take(positions(), limit, only)):
                     await self._arrived.wait()
         except TimeoutError:
             return []
         return found
 
-    def _take(self, positions: dict[Partition, int], limit: int) -> list[Record]:
+    def _take(self, positions: dict[Partition, int], limit: int, only: frozenset[Partition] | None) -> list[Record]:
         found: list[Record] = []
         for partition, position in positions.items():
+            if only is not None and partition not in only:
+                continue
             fresh = self.log[partition][position : position + limit - len(found)]
             positions[partition] = position + len(fresh)
             found.extend(fresh)
-        return found
+        now = asyncio.get_running_loop().time()
+        return [replace(record, fetched=now) for record in found]
 
     async def rebalance(self, group: str, joining: "MemoryConsumer | None", leaving: "MemoryConsumer | None") -> None:
         members = self._groups[group]
@@ -87,9 +106,17 @@ class MemoryBus:
             members.append(joining)
         if leaving is not None and leaving in members:
             members.remove(leaving)
-        for index, member in enumerate(members):
-            mine = self.partitions_of(member.topics)[index :: len(members)]
+        shares = (
+            shared_copartitions([f"{place:04}" for place in range(len(members))], *self._copartitions(members))
+            if members
+            else {}
+        )
+        for member, mine in zip(members, shares.values(), strict=True):
             await member.take({partition: self.committed.get((group, partition), 0) for partition in mine})
+
+    def _copartitions(self, members: "list[MemoryConsumer]") -> tuple[list[Partition], int]:
+        topics = dict.fromkeys(topic for member in members for topic in member.topics)
+        return self.partitions_of(list(topics)), self.partitions
 
 
 class MemoryProducer:
@@ -156,6 +183,25 @@ class MemoryConsumer:
         for partition, offset in offsets.items():
             if partition in self._positions:
                 self._bus.committed[self._group, partition] = offset
+
+
+class MemoryCopartitionConsumer(MemoryConsumer):
+    def copartitions(self) -> int:
+        return self._bus.partitions
+
+    async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
+        self._bus.check()
+        for partition in self._positions:
+            wanted = offsets.get(partition, 0)
+            self._positions[partition] = wanted if wanted <= len(self._bus.log[partition]) else 0
+        return frozenset(self._positions)
+
+    async def poll(self, timeout: float, limit: int, partitions: frozenset[Partition] | None = None) -> list[Record]:
+        return await self._bus.read(lambda: self._positions, timeout, limit, partitions)
+
+    def drained(self) -> dict[Partition, float]:
+        now = asyncio.get_running_loop().time()
+        return {at: now for at, position in self._positions.items() if position >= len(self._bus.log[at])}
 
 
 class MemoryTail:

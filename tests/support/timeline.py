@@ -6,8 +6,8 @@ from typing import Any
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.timestamps import now_text
-from libs.eventing import OffsetMove, Partition
-from services.gateway.domain.timeline import Overtaken, TimelineEvent, TimelineFilter, TimelinePage
+from libs.eventing import OffsetMove, Overtaken, Partition
+from services.gateway.domain.timeline import TimelineEvent, TimelineFilter, TimelinePage
 
 COMPANY = "company-1"
 
@@ -49,7 +49,7 @@ class FakeTimeline:
             raise Overtaken
         self.stored_offsets |= {partition: move.after for partition, move in moves.items()}
         known = {stored.id for log in self.events.values() for stored in log}
-        fresh = [event for event in events if event.id not in known]
+        fresh = list({event.id: event for event in events if event.id not in known}.values())
         for each in fresh:
             log = self.events.setdefault(each.company_id, [])
             log.append(replace(each, position=len(log) + 1))

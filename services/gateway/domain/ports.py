@@ -1,7 +1,7 @@
 """Interfaces of the gateway to its database and to the other services."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Protocol
 
 from libs.contracts.identity import Identity
@@ -114,3 +114,13 @@ class TimelineLog(Protocol):
         Returns the number of events stored. Raises ``Overtaken`` when a partition's offset is not where its move
         begins; nothing is stored then. All copies of an event have to be in one partition.
         """
+
+
+class TimelinePartitions(Protocol):
+    """The timeline's storage, day by day. Any process may call any method at any time."""
+
+    async def make(self, today: date) -> None:
+        """Makes what is missing for today, for the day before, as clocks may be behind, and for the next days."""
+
+    async def drop_before(self, day: date) -> None:
+        """Drops the events of earlier days."""

@@ -10,10 +10,6 @@ OWNER_UNKNOWN = ""
 """The owner of events about a session whose owner they do not tell: only ``company:read`` sees them."""
 
 
-class Overtaken(Exception):
-    """Another process has stored what follows an offset; this one has to go on from the stored offsets."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineEvent:
     """One event of a company. ``position`` counts the company's events without gaps; 0 until the log has numbered it.

@@ -3,7 +3,7 @@
 import ipaddress
 from typing import Any
 
-from libs.contracts.topics import TOPICS
+from libs.contracts.topics import EVENT_TOPICS, TOPICS
 from libs.eventing import KafkaConnection
 from services.ingestion.entrypoints.streams import _application
 from tests.support.kustomize import Manifest, of_kind, shared_settings
@@ -35,6 +35,7 @@ SHARED = {
     "artifacts-worker": {"artifacts-commands"},
 }
 GROUPS = {
+    "gateway-timeline": {topic.name: "gateway-timeline" for topic in EVENT_TOPICS},
     "runtime-worker": {"runtime-commands": "runtime-commands"},
     "ingestion-worker": {"ingestion-commands": "ingestion-commands", "artifacts-events": "ingestion-artifacts"},
     "ingestion-streams": {"ingestion-work": "ingestion-worker"},

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 import pytest
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import OffsetMove, Partition
+from libs.eventing import OffsetMove, Overtaken, Partition
 from libs.persistence import Database
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.gateway.domain.ports import Timeline, TimelineLog
-from services.gateway.domain.timeline import OWNER_UNKNOWN, Overtaken, TimelineEvent, TimelineFilter
+from services.gateway.domain.timeline import OWNER_UNKNOWN, TimelineEvent, TimelineFilter
 from tests.support.timeline import COMPANY, FakeTimeline, event
 
 FIRST = Partition("runtime-events", 0)
@@ -74,7 +74,7 @@ async def test_positions_count_the_events_of_each_company(log: TimelineLog, time
 async def test_an_event_that_comes_again_is_stored_once(log: TimelineLog, timeline: Timeline) -> None:
     events = [event(sequence=number) for number in range(1, 4)]
     await put(log, *events)
-    assert await log.store([events[1], added := event(), events[0]], {}) == 1
+    assert await log.store([events[1], added := event(), events[0], added], {}) == 1
     assert await found(timeline) == [*(each.id for each in events), added.id]
     assert await timeline.head(COMPANY) == 4
 

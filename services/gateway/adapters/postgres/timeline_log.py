@@ -5,13 +5,17 @@ from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 import orjson
-from psycopg.errors import CheckViolation
+import structlog
+from psycopg.errors import CheckViolation, DataError, ProgramLimitExceeded
 
-from libs.eventing import OffsetMove, Partition
+from libs.contracts.timestamps import parse_time
+from libs.eventing import OffsetMove, Overtaken, Partition, PoisonMessage
 from libs.persistence import Database, embedded_json
+from services.gateway.adapters import metrics
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
-from services.gateway.domain.timeline import Overtaken, TimelineEvent
+from services.gateway.domain.timeline import TimelineEvent
 
+_log = structlog.get_logger("timeline.log")
 _NAMES: Final = (
     "company_id", "id", "type", "version", "source", "subject", "sequence", "time", "correlation_id", "causation_id",
     "session_id", "turn_id", "owner_id",
@@ -80,13 +84,23 @@ class PostgresTimelineLog:
         return {Partition(topic, number): next_offset for topic, number, next_offset in rows}
 
     async def store(self, events: Sequence[TimelineEvent], moves: Mapping[Partition, OffsetMove]) -> int:
-        today = self._now().date()
+        now = self._now()
+        once: dict[str, TimelineEvent] = {}
+        for event in events:
+            once.setdefault(event.id, event)
+        events, came = list(once.values()), len(events)
         try:
-            return await self._store(events, moves, today)
-        except CheckViolation:
-            # No partition for today: the maintenance has not run for days, or this machine's clock is ahead.
-            await self._partitions.make(today)
-            return await self._store(events, moves, today)
+            try:
+                stored = await self._store(events, moves, now.date())
+            except CheckViolation:
+                # No partition for today: the maintenance has not run for days, or this machine's clock is ahead.
+                await self._partitions.make(now.date())
+                stored = await self._store(events, moves, now.date())
+        except (DataError, ProgramLimitExceeded) as problem:
+            raise PoisonMessage(f"an event cannot be stored: {problem}") from problem
+        metrics.REPEATED.inc(came - stored)
+        _measure(events, stored, now)
+        return stored
 
     async def _store(self, events: Sequence[TimelineEvent], moves: Mapping[Partition, OffsetMove], today: date) -> int:
         async with self._database.connection() as connection, connection.pipeline(), connection.transaction():
@@ -96,6 +110,17 @@ class PostgresTimelineLog:
                 raise Overtaken
             row = None if stored is None else await stored.fetchone()
             return 0 if row is None else int(row[0])
+
+
+def _measure(events: Sequence[TimelineEvent], stored: int, now: datetime) -> None:
+    metrics.STORED.inc(stored)
+    if events:
+        metrics.BATCHES.inc()
+    for event in events:
+        try:
+            metrics.STORING.observe(max((now - parse_time(event.time)).total_seconds(), 0.0))
+        except ValueError:
+            _log.warning("timeline.time_unreadable", event_id=event.id)
 
 
 def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:

@@ -1,0 +1,328 @@
+"""Consumes topics in batches, in the order of publishing; offsets are stored together with what they stand for."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+import structlog
+
+from libs.eventing import _metrics as metrics
+from libs.eventing._attempts import Attempts, GivenUp, is_outage
+from libs.eventing._bus import Bus, BusUnavailable, CopartitionConsumer, OffsetMove, Overtaken, Partition, Record
+from libs.eventing._copartitions import CopartitionMerge, Waiting
+from libs.eventing._dead_letters import DeadLetters
+from libs.eventing._messages import PoisonMessage
+from libs.retry import RetryPolicy
+
+T = TypeVar("T")
+_log = structlog.get_logger("eventing.batches")
+_POLL_SECONDS: Final = 0.5
+_POLL_RECORDS: Final = 500
+# While a record waits for what another partition of its copartition may hold.
+_HELD_SECONDS: Final = 0.02
+# A batch costs about the same for one record as for twenty.
+_LINGER_SECONDS: Final = 0.025
+_ANOTHER_FETCH_SECONDS: Final = 0.005
+_BATCH_RECORDS: Final = 500
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+_WAITING_RECORDS: Final = 1000
+_WAITING_BYTES: Final = 2 * 1024 * 1024
+# What a record that has to be fetched counts for: only payloads above half of it travel like that.
+_FETCHED_BYTES: Final = 1024 * 1024
+_FETCHES: Final = 4
+_COMMIT_SECONDS: Final = 1.0
+_REVOKE_SECONDS: Final = 3.0
+# The broker takes a member that does not poll for two minutes for a hanging one.
+_STILL_HERE_SECONDS: Final = 20.0
+_RECONNECT: Final = RetryPolicy(first=1.0, longest=1.0)
+_OVERTAKEN_SECONDS: Final = 0.5
+# A batch that fails for a minute is stored record by record, and what fails for another one is dead-lettered.
+_RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=60.0)
+# The part of a record that is not in it comes from a service that may be restarting.
+_FETCH_RETRIES: Final = RetryPolicy(first=0.2, longest=10.0, give_up_after=15 * 60.0)
+
+
+class BatchHandler(Protocol[T]):
+    """Stores what records hold. Every method may be called again for records that were not stored."""
+
+    async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
+        """The next offset of each partition of which something was stored."""
+
+    def read(self, record: Record) -> T | None:
+        """The content of the record; None when nothing is to be stored. ``PoisonMessage`` is dead-lettered."""
+
+    def is_whole(self, item: T) -> bool:
+        """Whether the record had all of it; otherwise ``fetch`` gets the rest."""
+
+    async def fetch(self, item: T) -> T:
+        """The whole item. ``PoisonMessage`` is dead-lettered, other errors are retried for 15 minutes."""
+
+    async def store(self, items: Sequence[T], moves: Mapping[Partition, OffsetMove]) -> None:
+        """Stores the items and moves the offsets in one transaction.
+
+        Raises ``Overtaken`` when an offset is not where its move begins. Of more than one item ``PoisonMessage`` means
+        that one of them can never be stored.
+        """
+
+
+@dataclass(slots=True)
+class _Content(Generic[T]):
+    """``item`` is what to store; ``failure`` why the record is to be dead-lettered instead."""
+
+    record: Record
+    item: T | None = None
+    failure: GivenUp | None = None
+
+
+_Batch = Sequence[Waiting[_Content[T]]]
+
+
+class BatchConsumer(Generic[T]):
+    """A group member that owns whole copartitions and hands their records on in batches, until it is stopped.
+
+    It begins where the handler has stored to, and commits offsets to the broker only for those who look at the lag.
+    ``joined``: the group has given this member its, possibly empty, assignment, and it reads where it has to.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        handler: BatchHandler[T],
+        dead_letters: DeadLetters,
+        *,
+        group: str,
+        topics: Sequence[str],
+        retries: RetryPolicy = _RETRIES,
+        linger: float = _LINGER_SECONDS,
+    ) -> None:
+        self.joined = False
+        self.group = group
+        self._bus = bus
+        self._handler = handler
+        self._dead_letters = dead_letters
+        self._topics = topics
+        self._linger = linger
+        self._attempts = Attempts(group, retries)
+        self._fetch_attempts = Attempts(group, _FETCH_RETRIES)
+        self._fetches = asyncio.Semaphore(_FETCHES)
+        self._fetching: set[asyncio.Task[None]] = set()
+        self._merge = CopartitionMerge[_Content[T]]()
+        self._has_assignment = False
+        self._assignments = 0
+        self._partitions: frozenset[Partition] = frozenset()
+        self._stored: dict[Partition, int] = {}
+        self._committed: dict[Partition, int] = {}
+        self._committed_at = 0.0
+        self._storing: asyncio.Task[None] | None = None
+        self._consumer: CopartitionConsumer | None = None
+        self._stopping = asyncio.Event()
+        dead_letters.expect(topics)
+
+    async def run(self) -> None:
+        """Consume until ``stop``; waits for an unreachable broker."""
+
+        def log(problem: Exception, _attempt: int) -> None:
+            _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
+
+        await _RECONNECT.run(self._run_member, on=BusUnavailable, before_sleep=log)
+
+    async def _run_member(self) -> None:
+        if self._stopping.is_set():
+            return
+        consumer = self._consumer = self._bus.copartition_consumer(self.group, self._topics, self)
+        try:
+            await consumer.start()
+            await self._consume(consumer)
+        finally:
+            await self._let_go()
+            await consumer.stop()
+
+    async def stop(self) -> None:
+        """Fetch nothing more; ``run`` returns when the batch in work is stored or given back."""
+        self._stopping.set()
+
+    async def measure(self) -> None:
+        """Report the lag of this member's partitions to Prometheus. Raises ``BusUnavailable``."""
+        consumer = self._consumer
+        if consumer is None or not self.joined:
+            return
+        behind = dict.fromkeys(self._topics, 0)
+        for partition, (position, end) in (await consumer.positions()).items():
+            behind[partition.topic] += max(end - self._merge.first_offset(partition, position), 0)
+        for topic, messages in behind.items():
+            metrics.set_lag(self.group, topic, messages)
+
+    async def assigned(self, partitions: frozenset[Partition]) -> None:
+        _log.info("consumer.assigned", group=self.group, partitions=len(partitions))
+        # Where to go on is looked up by `_begin`: the group must not wait for a database that is away.
+        self._has_assignment = True
+        self._assignments += 1
+
+    async def revoked(self, partitions: frozenset[Partition]) -> None:
+        """Finish the batch in work within 3 s; the next owners of the partitions begin behind what was stored."""
+        _log.info("consumer.revoked", group=self.group, partitions=len(partitions))
+        await self._let_go()
+
+    async def _consume(self, consumer: CopartitionConsumer) -> None:
+        while not self._stopping.is_set():
+            if self._has_assignment and not self.joined:
+                await self._begin(consumer)
+            await self._fill(consumer)
+            await self._flush(consumer)
+            if asyncio.get_running_loop().time() - self._committed_at >= _COMMIT_SECONDS:
+                await self._commit(consumer)
+
+    async def _begin(self, consumer: CopartitionConsumer) -> None:
+        """Goes on where the partitions of this member are stored to."""
+        assignment = self._assignments
+        try:
+            stored = dict(await self._handler.offsets(self._topics))
+        except Exception as problem:
+            if not is_outage(problem):
+                raise
+            _log.warning("consumer.offsets_unknown", group=self.group, problem=repr(problem))
+            return
+        partitions = await consumer.seek(stored)
+        if self._has_assignment and assignment == self._assignments:
+            self._stored, self._committed, self._partitions = stored, {}, partitions
+            self._merge.assign(partitions, consumer.copartitions())
+            self.joined = True
+
+    async def _fill(self, consumer: CopartitionConsumer) -> None:
+        """Polls for records; once there are some, for a moment longer."""
+        if not self.joined:
+            self._add(await consumer.poll(_POLL_SECONDS, 1, frozenset()))
+            return
+        records = await self._poll(consumer, _HELD_SECONDS if self._merge.waiting else _POLL_SECONDS)
+        if not 0 < records < _POLL_RECORDS:
+            return
+        await asyncio.sleep(self._linger)
+        # The client had fetched what came right after the first ones; only its next fetch has what came since.
+        for _ in range(2):
+            if not await self._poll(consumer, _ANOTHER_FETCH_SECONDS):
+                return
+
+    async def _poll(self, consumer: CopartitionConsumer, seconds: float) -> int:
+        records = await consumer.poll(seconds, _POLL_RECORDS, self._merge.wanted(_WAITING_RECORDS, _WAITING_BYTES))
+        self._add(records)
+        return len(records)
+
+    def _add(self, records: Sequence[Record]) -> None:
+        for record in records:
+            # Others were fetched before their partition was revoked, or before it was known where to begin.
+            if self.joined and record.topic_partition in self._partitions:
+                self._merge.add(self._read(record))
+
+    def _read(self, record: Record) -> Waiting[_Content[T]]:
+        content = _Content[T](record)
+        waiting = Waiting(
+            record.topic_partition, record.offset, record.published, record.fetched, len(record.value), content
+        )
+        try:
+            item = content.item = self._handler.read(record)
+        except PoisonMessage as problem:
+            content.failure = GivenUp(str(problem), 1)
+            return waiting
+        if item is not None and not self._handler.is_whole(item):
+            waiting.ready, waiting.size = False, _FETCHED_BYTES
+            task = asyncio.create_task(self._fetch(waiting, item), name=f"fetch {self.group}")
+            self._fetching.add(task)
+            task.add_done_callback(self._fetching.discard)
+        return waiting
+
+    async def _fetch(self, waiting: Waiting[_Content[T]], item: T) -> None:
+        """Fetches what a record refers to; its copartition waits for it, the others go on."""
+        content = waiting.value
+        async with self._fetches:
+            try:
+                content.item = await self._fetch_attempts.run(lambda: self._handler.fetch(item), content.record)
+            except GivenUp as failure:
+                content.item, content.failure = None, failure
+        waiting.ready = True
+
+    async def _flush(self, consumer: CopartitionConsumer) -> None:
+        """Stores what may be stored. A revocation waits for it, and cuts it off after a while."""
+        batch = self._merge.take(consumer.drained(), _BATCH_RECORDS, _BATCH_BYTES) if self.joined else []
+        if not batch:
+            return
+        storing = self._storing = asyncio.create_task(self._store(batch), name=f"store {self.group}")
+        try:
+            while not (await asyncio.wait({storing}, timeout=_STILL_HERE_SECONDS))[0]:
+                await consumer.poll(0.0, 1, frozenset())
+        except BaseException:
+            storing.cancel()
+            raise
+        finally:
+            self._storing = None
+        if storing.cancelled():
+            return
+        try:
+            storing.result()
+        except Overtaken:
+            _log.warning("consumer.overtaken", group=self.group)
+            self._forget()
+            await asyncio.sleep(_OVERTAKEN_SECONDS)
+
+    async def _store(self, batch: _Batch[T]) -> None:
+        for waiting in batch:
+            if waiting.value.failure is not None:
+                await self._attempts.dead_letter(self._dead_letters, waiting.value.record, waiting.value.failure)
+        await self._store_items(batch)
+
+    async def _store_items(self, batch: _Batch[T]) -> None:
+        """Stores the items of a batch; when that cannot be done, one by one, so that only the broken ones are lost."""
+        items = [waiting.value.item for waiting in batch if waiting.value.item is not None]
+        after = {waiting.partition: waiting.offset + 1 for waiting in batch}
+        moves = {partition: OffsetMove(self._stored.get(partition), offset) for partition, offset in after.items()}
+        try:
+            await self._attempts.run(lambda: self._handler.store(items, moves), batch[0].value.record)
+        except GivenUp as failure:
+            if len(batch) > 1:
+                for waiting in batch:
+                    await self._store_items([waiting])
+                return
+            [waiting] = batch
+            if waiting.value.item is None:
+                # Nothing but an offset is to be moved: the database is at fault, not the record.
+                raise
+            await self._attempts.dead_letter(self._dead_letters, waiting.value.record, failure)
+            waiting.value.item = None
+            await self._store_items(batch)
+            return
+        self._stored |= after
+
+    async def _commit(self, consumer: CopartitionConsumer) -> None:
+        self._committed_at = asyncio.get_running_loop().time()
+        moved = {
+            partition: offset
+            for partition in self._partitions
+            if (offset := self._stored.get(partition)) is not None and self._committed.get(partition) != offset
+        }
+        if not moved:
+            return
+        try:
+            await consumer.commit(moved)
+        except BusUnavailable as problem:
+            _log.warning("consumer.commit_failed", group=self.group, problem=str(problem))
+            return
+        self._committed |= moved
+
+    async def _let_go(self) -> None:
+        self._has_assignment = False
+        if self._storing is not None:
+            _, unfinished = await asyncio.wait({self._storing}, timeout=_REVOKE_SECONDS)
+            for task in unfinished:
+                task.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+        if self._consumer is not None:
+            await self._commit(self._consumer)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drops what is not stored; it is read again by whoever owns its partitions."""
+        self.joined = False
+        self._partitions = frozenset()
+        self._merge.assign((), 1)
+        for task in self._fetching:
+            task.cancel()

@@ -1,0 +1,77 @@
+"""The broker port on Apache Kafka."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+from libs.contracts.topics import MAX_MESSAGE_BYTES
+from libs.eventing._bus import Assignment
+from libs.eventing._kafka_connection import KafkaConnection
+from libs.eventing._kafka_copartitions import CopartitionAssignor, KafkaCopartitionConsumer
+from libs.eventing._kafka_producer import KafkaProducer
+from libs.eventing._kafka_readers import KafkaConsumer, KafkaTail
+
+_FETCH_WAIT_MS: Final = 500
+_LINGER_BYTES: Final = 256 * 1024
+
+
+class KafkaBus:
+    """Producers and readers of one cluster.
+
+    ``prefix`` goes before every topic and group, so that several installations share a cluster.
+    """
+
+    def __init__(self, connection: KafkaConnection | str, *, prefix: str = "", client_id: str = "aes") -> None:
+        self._connection = KafkaConnection.of(connection)
+        self._prefix = prefix
+        self._client_id = client_id
+
+    def producer(self) -> KafkaProducer:
+        return KafkaProducer(self._connection, prefix=self._prefix, client_id=self._client_id)
+
+    def consumer(
+        self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False
+    ) -> "KafkaConsumer":
+        client = self._client(self._prefix + group, linger=linger)
+        return KafkaConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics])
+
+    def copartition_consumer(
+        self, group: str, topics: Sequence[str], assignment: Assignment
+    ) -> KafkaCopartitionConsumer:
+        client = self._client(self._prefix + group, assignor=CopartitionAssignor)
+        return KafkaCopartitionConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics])
+
+    def tail(self, topics: Sequence[str], *, from_start: bool = False) -> KafkaTail:
+        # Without a group: every replica reads everything.
+        client = self._client(None, *(self._prefix + topic for topic in topics))
+        return KafkaTail(client, self._prefix, from_start=from_start)
+
+    def _client(
+        self,
+        group: str | None,
+        *topics: str,
+        linger: bool = False,
+        assignor: type[AbstractPartitionAssignor] = RoundRobinPartitionAssignor,
+    ) -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            *topics,
+            **self._connection.options(),
+            client_id=self._client_id,
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=_FETCH_WAIT_MS,
+            fetch_min_bytes=_LINGER_BYTES if linger else 1,
+            max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
+            partition_assignment_strategy=(assignor,),
+            # A compromise: how long a dead member's partitions stand still, and how long a busy process may be silent.
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=2_000,
+            # Its default, the session timeout, is short for a drain while a transaction is under way.
+            rebalance_timeout_ms=15_000,
+            max_poll_interval_ms=120_000,
+            metadata_max_age_ms=60_000,
+        )

@@ -1,0 +1,89 @@
+"""Events of all services, on their way into the timeline."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.messages import public_name
+from libs.eventing import OffsetMove, Partition, PayloadReader, PoisonMessage, Record, envelope_of
+from services.gateway.domain.ports import TimelineLog
+from services.gateway.domain.timeline import OWNER_UNKNOWN, TimelineEvent
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedEvent:
+    """An event as it came; ``event`` is None as long as its payload is only referred to."""
+
+    envelope: Envelope
+    event: TimelineEvent | None
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEvents:
+    """Reads events from records of the bus, and stores them in batches."""
+
+    log: TimelineLog
+    payloads: PayloadReader
+
+    async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
+        return await self.log.offsets(topics)
+
+    def read(self, record: Record) -> PublishedEvent | None:
+        envelope = envelope_of(record)
+        if not envelope.company_id:
+            return None
+        return PublishedEvent(envelope, None if envelope.data_ref is not None else event_of(envelope, record.value))
+
+    def is_whole(self, item: PublishedEvent) -> bool:
+        return item.event is not None
+
+    async def fetch(self, item: PublishedEvent) -> PublishedEvent:
+        payload = await self.payloads.read(item.envelope, b"")
+        return replace(item, event=event_of(item.envelope, payload))
+
+    async def store(self, items: Sequence[PublishedEvent], moves: Mapping[Partition, OffsetMove]) -> None:
+        await self.log.store([item.event for item in items if item.event is not None], moves)
+
+
+def event_of(envelope: Envelope, payload: bytes) -> TimelineEvent:
+    """The event with what readers filter by. Raises ``PoisonMessage`` for a payload that is no JSON object."""
+    try:
+        content = orjson.loads(payload)
+    except orjson.JSONDecodeError as problem:
+        raise PoisonMessage(f"the payload of {envelope.type} is no JSON: {problem.msg}") from problem
+    if not isinstance(content, dict):
+        raise PoisonMessage(f"the payload of {envelope.type} is no object")
+    session_id = _text(content, "session_id") or _text(content.get("artifact"), "session_id")
+    owner_id = envelope.owner_id
+    if owner_id is None and session_id is not None:
+        # From a release whose events did not tell the owner.
+        owner_id = OWNER_UNKNOWN
+    return TimelineEvent(
+        company_id=envelope.company_id,
+        id=envelope.id,
+        type=public_name(envelope.type),
+        version=_version(envelope.type),
+        source=envelope.source,
+        subject=envelope.subject,
+        sequence=envelope.sequence,
+        time=envelope.time,
+        correlation_id=envelope.correlation_id,
+        causation_id=envelope.causation_id,
+        session_id=session_id,
+        turn_id=_text(content, "turn_id"),
+        owner_id=owner_id,
+        data=payload,
+    )
+
+
+def _text(content: Any, name: str) -> str | None:
+    found = content.get(name) if isinstance(content, dict) else None
+    return found if isinstance(found, str) and "\0" not in found else None
+
+
+def _version(event_type: str) -> int:
+    number = event_type.rpartition(".v")[2]
+    return int(number) if number.isascii() and number.isdecimal() else 1

@@ -1,0 +1,32 @@
+"""Work that a clock starts."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+
+from libs.persistence import is_outage
+from services.gateway.domain.ports import TimelinePartitions
+
+_log = structlog.get_logger("gateway.maintenance")
+_HOUR: Final = 3600.0
+_RETRY_SECONDS: Final = 60.0
+
+
+async def keep_timeline(partitions: TimelinePartitions, now: Callable[[], datetime], days: int) -> None:
+    """Makes the timeline's partitions ahead and drops those older than ``days``, every hour until cancelled."""
+    while True:
+        today = now().date()
+        try:
+            await partitions.make(today)
+            await partitions.drop_before(today - timedelta(days=days))
+        except Exception as problem:
+            if not is_outage(problem):
+                raise
+            # Also when a reader held a partition for too long; there are days left to do it.
+            _log.warning("timeline.not_maintained", problem=repr(problem))
+            await asyncio.sleep(_RETRY_SECONDS)
+        else:
+            await asyncio.sleep(_HOUR)

@@ -1,0 +1,218 @@
+"""One suite for batches of both buses: whole copartitions, the order of publishing, offsets of the store."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from libs.contracts.topics import events_topic
+from libs.eventing import BatchConsumer, Bus, DeadLetters, KafkaBus, Producer, create_topics
+from libs.retry import RetryPolicy
+from tests.support.batch_sink import BatchSink
+from tests.support.bus_members import Member, eventually
+from tests.support.memory_bus import MemoryBus
+
+CAUSES = events_topic("causes", 4, ("things",))
+EFFECTS = events_topic("effects", 4, ("things",))
+TOPICS = [CAUSES.name, EFFECTS.name]
+KEYS = [f"key-{number}" for number in range(12)]
+
+
+@pytest.fixture(params=["memory", "kafka"])
+async def bus(request: pytest.FixtureRequest, topic_prefix: str) -> Bus:
+    if request.param == "memory":
+        return MemoryBus(partitions=4)
+    servers = request.getfixturevalue("kafka")
+    await create_topics(servers, topic_prefix, topics=(CAUSES, EFFECTS))
+    return KafkaBus(servers, prefix=topic_prefix)
+
+
+@pytest.fixture
+async def producer(bus: Bus) -> AsyncIterator[Producer]:
+    producer = bus.producer()
+    await producer.start()
+    await eventually(lambda: producer.healthy)
+    yield producer
+    await producer.stop()
+
+
+@pytest.fixture
+def sink() -> BatchSink:
+    return BatchSink()
+
+
+Join = Callable[[], "BatchMember"]
+
+
+class BatchMember:
+    def __init__(self, bus: Bus, producer: Producer, sink: BatchSink) -> None:
+        self.consumer = BatchConsumer(
+            bus,
+            sink,
+            DeadLetters(producer, consumer="things"),
+            group="things-batches",
+            topics=TOPICS,
+            retries=RetryPolicy(first=0.01, longest=0.02, give_up_after=0.2),
+            linger=0.005,
+        )
+        self.running = asyncio.create_task(self.consumer.run())
+
+    async def stop(self) -> None:
+        await self.consumer.stop()
+        await self.running
+
+
+@pytest.fixture
+async def join(bus: Bus, producer: Producer, sink: BatchSink) -> AsyncIterator[Join]:
+    members: list[BatchMember] = []
+
+    def join() -> BatchMember:
+        members.append(BatchMember(bus, producer, sink))
+        return members[-1]
+
+    yield join
+    sink.gate.set()
+    for member in members:
+        await member.stop()
+
+
+async def send(producer: Producer, first: int, count: int, topic: str | None = None) -> list[bytes]:
+    values = [str(number).encode() for number in range(first, first + count)]
+    for number, value in enumerate(values, first):
+        sent = await producer.send(topic or TOPICS[number % 2], KEYS[number % len(KEYS)], value, [])
+        await sent
+    return values
+
+
+async def test_everything_is_stored_once_in_the_order_of_each_key(producer: Producer, sink: BatchSink, join) -> None:
+    values = await send(producer, 0, 100)
+    join()
+    await eventually(lambda: len(sink.stored) >= 100)
+    values += await send(producer, 100, 100)
+    await eventually(lambda: len(sink.stored) >= 200)
+    assert sorted(sink.stored) == sorted(values)
+    for place in range(len(KEYS)):
+        numbers = [int(value) for value in sink.stored if int(value) % len(KEYS) == place]
+        assert numbers[::2] == sorted(numbers[::2])
+    assert sum(sink.offsets_stored.values()) == 200
+    assert len(sink.batches) < 100
+
+
+async def test_an_effect_on_another_topic_comes_after_its_cause(producer: Producer, sink: BatchSink, join) -> None:
+    """All causes are there before any effect; with everything to be read at once, the topics may come in any order."""
+    await send(producer, 0, 60, CAUSES.name)
+    await asyncio.sleep(1.1)
+    await send(producer, 1000, 60, EFFECTS.name)
+    join()
+    await eventually(lambda: len(sink.stored) >= 120)
+    for place, value in enumerate(sink.stored):
+        number = int(value)
+        if number >= 1000:
+            # The last cause of the same key.
+            causes = [n for n in range(60) if KEYS[n % len(KEYS)] == KEYS[number % len(KEYS)]]
+            assert all(str(cause).encode() in sink.stored[:place] for cause in causes)
+
+
+async def test_members_come_and_go_and_nothing_is_lost_or_doubled(producer: Producer, sink: BatchSink, join) -> None:
+    first = join()
+    await eventually(lambda: first.consumer.joined)
+    values = await send(producer, 0, 50)
+    second, third = join(), join()
+    values += await send(producer, 50, 50)
+    await eventually(lambda: all(each.consumer.joined for each in (first, second, third)))
+    values += await send(producer, 100, 50)
+    await second.stop()
+    values += await send(producer, 150, 50)
+    await first.stop()
+    await eventually(lambda: len(sink.stored) >= 200)
+    assert sorted(sink.stored) == sorted(values)
+
+
+async def test_it_goes_on_behind_what_is_stored_and_not_behind_the_commits(
+    bus: Bus, producer: Producer, sink: BatchSink, join
+) -> None:
+    values = await send(producer, 0, 40)
+    reader = await Member(bus, "things-batches", TOPICS).start()
+    await eventually(lambda: len(reader.records) == 40)
+    half = {record.topic_partition: record.offset for record in reader.records}
+    await reader.done()
+    await reader.stop()
+    for partition, last in half.items():
+        sink.offsets_stored[partition] = last
+    expected = {record.value for record in reader.records if record.offset == half[record.topic_partition]}
+    join()
+    await eventually(lambda: len(sink.stored) >= len(expected))
+    assert set(sink.stored) == expected < set(values)
+
+
+async def test_an_offset_that_a_topic_does_not_have_means_its_beginning(
+    bus: Bus, producer: Producer, sink: BatchSink, join
+) -> None:
+    values = await send(producer, 0, 12)
+    for number in range(4):
+        for topic in TOPICS:
+            reader = await Member(bus, "look", TOPICS).start()
+            await reader.stop()
+            sink.offsets_stored[next(p for p in reader.held if (p.topic, p.number) == (topic, number))] = 10_000
+        break
+    join()
+    await eventually(lambda: len(sink.stored) >= 12)
+    assert sorted(sink.stored) == sorted(values)
+
+
+async def test_unreadable_records_are_dead_lettered_one_by_one(
+    bus: Bus, producer: Producer, sink: BatchSink, join
+) -> None:
+    sink.poison, sink.indigestible = {b"3"}, {b"8", b"20"}
+    values = await send(producer, 0, 24)
+    join()
+    await eventually(lambda: len(sink.stored) >= 21)
+    assert set(sink.stored) == set(values) - {b"3", b"8", b"20"}
+    assert len(sink.stored) == 21
+    await eventually(lambda: sum(sink.offsets_stored.values()) == 24)
+
+
+async def test_failures_that_pass_cost_nothing(producer: Producer, sink: BatchSink, join) -> None:
+    sink.failures = [RuntimeError("once"), OSError("twice"), RuntimeError("three times")]
+    values = await send(producer, 0, 24)
+    join()
+    await eventually(lambda: len(sink.stored) >= 24)
+    assert sorted(sink.stored) == sorted(values)
+
+
+async def test_a_payload_that_has_to_be_fetched_holds_up_its_copartition_only(
+    producer: Producer, sink: BatchSink, join
+) -> None:
+    sink.partial = {b"0": asyncio.Event()}
+    values = await send(producer, 0, 48)
+    join()
+    await eventually(lambda: len(sink.stored) >= 12)
+    assert b"0" not in sink.stored
+    sink.partial[b"0"].set()
+    await eventually(lambda: len(sink.stored) >= 48)
+    assert sorted(sink.stored) == sorted(values)
+
+
+async def test_empty_records_only_move_the_offset(producer: Producer, sink: BatchSink, join) -> None:
+    await (await producer.send(CAUSES.name, "key", b"", []))
+    join()
+    await eventually(lambda: sum(sink.offsets_stored.values()) == 1)
+    assert sink.stored == []
+
+
+async def test_a_member_that_was_overtaken_goes_on_behind_the_other(producer: Producer, sink: BatchSink, join) -> None:
+    """A frozen member wakes up: its partitions have been stored further by another one."""
+    member = join()
+    await eventually(lambda: member.consumer.joined)
+    sink.gate.clear()
+    values = await send(producer, 0, 24)
+    await eventually(lambda: member.consumer._storing is not None)
+    batch = member.consumer._storing
+    # Another process stores the first record of some partition.
+    partition = next(iter(member.consumer._partitions))
+    sink.offsets_stored = dict.fromkeys(member.consumer._partitions, 0) | {partition: 0}
+    sink.gate.set()
+    await eventually(lambda: len(sink.stored) >= 24)
+    assert batch is not None
+    assert sink.overtaken >= 1
+    assert sorted(sink.stored) == sorted(values)
