@@ -1,6 +1,7 @@
 """Stored agents, their versions and who sees them."""
 
 import asyncio
+import re
 
 from tests.e2e.api import Api, check_error, configuration, unique
 from tests.e2e.test_sessions import TIMESTAMP
@@ -19,7 +20,7 @@ async def test_an_agent_from_its_creation_to_its_end(api: Api) -> None:
     assert set(agent) >= FIELDS
     path = f"/agent/{agent['id']}/"
     assert reply.headers["location"] == f"/api/v1{path}"
-    assert agent["agent_key"] == name.lower().replace(" ", "-")
+    assert re.fullmatch(name.lower().replace(" ", "-") + "-[a-z0-9]{6}", agent["agent_key"])
     assert (agent["name"], agent["architecture"], agent["entry_point"]) == (name, "llm_agent", "greeting")
     assert (agent["is_public"], agent["is_shared"], agent["origin_url"]) == (False, False, None)
     me = (await api.http.get("/me/")).json()

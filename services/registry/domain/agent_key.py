@@ -24,13 +24,12 @@ def slug(name: str) -> str:
 
 
 def candidates(name: str) -> Iterator[str]:
-    """Keys to try for a new agent, without end: the slug itself, then the slug with a random suffix.
+    """Keys to try for a new agent, without end: the slug of its name with a random suffix.
 
-    The suffix is random rather than counted: a count would tell one company how many agents of that name
-    others have, and would make every key guessable from one.
+    Every key has one: a suffix that is there only when another company has the bare slug would reveal that it does, and
+    a count how many have (docs/decisions/0027).
     """
     base = slug(name)
-    yield base
     while True:
         suffix = "".join(secrets.choice(_SUFFIX_ALPHABET) for _ in range(_SUFFIX_LENGTH))
         yield f"{base}-{suffix}"

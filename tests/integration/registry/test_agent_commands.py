@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 
 import psycopg
 import pytest
@@ -42,12 +43,11 @@ async def test_created_is_told_and_can_be_read(registry: Registry) -> None:
 
     agent = json.loads(outcome.payload)["agent"]
     assert outcome.subject == agent_id
-    assert (agent["agent_key"], agent["version_number"], agent["architecture"]) == (
-        "grosse-robot", "1.0.0", "llm_agent",
-    )  # fmt: skip
+    assert re.fullmatch("grosse-robot-[a-z0-9]{6}", agent["agent_key"])
+    assert (agent["version_number"], agent["architecture"]) == ("1.0.0", "llm_agent")
     assert (agent["owner"], agent["company"]) == ("user-1", "company-1")
     assert (await registry.get(f"/internal/agents/{agent_id}")).json() == agent
-    assert (await registry.get("/internal/agents/by-key/grosse-robot")).json() == agent
+    assert (await registry.get(f"/internal/agents/by-key/{agent['agent_key']}")).json() == agent
     assert (await registry.get("/internal/agents")).json() == [agent]
 
 
@@ -83,7 +83,7 @@ async def test_equal_names_at_once_get_different_keys(registry: Registry) -> Non
     assert {outcome.type for outcome in outcomes} == {AgentCreated.TYPE}
     keys = [json.loads(outcome.payload)["agent"]["agent_key"] for outcome in outcomes]
     assert len(set(keys)) == 12
-    assert "twin" in keys
+    assert all(re.fullmatch("twin-[a-z0-9]{6}", key) for key in keys), "a bare key tells that nobody else has the name"
 
 
 async def test_changes_at_once_are_all_kept(registry: Registry) -> None:
@@ -169,19 +169,20 @@ async def test_only_who_may_write_changes_and_deletes(registry: Registry) -> Non
 
 async def test_a_deleted_agent_is_gone_and_its_key_stays_taken(registry: Registry) -> None:
     agent_id = await create(registry, name="Desk")
+    agent_key = (await registry.get(f"/internal/agents/{agent_id}")).json()["agent_key"]
 
     outcome = await registry.dispatch(DeleteAgent(agent_id=agent_id))
     again = await registry.dispatch(DeleteAgent(agent_id=agent_id))
     late = await registry.dispatch(UpdateAgent(agent_id=agent_id, changes={"name": "x"}))
     successor = await create(registry, name="Desk")
 
-    assert AgentDeleted.decode(outcome.payload) == AgentDeleted(agent_id=agent_id, agent_key="desk")
+    assert AgentDeleted.decode(outcome.payload) == AgentDeleted(agent_id=agent_id, agent_key=agent_key)
     assert (refusal(again)[0], refusal(late)[0]) == ("not_found_error", "not_found_error")
-    for path in (agent_id, f"{agent_id}/versions", f"{agent_id}/versions/1.0.0", "by-key/desk"):
+    for path in (agent_id, f"{agent_id}/versions", f"{agent_id}/versions/1.0.0", f"by-key/{agent_key}"):
         assert (await registry.get(f"/internal/agents/{path}")).status_code == 404
     listed = (await registry.get("/internal/agents")).json()
     assert [agent["id"] for agent in listed] == [successor]
-    assert listed[0]["agent_key"].startswith("desk-")
+    assert listed[0]["agent_key"] != agent_key
 
 
 async def test_an_update_races_a_deletion_and_one_of_them_wins(registry: Registry) -> None:
