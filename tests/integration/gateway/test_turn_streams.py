@@ -1,0 +1,205 @@
+"""Streams of turns on two replicas of the gateway, before a real runtime, on the real broker and databases."""
+
+import asyncio
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from psycopg import AsyncConnection
+from pydantic import SecretStr
+
+from deploy.local.ports import choose_free
+from libs.contracts.identifiers import new_id
+from libs.eventing import create_topics
+from services.gateway.administration import ensure_development_key
+from services.runtime.bootstrap import MIGRATIONS as RUNTIME_MIGRATIONS
+from services.runtime.bootstrap import build as build_runtime
+from services.runtime.settings import RuntimeSettings
+from tests.integration.gateway.conftest import SIGNING_KEY, client_of, eventually, gateway_on, until_ready
+from tests.support.infrastructure import Infrastructure
+from tests.support.model_stub import TEXT, ModelStub
+
+
+@dataclass
+class Installation:
+    """Two gateways and a runtime; ``clients`` use the development company's key, one for each gateway."""
+
+    clients: list[httpx.AsyncClient]
+    gateway_database: str
+    runtime_database: str
+
+    async def session(self, model: str, **config: Any) -> str:
+        """A session of the key's owner; there is no registry here to ask for one."""
+        me = (await self.clients[0].get("/me/")).json()
+        kind = "react_agent" if config.get("tools") else "llm_agent"
+        agent = {"name": "Tester", "agent_type": kind, "llm_config": {"model": model}, **config}
+        session_id = new_id()
+        await execute(
+            self.runtime_database,
+            "INSERT INTO sessions (id, company_id, owner_id, config, config_hash) VALUES (%s, %s, %s, %s, 'hash')",
+            session_id,
+            me["company_id"],
+            me["user_id"],
+            orjson.dumps(agent).decode(),
+        )
+        return session_id
+
+
+@pytest.fixture
+async def installation(
+    infrastructure: Infrastructure, kafka: str, topic_prefix: str, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Installation]:
+    model = ModelStub()
+    monkeypatch.setenv("OPENAI_BASE_URL", await model.start())
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests")
+    await create_topics(kafka, topic_prefix)
+    database = f"test_{secrets.token_hex(6)}"
+    runtime_database = await infrastructure.create_migrated(database, RUNTIME_MIGRATIONS)
+    runtime = build_runtime(
+        RuntimeSettings(
+            kafka_bootstrap_servers=kafka,
+            topic_prefix=topic_prefix,
+            signing_key=SIGNING_KEY,
+            database_url=SecretStr(runtime_database),
+            port=choose_free(),
+            shutdown_grace_seconds=1,
+        )
+    )
+    gateways = [
+        gateway_on(database_url, kafka, topic_prefix, f"http://127.0.0.1:{runtime.settings.port}") for _ in range(2)
+    ]
+    services = [runtime, *gateways]
+    running = [asyncio.create_task(service.run()) for service in services]
+    for service in services:
+        await until_ready(service)
+    secret = await ensure_development_key(database_url)
+    clients = [client_of(service, secret) for service in gateways]
+    yield Installation(clients, database_url, runtime_database)
+    for client in clients:
+        await client.aclose()
+    for service in services:
+        service.stop()
+    await asyncio.gather(*running)
+    await model.stop()
+    await infrastructure.drop_database(database)
+
+
+async def execute(database: str, statement: str, *parameters: Any) -> list[Any]:
+    async with await AsyncConnection.connect(database, autocommit=True) as connection:
+        cursor = await connection.execute(statement, parameters)
+        return await cursor.fetchall() if cursor.description else []
+
+
+@dataclass
+class Reader:
+    """Keeps what a stream says, text by its place, and checks that it goes on where it was."""
+
+    session: str
+    turn_id: str = ""
+    last_id: str = ""
+    ids: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    texts: defaultdict[tuple[int, int], str] = field(default_factory=lambda: defaultdict(str))
+    end: dict[str, Any] = field(default_factory=dict)
+
+    async def execute(self, client: httpx.AsyncClient, events: int) -> None:
+        """Executes a message and leaves after that many events."""
+        path, headers = f"/runtime/{self.session}/execute/", {"Accept": "text/event-stream"}
+        async with client.stream("POST", path, json={"content": "hello"}, headers=headers) as response:
+            assert response.headers["location"].startswith(f"/api/v1/runtime/{self.session}/turns/")
+            await self._read(response, events)
+
+    async def follow(self, client: httpx.AsyncClient, events: int = 1_000_000) -> None:
+        headers = {"Last-Event-ID": self.last_id} if self.last_id else {}
+        async with client.stream("GET", self.path, headers=headers) as response:
+            assert response.status_code == 200, await response.aread()
+            await self._read(response, events)
+
+    @property
+    def path(self) -> str:
+        return f"/runtime/{self.session}/turns/{self.turn_id}/events/"
+
+    async def _read(self, response: httpx.Response, events: int) -> None:
+        seen: dict[str, str] = {}
+        async for line in response.aiter_lines():
+            name, _, value = line.partition(": ")
+            seen[name] = value
+            if line or "event" not in seen:
+                continue
+            self._take(seen["id"], seen["event"], orjson.loads(seen["data"]))
+            seen, events = {}, events - 1
+            if not events:
+                return
+
+    def _take(self, event_id: str, name: str, data: dict[str, Any]) -> None:
+        assert event_id not in self.ids
+        self.ids.append(event_id)
+        self.last_id, self.turn_id = event_id, data["turn_id"]
+        if name == "turn.output_text.delta":
+            place = data["attempt"], data["step"]
+            assert data["offset"] == len(self.texts[place])
+            self.texts[place] += data["text"]
+        elif name != "turn.output_text.done":
+            self.names.append(name)
+            self.end = data
+
+    def check(self, *names: str) -> None:
+        assert self.names == ["turn.started", *names, "turn.completed"]
+        assert self.texts[max(self.texts)] == self.end["response"]["content"] == TEXT
+
+
+TOOL = ("turn.tool_call.started", "turn.tool_call.completed")
+
+
+async def test_a_stream_goes_on_at_the_other_replica_after_every_few_events(installation: Installation) -> None:
+    reader = Reader(await installation.session("openai:stub-tool-slow-2000", tools=["calculator"]))
+    await reader.execute(installation.clients[0], 1)
+    turns = 0
+    while reader.names[-1] != "turn.completed":
+        turns += 1
+        await reader.follow(installation.clients[turns % 2], 3)
+    reader.check(*TOOL)
+    assert turns > 3
+    ended = await installation.clients[0].get(reader.path, headers={"Last-Event-ID": reader.last_id})
+    assert ended.status_code == 204
+
+
+async def test_a_turn_that_nobody_streamed_is_the_same_on_both_replicas(installation: Installation) -> None:
+    session = await installation.session("openai:stub-tool-slow-1500", tools=["calculator"])
+    begun = await installation.clients[0].post(
+        f"/runtime/{session}/execute/", json={"content": "hello"}, headers={"Prefer": "respond-async"}
+    )
+    readers = [Reader(session, begun.json()["turn_id"]) for _ in range(2)]
+    await asyncio.gather(*(reader.follow(client) for reader, client in zip(readers, installation.clients, strict=True)))
+    for reader in readers:
+        reader.check(*TOOL)
+    assert readers[0].end == readers[1].end
+
+
+async def test_an_old_turn_is_replayed_from_the_log_and_an_older_one_from_its_row(installation: Installation) -> None:
+    session = await installation.session("openai:stub-tool", tools=["calculator"])
+    first = Reader(session)
+    await first.execute(installation.clients[0], 1_000_000)
+    first.check(*TOOL)
+
+    async def logged() -> bool:
+        statement = "SELECT count(*) FROM timeline_events WHERE subject = %s"
+        return (await execute(installation.gateway_database, statement, first.turn_id))[0][0] == 4
+
+    await eventually(logged)
+    await execute(installation.runtime_database, "DELETE FROM outbox WHERE subject = %s", first.turn_id)
+    from_log = Reader(session, first.turn_id)
+    await from_log.follow(installation.clients[1])
+    from_log.check(*TOOL)
+    assert [event_id for event_id in from_log.ids if event_id in first.ids] == from_log.ids, "a step's text comes whole"
+    await execute(installation.gateway_database, "DELETE FROM timeline_events WHERE subject = %s", first.turn_id)
+    from_row = Reader(session, first.turn_id)
+    await from_row.follow(installation.clients[0])
+    assert from_row.names == ["turn.completed"]
+    assert from_row.end == first.end
+    assert list(from_row.texts.values()) == [TEXT]
