@@ -3,7 +3,7 @@
 import asyncio
 
 from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
-from services.runtime.use_cases.engine.turn_journal import DeltaStream
+from services.runtime.use_cases.engine.turn_journal import DeltaStream, TurnWatch
 from tests.support.runtime_nodes import DeltaLog, until
 from tests.support.runtime_turns import claimed_turn
 
@@ -52,3 +52,50 @@ async def test_a_stopped_stream_sends_nothing_later() -> None:
     stream.stop_timer()
     await asyncio.sleep(0.02)
     assert texts(log) == [(1, 0, "a")]
+
+
+async def test_text_is_sent_again_from_the_beginning_of_its_step() -> None:
+    log = DeltaLog()
+    stream = DeltaStream(claimed_turn(), log)
+    stream.send_again()
+    assert log.sent == []
+    for piece, step, follows in (("before", 1, 1), ("one ", 2, 3), ("two ", 2, 3), ("three", 2, 3)):
+        stream.add(piece, step, follows)
+    stream.send_again()
+    assert texts(log)[-3:] == [(2, 0, "one "), (2, 4, "two three"), (2, 0, "one two three")]
+    assert log.follows[-3:] == [3, 3, 3]
+    stream.finish()
+    sent = len(log.sent)
+    stream.send_again()
+    [(_, again), (_, done)] = log.sent[sent:]
+    assert isinstance(again, OutputTextDelta)
+    assert isinstance(done, OutputTextDone)
+    assert (again.text, done.length) == ("one two three", 13)
+
+
+async def test_a_long_text_is_sent_in_pieces_that_the_broker_takes() -> None:
+    log = DeltaLog()
+    stream = DeltaStream(claimed_turn(), log)
+    whole = "\N{GRINNING FACE}\x01" * 60_000
+    stream.add(whole, 1, 1)
+    stream.send_again()
+    stream.stop_timer()
+    assert [offset for _, offset, _ in texts(log)] == [0, 50_000, 100_000] * 2
+    assert "".join(piece for _, _, piece in texts(log)) == whole * 2
+    assert max(len(event.encode()) for _, event in log.sent) < 512 * 1024
+
+
+async def test_nul_is_replaced_as_in_the_stored_reply() -> None:
+    log = DeltaLog()
+    stream = DeltaStream(claimed_turn(), log)
+    stream.add("a\x00b", 1, 1)
+    stream.stop_timer()
+    assert texts(log) == [(1, 0, "a\N{REPLACEMENT CHARACTER}b")]
+
+
+def test_a_request_for_text_counts_once() -> None:
+    watch, asked = TurnWatch(wanted=False), []
+    watch.on_request = lambda: asked.append(watch.wanted)
+    for watches in (0, 1, 1, 3, 2):
+        watch.request(watches)
+    assert asked == [True, True]

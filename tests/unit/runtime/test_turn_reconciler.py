@@ -164,3 +164,9 @@ async def test_a_full_worker_takes_nothing_but_still_ends_and_removes() -> None:
     await reconciler(engine, database).reconcile()
     assert (engine.started, database.taken, database.removed) == ([], [], ["d"])
     assert [outcome.turn.id for outcome in engine.committed] == ["old"]
+
+
+async def test_requests_for_the_text_of_held_turns_reach_the_engine() -> None:
+    engine = Engine({"mine": 1})
+    await reconciler(engine, Database(held={"mine": (1, "running")}, watches={"mine": 2})).reconcile()
+    assert engine.watched == {"mine": 2}

@@ -83,9 +83,7 @@ class DeltaStream:
     def send_again(self) -> None:
         """Sends the text of the current step from its beginning, for readers who missed some of it."""
         self._flush()
-        text = "".join(self._sent)
-        for start in range(0, len(text), _LONGEST_DELTA):
-            self._send(start, text[start : start + _LONGEST_DELTA])
+        self._send(0, "".join(self._sent))
         if self._is_done:
             self._send_done()
 
@@ -111,7 +109,10 @@ class DeltaStream:
         self._offset += len(text)
 
     def _send(self, offset: int, text: str) -> None:
-        self._sink.send(self._turn, OutputTextDelta(**self._place(), offset=offset, text=text), self._follows)
+        for start in range(0, len(text), _LONGEST_DELTA):
+            piece = text[start : start + _LONGEST_DELTA]
+            delta = OutputTextDelta(**self._place(), offset=offset + start, text=piece)
+            self._sink.send(self._turn, delta, self._follows)
 
     def _send_done(self) -> None:
         self._sink.send(self._turn, OutputTextDone(**self._place(), length=self._offset), self._follows)
