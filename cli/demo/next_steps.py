@@ -27,7 +27,8 @@ curl -H "$KEY" -H "content-type: application/yaml" \\
 
 def show(screen: Screen, stack: Running, talk: Talk) -> None:
     screen.heading(8, "Go on by hand")
-    base_url = stack.connection.base_url
+    # A demo in a container talks to an address that nobody outside knows.
+    base_url = os.environ.get("AES_PUBLIC_URL") or stack.connection.base_url
     commands = _COMMANDS.format(
         base_url=base_url,
         key=_key(stack),

@@ -73,6 +73,39 @@ def test_our_containers_can_do_no_more_than_they_have_to() -> None:
         assert not one.keys() & {"user", "privileged", "cap_add"}
 
 
+def test_no_container_can_gain_rights() -> None:
+    for name, one in containers().items():
+        assert one["cap_drop"] == ["ALL"], name
+        assert one["security_opt"] == ["no-new-privileges:true"], name
+        assert "cap_add" not in one, name
+
+
+def test_no_container_leaves_a_volume_without_a_name() -> None:
+    declared = {
+        "apache/kafka": {"/etc/kafka/secrets", "/mnt/shared/config", "/var/lib/kafka/data"},
+        "pgvector/pgvector": {"/var/lib/postgresql"},
+        "prom/prometheus": {"/prometheus"},
+    }
+    for name, one in containers().items():
+        mounted = {mount.split(":")[1] for mount in one.get("volumes", [])} | set(one.get("tmpfs", []))
+        assert declared.get(one["image"].partition(":")[0], set()) <= mounted, name
+
+
+def test_compose_can_wait_until_everything_answers() -> None:
+    """`up --wait` takes the end of a job for a failure unless something waits for that end."""
+    awaited = {
+        needed
+        for one in containers().values()
+        for needed, how in one.get("depends_on", {}).items()
+        if how["condition"] == "service_completed_successfully"
+    }
+    for name, one in containers().items():
+        if "profiles" not in one:
+            assert name in awaited if one["restart"] == "no" else one["healthcheck"]["test"], name
+    for page in ("README.md", "docs/operations/containers.md"):
+        assert "docker compose up --build --wait" in (PROJECT_ROOT / page).read_text()
+
+
 def test_processes_that_are_left_behind_are_cleared_away() -> None:
     with_children = {"runtime", "ingestion-streams", "artifacts"}
 

@@ -108,7 +108,9 @@ def test_brokers_are_where_clients_look(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_command_line_is_told_what_services_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told = containers()["cli"]["environment"]
 
-    assert {*told} - TRACES - {"AES_HOME", "AES_BASE_URL", "AES_API_KEY"} <= set().union(*map(variables_of, SERVICES))
+    assert {*told} - TRACES - {"AES_HOME", "AES_BASE_URL", "AES_PUBLIC_URL", "AES_API_KEY"} <= set().union(
+        *map(variables_of, SERVICES)
+    )
     for service in SERVICES:
         own = containers()[service]["environment"]
         assert (
