@@ -23,6 +23,8 @@ class Scope(StrEnum):
     KEYS_READ = "keys:read"
     KEYS_WRITE = "keys:write"
     RUNTIME_EXECUTE = "runtime:execute"
+    WEBHOOKS_READ = "webhooks:read"
+    WEBHOOKS_WRITE = "webhooks:write"
     COMPANY_READ = "company:read"
     COMPANY_WRITE = "company:write"
 

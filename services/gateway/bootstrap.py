@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from libs.contracts.envelope import Envelope
 from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
 from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
+from libs.contracts.identifiers import new_id
 from libs.contracts.topics import EVENT_TOPICS
 from libs.eventing import CommandSender
+from libs.fairness import FairSemaphore
+from libs.secrets import SecretCipher
 from libs.service_defaults import API, Service
 from services.gateway.adapters.postgres.connections import PostgresConnections
 from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
@@ -23,7 +26,12 @@ from services.gateway.adapters.postgres.keys import PostgresKeys
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
+from services.gateway.adapters.postgres.webhook_maintenance import PostgresWebhookMaintenance
+from services.gateway.adapters.postgres.webhook_queue import PostgresWebhookQueue
+from services.gateway.adapters.postgres.webhooks import PostgresWebhooks
 from services.gateway.adapters.tokens import JwtTokens
+from services.gateway.adapters.webhook_http import HttpWebhookClient
+from services.gateway.adapters.webhook_metrics import PrometheusDeliveryMetrics
 from services.gateway.domain.ports import (
     ConnectionStore,
     IdempotencyStore,
@@ -33,6 +41,7 @@ from services.gateway.domain.ports import (
     Upstreams,
 )
 from services.gateway.domain.rate_limit import RateLimiter
+from services.gateway.domain.webhook_ports import WebhookClient, WebhookStore
 from services.gateway.entrypoints.events import TimelineEvents
 from services.gateway.entrypoints.http.application import PublicApplication
 from services.gateway.entrypoints.http.authentication import Authentication
@@ -43,10 +52,17 @@ from services.gateway.entrypoints.http.metrics import SLOW_READERS
 from services.gateway.entrypoints.http.paths import PREFIX
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
-from services.gateway.entrypoints.maintenance import keep_timeline
+from services.gateway.entrypoints.maintenance import keep_timeline, repeat, repeat_while_busy
 from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, IssueKey, RevokeKey, RotateKey
+from services.gateway.use_cases.change_webhooks import (
+    ChangeWebhook,
+    CreateWebhook,
+    DeleteWebhook,
+    GetWebhook,
+    RotateWebhookSecret,
+)
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.follow_timeline import FollowTimeline
 from services.gateway.use_cases.follow_turn import FollowTurn
@@ -54,15 +70,22 @@ from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.read_timeline import ReadTimeline
+from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
 from services.gateway.use_cases.submit_turn import SubmitTurn
 from services.gateway.use_cases.timeline.timeline_feeds import TimelineFeeds
 from services.gateway.use_cases.turn_history import TurnHistory
+from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
+from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
+from services.gateway.use_cases.webhooks.webhook_maintenance import WebhookMaintenance
+from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 TIMELINE: Final = "timeline"
 WEBHOOKS: Final = "webhooks"
 _IDEMPOTENCY_DAYS: Final = 3
 _CLEANING_SECONDS: Final = 3600.0
+_PURGE_SECONDS: Final = 60.0
+_MEASURE_SECONDS: Final = 15.0
 _log = structlog.get_logger("gateway")
 
 
@@ -77,6 +100,9 @@ class Dependencies:
     bus: CommandSender
     upstreams: Upstreams
     timeline: Timeline
+    webhooks: WebhookStore
+    webhook_client: WebhookClient
+    cipher: SecretCipher | None
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
     shared_origins: frozenset[str] = frozenset()
@@ -145,9 +171,25 @@ def _use_cases(
         issue_token=IssueToken(outside.tokens, now),
         read_timeline=ReadTimeline(outside.timeline),
         follow_timeline=FollowTimeline(outside.timeline, feeds),
+        **_webhook_use_cases(outside),
         streams=streams,
         now=now,
     )
+
+
+def _webhook_use_cases(outside: Dependencies) -> dict[str, Any]:
+    webhooks, client, now = outside.webhooks, outside.webhook_client, outside.now
+    return {
+        "webhooks": webhooks,
+        "create_webhook": CreateWebhook(webhooks, client, outside.cipher, now),
+        "get_webhook": GetWebhook(webhooks),
+        "change_webhook": ChangeWebhook(webhooks, client, now),
+        "delete_webhook": DeleteWebhook(webhooks),
+        "rotate_webhook_secret": RotateWebhookSecret(webhooks, outside.cipher, now),
+        "send_test_event": SendTestEvent(webhooks, now),
+        "list_deliveries": ListDeliveries(webhooks),
+        "deliver_again": DeliverAgain(webhooks, now),
+    }
 
 
 def build(settings: GatewaySettings) -> Service:
@@ -164,6 +206,8 @@ def build(settings: GatewaySettings) -> Service:
     for number, reader in enumerate(sender.readers):
         service.background(f"events.read.{number}", reader.run, role=API)
     idempotency = PostgresIdempotency(service.database)
+    webhook_client = HttpWebhookClient(settings.allowed_addresses())
+    service.on_stop(webhook_client.close)
     api = assemble(
         Dependencies(
             keys=PostgresKeys(service.database, service.outbox),
@@ -173,6 +217,9 @@ def build(settings: GatewaySettings) -> Service:
             bus=sender,
             upstreams=service.calls,
             timeline=PostgresTimeline(service.database),
+            webhooks=PostgresWebhooks(service.database, service.outbox),
+            webhook_client=webhook_client,
+            cipher=settings.secret_cipher(),
             now=partial(datetime.now, UTC),
             monotonic=time.monotonic,
             shared_origins=settings.shared_origins(),
@@ -194,7 +241,7 @@ def build(settings: GatewaySettings) -> Service:
     service.on_stop(drain)
     service.background("idempotency.clean", lambda: _clean(idempotency), role=API)
     _fill_timeline(service, settings)
-    _deliver_webhooks(service)
+    _deliver_webhooks(service, settings)
     return service
 
 
@@ -207,8 +254,8 @@ def build_timeline(settings: GatewaySettings) -> Service:
 
 def build_webhooks(settings: GatewaySettings) -> Service:
     """A process that delivers webhooks."""
-    service = Service("gateway", settings, migrations=MIGRATIONS)
-    _deliver_webhooks(service)
+    service = Service("gateway", settings, migrations=MIGRATIONS, plan_once=True)
+    _deliver_webhooks(service, settings)
     return service
 
 
@@ -225,8 +272,29 @@ def _fill_timeline(service: Service, settings: GatewaySettings) -> None:
     )
 
 
-def _deliver_webhooks(service: Service) -> None:
+def _deliver_webhooks(service: Service, settings: GatewaySettings) -> None:
     """Adds the work of role ``webhooks``, which ``all`` has as well."""
+    now, metrics = partial(datetime.now, UTC), PrometheusDeliveryMetrics()
+    client, cipher = HttpWebhookClient(settings.allowed_addresses()), settings.secret_cipher()
+    tools = DeliveryTools(
+        queue=PostgresWebhookQueue(service.database, service.outbox),
+        timeline=PostgresTimeline(service.database),
+        attempts=WebhookAttempts(client, cipher, metrics),
+        permits=FairSemaphore(settings.webhook_attempts, each=max(1, settings.webhook_attempts // 8)),
+        now=now,
+    )
+    worker = WebhookWorker(tools, new_id())
+    maintenance = WebhookMaintenance(PostgresWebhookMaintenance(service.database), cipher, metrics, now)
+    service.background("webhooks.lease", worker.renew, role=WEBHOOKS)
+    service.background("webhooks.deliver", worker.run, role=WEBHOOKS)
+    for name, action, pause in (
+        ("purge", maintenance.purge, _PURGE_SECONDS),
+        ("encrypt", maintenance.encrypt_anew, _CLEANING_SECONDS),
+    ):
+        service.background(f"webhooks.{name}", partial(repeat_while_busy, action, pause), role=WEBHOOKS)
+    service.background("webhooks.measure", partial(repeat, maintenance.measure, _MEASURE_SECONDS), role=WEBHOOKS)
+    service.on_stop(lambda: worker.stop(service.seconds_to_stop() * 0.8))
+    service.on_stop(client.close)
 
 
 def listen(sender: CommandSender, api: PublicApi) -> None:

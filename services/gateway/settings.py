@@ -13,12 +13,14 @@ class GatewaySettings(OutboundSettings, SecretsSettings, ServiceSettings):
     """``cors_origins``: origins, separated by commas, whose pages may read answers without a public key.
 
     ``timeline_days``: how long events stay in the timeline.
+    ``webhook_attempts``: calls of webhooks that one process makes at the same time; a company gets an eighth of them.
     """
 
     model_config = SettingsConfigDict(env_prefix="AES_GATEWAY_")
 
     cors_origins: str = ""
     timeline_days: int = Field(30, ge=1, le=3650)
+    webhook_attempts: int = Field(256, ge=1, le=4096)
 
     @field_validator("cors_origins")
     @classmethod

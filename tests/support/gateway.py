@@ -19,6 +19,7 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected, Event, public_name
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandState, Received, Replies
+from libs.secrets import SecretCipher
 from libs.service_defaults import UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_routes import encode_events
 from services.gateway.adapters.tokens import JwtTokens
@@ -26,6 +27,7 @@ from services.gateway.bootstrap import Dependencies, PublicApi, assemble
 from services.gateway.domain.accounts import ApiKey
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 from tests.support.timeline import FakeTimeline
+from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks
 
 
 class Clock:
@@ -227,6 +229,8 @@ class Gateway:
     bus: FakeBus
     upstreams: FakeUpstreams
     timeline: FakeTimeline
+    webhooks: FakeWebhooks
+    endpoints: FakeEndpoints
     client: httpx.AsyncClient
     key: ApiKey
 
@@ -239,10 +243,11 @@ class Gateway:
 
 
 @asynccontextmanager
-async def gateway() -> AsyncIterator[Gateway]:
+async def gateway(*, cipher: SecretCipher | None = CIPHER) -> AsyncIterator[Gateway]:
     clock, idempotency, bus, timeline = Clock(), FakeIdempotency(), FakeBus(), FakeTimeline()
     upstreams = FakeUpstreams(bus)
     keys, connections = FakeKeys(idempotency), FakeConnections(idempotency)
+    webhooks, endpoints = FakeWebhooks(idempotency), FakeEndpoints()
     api = assemble(
         Dependencies(
             keys=keys,
@@ -252,6 +257,9 @@ async def gateway() -> AsyncIterator[Gateway]:
             bus=bus,
             upstreams=upstreams,
             timeline=timeline,
+            webhooks=webhooks,
+            webhook_client=endpoints,
+            cipher=cipher,
             now=clock.now,
             monotonic=clock.monotonic,
             shared_origins=frozenset({"https://console.example"}),
@@ -262,7 +270,8 @@ async def gateway() -> AsyncIterator[Gateway]:
     async with httpx.AsyncClient(
         transport=transport, base_url="http://gateway/api/v1", headers={"x-api-key": secret}
     ) as client:
-        yield Gateway(api, clock, keys, connections, idempotency, bus, upstreams, timeline, client, key)
+        stores = (keys, connections, idempotency)
+        yield Gateway(api, clock, *stores, bus, upstreams, timeline, webhooks, endpoints, client, key)
 
 
 def rejected(kind: ErrorKind, message: str) -> CommandRejected:

@@ -1,7 +1,7 @@
 """Work that a clock starts."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -30,3 +30,17 @@ async def keep_timeline(partitions: TimelinePartitions, now: Callable[[], dateti
             await asyncio.sleep(_RETRY_SECONDS)
         else:
             await asyncio.sleep(_HOUR)
+
+
+async def repeat(action: Callable[[], Awaitable[object]], seconds: float) -> None:
+    """Runs ``action`` with that pause in between, until cancelled."""
+    while True:
+        await action()
+        await asyncio.sleep(seconds)
+
+
+async def repeat_while_busy(action: Callable[[], Awaitable[int]], idle_seconds: float) -> None:
+    """Runs ``action``, which returns how much it did, with a pause only when there was nothing; until cancelled."""
+    while True:
+        if not await action():
+            await asyncio.sleep(idle_seconds)

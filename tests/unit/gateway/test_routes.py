@@ -41,7 +41,7 @@ def dependencies_of(route: APIRoute) -> dict[Any, list[str]]:
 async def test_every_route_is_an_operation_or_a_page(public: Gateway) -> None:
     assert all(isinstance(route, APIRoute) for route in public.api.application.routes)
     assert {route.path_format for route in routes_of(public) if not route.include_in_schema} == PAGES
-    assert len(operations_of(public)) == 65
+    assert len(operations_of(public)) == 74
 
 
 async def test_every_operation_has_a_scope_or_is_listed_as_one_without(public: Gateway) -> None:

@@ -10,6 +10,7 @@ from libs.eventing import MessageContext, Outbox, Transaction
 from libs.persistence import Database
 from services.gateway.adapters.postgres.idempotency import claim
 from services.gateway.adapters.postgres.pages import visible_page
+from services.gateway.adapters.postgres.webhooks import disable_of_key, move_to_key
 from services.gateway.domain.accounts import ApiKey, KeyOwner
 from services.gateway.domain.idempotency import Write
 
@@ -76,6 +77,7 @@ class PostgresKeys:
                 )
                 if cursor.rowcount == 0:
                     raise _Superseded
+                await move_to_key(transaction.connection, old.id, successor.id)
         except _Superseded:
             return False
         return True
@@ -85,6 +87,7 @@ class PostgresKeys:
             cursor = await transaction.connection.execute(_REVOKE, (at, key.company_id, key.id))
             if cursor.rowcount:
                 transaction.emit(ApiKeyRevoked(key_id=key.id), subject=key.id, owner_id=key.user_id)
+                await disable_of_key(transaction, key.id, at)
 
 
 class _Superseded(Exception):

@@ -27,6 +27,7 @@ from services.gateway.entrypoints.http.routers import (
     knowledge_bases,
     runtime,
     sessions,
+    webhooks,
 )
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 
@@ -45,6 +46,7 @@ _ROUTERS: Final = (
     catalogues.router,
     keys.router,
     connections.router,
+    webhooks.router,
     pages.router,
 )
 

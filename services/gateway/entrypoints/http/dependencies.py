@@ -15,18 +15,27 @@ from libs.tracing import current_correlation_id
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.ports import ConnectionStore, KeyStore
+from services.gateway.domain.webhook_ports import WebhookStore
 from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, EventStreams
 from services.gateway.entrypoints.http.reference.described import Described
 from services.gateway.entrypoints.http.reference.parameters import IDEMPOTENCY_KEY, LIMIT, OFFSET
 from services.gateway.entrypoints.http.validation import check_parameters, chosen_from, page_of
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, RevokeKey, RotateKey
+from services.gateway.use_cases.change_webhooks import (
+    ChangeWebhook,
+    CreateWebhook,
+    DeleteWebhook,
+    GetWebhook,
+    RotateWebhookSecret,
+)
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.follow_timeline import FollowTimeline
 from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.read_timeline import ReadTimeline
+from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
 from services.gateway.use_cases.submit_turn import SubmitTurn
 
 DEFAULT_WAIT: Final = 120.0
@@ -54,6 +63,15 @@ class UseCases:
     create_connection: CreateConnection
     get_connection: GetConnection
     delete_connection: DeleteConnection
+    webhooks: WebhookStore
+    create_webhook: CreateWebhook
+    get_webhook: GetWebhook
+    change_webhook: ChangeWebhook
+    delete_webhook: DeleteWebhook
+    rotate_webhook_secret: RotateWebhookSecret
+    send_test_event: SendTestEvent
+    list_deliveries: ListDeliveries
+    deliver_again: DeliverAgain
     issue_token: IssueToken
     read_timeline: ReadTimeline
     follow_timeline: FollowTimeline

@@ -33,6 +33,7 @@ TAGS: Final = {
     "Files": "Documents of the company, and collections of them.",
     "Knowledge bases": "Documents made searchable for agents.",
     "Catalogues": "What agents can be built from.",
+    "Webhooks": "Addresses of yours that events are sent to.",
     "Access": "API keys, tokens, connections and the caller.",
 }
 API_KEY: Final = "An API key with the scopes that the operation needs."

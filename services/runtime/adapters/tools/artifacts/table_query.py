@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from libs.contracts.api.artifacts import Artifact
+from libs.fairness import FairSemaphore, QueueFull
 from libs.tables import ProcessKilled, TableUnreadable, run_confined
 from services.runtime.adapters.tools.artifacts.artifact_reading import ARTIFACT, artifact_lookup
-from services.runtime.adapters.tools.artifacts.fair_semaphore import FairSemaphore
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tables import counted, query_names, rendered
@@ -53,15 +53,19 @@ class TableQuery:
     def __init__(self, artifacts: SessionArtifacts, limits: QueryLimits | None = None) -> None:
         self._artifacts = artifacts
         self._limits = limits or QueryLimits()
-        self._queries = FairSemaphore(_AT_ONCE, _WAITING)
+        self._queries = FairSemaphore(_AT_ONCE, waiting=_WAITING)
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
         async with artifact_lookup(self._artifacts, context) as find:
             facts = await find(arguments["artifact"])
             if facts.processing_strategy != "structural_parsing":
                 raise ToolFailed(f"{facts.name} is no table: only spreadsheets, CSV and JSON arrays can be queried")
-            async with self._queries.acquire(context.caller.company_id):
-                return ToolOutput(_answer(await self._query(facts, arguments["sql"], context)))
+            try:
+                async with self._queries.acquire(context.caller.company_id):
+                    return ToolOutput(_answer(await self._query(facts, arguments["sql"], context)))
+            except QueueFull as full:
+                waiting = f"{full.waiting} of your company's queries are waiting already"
+                raise ToolFailed(f"{waiting}: call again in a moment") from full
 
     async def _query(self, facts: Artifact, sql: str, context: ToolContext) -> JsonObject:
         where = (context.session_id, facts.artifact_id, context.caller)

@@ -7,15 +7,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from services.runtime.adapters.tools.artifacts.fair_semaphore import FairSemaphore
-from services.runtime.domain.tools import ToolFailed
+from libs.fairness import FairSemaphore, QueueFull
 
 
 class Callers:
     """Calls that keep their permit until they are ended."""
 
-    def __init__(self, permits: int = 2, waiting: int = 8) -> None:
-        self.semaphore = FairSemaphore(permits, waiting)
+    def __init__(self, permits: int = 2, waiting: int | None = 8, each: int = 1) -> None:
+        self.semaphore = FairSemaphore(permits, waiting=waiting, each=each)
         self.inside: list[str] = []
         self.calls: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
@@ -62,10 +61,18 @@ async def test_queues_are_served_round_robin() -> None:
 async def test_a_full_queue_refuses_its_own_company_only() -> None:
     callers = Callers(waiting=1)
     await callers.arrive("a1", "a2", "a3", "b1")
-    with pytest.raises(ToolFailed, match="again in a moment"):
+    with pytest.raises(QueueFull, match="1 wait already"):
         await callers.calls["a3"]
     await callers.end("a1")
     assert callers.inside == ["b1", "a2"]
+
+
+async def test_a_company_holds_as_many_permits_as_it_may() -> None:
+    callers = Callers(permits=4, waiting=None, each=2)
+    await callers.arrive("a1", "a2", "a3", "b1")
+    assert callers.inside == ["a1", "a2", "b1"]
+    await callers.end("a1")
+    assert callers.inside == ["a2", "b1", "a3"]
 
 
 async def cancel_first(callers: Callers) -> None:

@@ -5,25 +5,32 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from services.runtime.domain.tools import ToolFailed
+
+class QueueFull(Exception):
+    """As many calls of the company wait as may wait."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(f"{waiting} wait already")
+        self.waiting = waiting
 
 
 class FairSemaphore:
-    """``permits`` in all; a company holds one of them at a time, and queues at most ``waiting`` calls for it.
+    """``permits`` in all; a company holds at most ``each`` of them, and queues at most ``waiting`` calls for them.
 
     Queues are served round-robin, so that a company's long queue costs the others one turn each at most.
     """
 
-    def __init__(self, permits: int, waiting: int) -> None:
+    def __init__(self, permits: int, *, waiting: int | None = None, each: int = 1) -> None:
         self._free = permits
         self._waiting = waiting
+        self._each = each
         self._held: Counter[str] = Counter()
         # Insertion order is the order of service: a company that was served goes to the end.
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
     @asynccontextmanager
     async def acquire(self, company_id: str) -> AsyncIterator[None]:
-        """Raises ToolFailed at once when the company's queue is full."""
+        """Raises QueueFull at once when the company's queue is full; with ``waiting`` None it never is."""
         await self._acquire(company_id)
         try:
             yield
@@ -31,12 +38,12 @@ class FairSemaphore:
             self._release(company_id)
 
     async def _acquire(self, company_id: str) -> None:
-        if self._free and not self._held[company_id]:
+        if self._free and self._held[company_id] < self._each and company_id not in self._queues:
             self._grant(company_id)
             return
         queue = self._queues.setdefault(company_id, deque())
-        if len(queue) >= self._waiting:
-            raise ToolFailed(f"{len(queue)} of your company's queries are waiting already: call again in a moment")
+        if self._waiting is not None and len(queue) >= self._waiting:
+            raise QueueFull(len(queue))
         granted = asyncio.get_running_loop().create_future()
         queue.append(granted)
         try:
@@ -60,7 +67,7 @@ class FairSemaphore:
         if not self._held[company_id]:
             del self._held[company_id]
         for waiting_id, queue in list(self._queues.items()):
-            if self._free and waiting_id not in self._held:
+            if self._free and self._held[waiting_id] < self._each:
                 granted = queue.popleft()
                 del self._queues[waiting_id]
                 if queue:

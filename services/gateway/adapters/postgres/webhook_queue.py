@@ -1,0 +1,261 @@
+"""Claimed webhooks and their deliveries in PostgreSQL."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from libs.contracts.identifiers import new_id
+from libs.contracts.timestamps import format_time
+from libs.eventing import MessageContext, Outbox, Transaction
+from libs.persistence import Database, fetch_records, retry_until_available
+from services.gateway.adapters.postgres.webhooks import COLUMNS, emit_disabled, webhook_of
+from services.gateway.domain.timeline import TimelineEvent
+from services.gateway.domain.webhook_deliveries import (
+    AttemptOutcome,
+    Delivery,
+    DeliveryStatus,
+    DueDelivery,
+    FailureStreak,
+)
+from services.gateway.domain.webhook_ports import ClaimedWebhook
+from services.gateway.domain.webhooks import DisabledReason, Webhook, WebhookSecret
+
+MOST_PENDING: Final = 100_000
+"""Pending deliveries of one webhook; beyond them events wait in the timeline."""
+_CHAIN_LENGTH: Final = 5
+_DEAD_WORKERS: Final = "DELETE FROM webhook_workers WHERE lease_expires_at < now() - interval '1 hour'"
+_RENEW: Final = """
+INSERT INTO webhook_workers (id, lease_expires_at) VALUES (%s, now() + make_interval(secs => %s))
+ON CONFLICT (id) DO UPDATE SET lease_expires_at = excluded.lease_expires_at
+"""
+# Of webhooks with something to do the n-th of every company comes before the n+1-th of any.
+_CLAIM: Final = f"""
+WITH ready AS (
+    SELECT w.id, row_number() OVER (PARTITION BY w.company_id ORDER BY w.id) AS turn
+    FROM webhooks w LEFT JOIN timeline_counters c ON c.company_id = w.company_id::text
+    WHERE w.status = 'enabled' AND w.deleted_at IS NULL
+      AND (w.worker_id IS NULL OR w.worker_id NOT IN (SELECT id FROM webhook_workers WHERE lease_expires_at > now()))
+      AND ((w.cursor < c.position AND w.pending < {MOST_PENDING}) OR (w.pending > 0 AND EXISTS (
+            SELECT FROM webhook_deliveries d WHERE d.webhook_id = w.id AND d.status = 'pending'
+              AND d.next_attempt_at <= %(now)s)))
+    ORDER BY turn, w.id LIMIT %(limit)s
+), free AS (
+    SELECT w.id FROM webhooks w JOIN ready USING (id)
+    WHERE w.worker_id IS NULL OR w.worker_id NOT IN (SELECT id FROM webhook_workers WHERE lease_expires_at > now())
+    FOR NO KEY UPDATE OF w SKIP LOCKED
+)
+UPDATE webhooks w SET worker_id = %(worker)s FROM free WHERE w.id = free.id RETURNING w.company_id::text, w.id::text
+"""
+_RELEASE: Final = "UPDATE webhooks SET worker_id = NULL WHERE worker_id = %s AND id = ANY(%s::uuid[])"
+_RELEASE_ALL: Final = "UPDATE webhooks SET worker_id = NULL WHERE worker_id = %s"
+_END: Final = "DELETE FROM webhook_workers WHERE id = %s"
+_CLAIMED: Final = f"""
+SELECT cursor, pending < {MOST_PENDING} AS has_room, failing_since IS NOT NULL AS failing, {COLUMNS} FROM webhooks k
+WHERE id = %s AND worker_id = %s AND status = 'enabled' AND deleted_at IS NULL
+"""
+_SECRETS: Final = """
+SELECT id::text, webhook_id::text, ciphertext, created_at, expires_at FROM webhook_secrets
+WHERE webhook_id = %s AND (expires_at IS NULL OR expires_at > %s) ORDER BY created_at DESC, id DESC
+"""
+_MOVE_CURSOR: Final = """
+UPDATE webhooks SET cursor = %s, pending = pending + %s
+WHERE id = %s AND worker_id = %s AND cursor = %s AND deleted_at IS NULL
+"""
+# The first one of a chain is due, unless one was there before.
+_PICK_UP: Final = """
+INSERT INTO webhook_deliveries
+    (id, webhook_id, event_id, type, chain, position, status, attempts, next_attempt_at, created_at)
+SELECT n.id, %(webhook)s, n.event_id, n.type, n.chain, n.position, 'pending', 0,
+    CASE WHEN row_number() OVER (PARTITION BY n.chain ORDER BY n.position) = 1 AND NOT EXISTS (
+        SELECT FROM webhook_deliveries d
+        WHERE d.webhook_id = %(webhook)s AND d.chain = n.chain AND d.status = 'pending')
+    THEN n.created_at END, n.created_at
+FROM unnest(%(ids)s::uuid[], %(events)s::text[], %(types)s::text[], %(chains)s::text[], %(positions)s::bigint[],
+            %(times)s::timestamptz[]) AS n(id, event_id, type, chain, position, created_at)
+"""
+_EVENT_COLUMNS: Final = (
+    "company_id", "source", "subject", "sequence", "time", "correlation_id", "causation_id", "session_id", "turn_id",
+    "data",
+)  # fmt: skip
+_DUE: Final = f"""
+WITH heads AS (
+    SELECT chain FROM webhook_deliveries
+    WHERE webhook_id = %(webhook)s AND status = 'pending' AND next_attempt_at <= %(now)s
+      AND chain <> ALL(%(without)s::text[])
+    ORDER BY next_attempt_at, position LIMIT %(chains)s
+)
+SELECT d.id::text, d.event_id, d.type, d.chain, d.attempts, d.position, d.event, d.created_at,
+    {", ".join(f"e.{name}" for name in _EVENT_COLUMNS)}
+FROM heads h CROSS JOIN LATERAL (
+    SELECT * FROM webhook_deliveries WHERE webhook_id = %(webhook)s AND chain = h.chain AND status = 'pending'
+    ORDER BY position LIMIT {_CHAIN_LENGTH}
+) d LEFT JOIN timeline_events e ON e.company_id = %(company)s AND e.position = d.position AND d.event IS NULL
+ORDER BY d.chain, d.position
+"""
+_LOCK: Final = """
+SELECT failing_since, last_failed_at, status FROM webhooks
+WHERE id = %s AND worker_id = %s AND deleted_at IS NULL FOR NO KEY UPDATE
+"""
+# Guarded by the number of the attempt: what another worker has recorded meanwhile stays.
+_RECORD: Final = """
+UPDATE webhook_deliveries d SET status = o.status, attempts = o.attempts, next_attempt_at = o.next_attempt_at,
+    last_status = o.last_status, last_response = o.last_response
+FROM unnest(%(ids)s::uuid[], %(statuses)s::text[], %(attempts)s::smallint[], %(retries)s::timestamptz[],
+            %(codes)s::smallint[], %(texts)s::text[])
+    AS o(id, status, attempts, next_attempt_at, last_status, last_response)
+WHERE d.id = o.id AND d.status = 'pending' AND d.attempts = o.attempts - 1
+RETURNING d.status
+"""
+_GO_ON: Final = """
+UPDATE webhook_deliveries SET next_attempt_at = %(now)s WHERE next_attempt_at IS NULL AND id IN (
+    SELECT DISTINCT ON (chain) id FROM webhook_deliveries
+    WHERE webhook_id = %(webhook)s AND chain = ANY(%(chains)s) AND status = 'pending' ORDER BY chain, position)
+"""
+_STATE: Final = """
+UPDATE webhooks SET pending = pending - %(settled)s, failing_since = %(since)s, last_failed_at = %(last)s,
+    status = CASE WHEN %(reason)s::text IS NULL THEN status ELSE 'disabled' END,
+    disabled_reason = coalesce(%(reason)s, disabled_reason),
+    updated_at = CASE WHEN %(reason)s::text IS NULL THEN updated_at ELSE %(now)s END
+WHERE id = %(id)s
+"""
+
+
+class PostgresWebhookQueue:
+    def __init__(self, database: Database, outbox: Outbox) -> None:
+        self._database = database
+        self._outbox = outbox
+
+    async def renew(self, worker_id: str, lease_seconds: float) -> None:
+        await self._database.execute(_RENEW, (worker_id, lease_seconds))
+
+    async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
+        values = {"worker": worker_id, "now": now, "limit": limit}
+        return [(company_id, webhook_id) for company_id, webhook_id in await self._database.execute(_CLAIM, values)]
+
+    async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None:
+        await self._database.execute(_RELEASE, (worker_id, list(webhook_ids)))
+
+    async def end(self, worker_id: str) -> None:
+        async with self._database.transaction() as connection:
+            await connection.execute(_RELEASE_ALL, (worker_id,))
+            await connection.execute(_END, (worker_id,))
+            await connection.execute(_DEAD_WORKERS)
+
+    async def claimed(self, worker_id: str, webhook_id: str, *, now: datetime) -> ClaimedWebhook | None:
+        async with self._database.connection() as connection:
+            rows = await fetch_records(connection, _CLAIMED, (webhook_id, worker_id))
+            if not rows:
+                return None
+            secrets = await fetch_records(connection, _SECRETS, (webhook_id, now))
+        state = {name: rows[0].pop(name) for name in ("cursor", "has_room", "failing")}
+        return ClaimedWebhook(
+            webhook=webhook_of(rows[0]), secrets=[WebhookSecret(**secret) for secret in secrets], **state
+        )
+
+    async def pick_up(self, worker_id: str, claimed: ClaimedWebhook, found: Sequence[Delivery], *, cursor: int) -> bool:
+        webhook_id = claimed.webhook.id
+        async with self._database.transaction() as connection:
+            moved = await connection.execute(_MOVE_CURSOR, (cursor, len(found), webhook_id, worker_id, claimed.cursor))
+            if moved.rowcount and found:
+                values = {
+                    "webhook": webhook_id,
+                    "ids": [each.id for each in found],
+                    "events": [each.event_id for each in found],
+                    "types": [each.type for each in found],
+                    "chains": [each.chain for each in found],
+                    "positions": [each.position for each in found],
+                    "times": [each.created_at for each in found],
+                }
+                await connection.execute(_PICK_UP, values)
+            return bool(moved.rowcount)
+
+    async def due(
+        self, claimed: ClaimedWebhook, *, now: datetime, without: Collection[str], chains: int
+    ) -> Sequence[Sequence[DueDelivery]]:
+        webhook = claimed.webhook
+        values = {
+            "webhook": webhook.id,
+            "company": webhook.company_id,
+            "now": now,
+            "without": list(without),
+            "chains": chains,
+        }
+        found: dict[str, list[DueDelivery]] = {}
+        for row in await self._database.records(_DUE, values):
+            delivery = _due(row)
+            found.setdefault(delivery.chain, []).append(delivery)
+        return list(found.values())
+
+    async def record(
+        self, worker_id: str, webhook: Webhook, outcomes: Sequence[AttemptOutcome], *, now: datetime
+    ) -> bool:
+        # Through an outage: what is not recorded would be sent again.
+        return await retry_until_available(partial(self._record, worker_id, webhook, outcomes, now))
+
+    async def _record(
+        self, worker_id: str, webhook: Webhook, outcomes: Sequence[AttemptOutcome], now: datetime
+    ) -> bool:
+        context = MessageContext(webhook.company_id, new_id())
+        async with self._outbox.transaction(context) as transaction:
+            connection = transaction.connection
+            row = await (await connection.execute(_LOCK, (webhook.id, worker_id))).fetchone()
+            if row is None:
+                return False
+            recorded = await (await connection.execute(_RECORD, _columns(outcomes))).fetchall()
+            chains = sorted({each.chain for each in outcomes if each.settled})
+            if chains:
+                await connection.execute(_GO_ON, {"webhook": webhook.id, "chains": chains, "now": now})
+            settled = sum(status != DeliveryStatus.PENDING for (status,) in recorded)
+            since, last, status = row
+            streak = FailureStreak(since, last).after(outcomes, now)
+            reason = streak.verdict(outcomes, now) if status == "enabled" else None
+            await self._keep_state(transaction, webhook, streak, reason, settled=settled, now=now)
+        return True
+
+    async def _keep_state(
+        self,
+        transaction: Transaction,
+        webhook: Webhook,
+        streak: FailureStreak,
+        reason: DisabledReason | None,
+        *,
+        settled: int,
+        now: datetime,
+    ) -> None:
+        values = {
+            "id": webhook.id, "settled": settled, "since": streak.since, "last": streak.last, "reason": reason,
+            "now": now,
+        }  # fmt: skip
+        await transaction.connection.execute(_STATE, values)
+        if reason is not None:
+            emit_disabled(transaction, webhook, reason)
+
+
+def _columns(outcomes: Sequence[AttemptOutcome]) -> dict[str, list[Any]]:
+    return {
+        "ids": [each.delivery_id for each in outcomes],
+        "statuses": [each.status.value for each in outcomes],
+        "attempts": [each.attempts for each in outcomes],
+        "retries": [each.next_attempt_at for each in outcomes],
+        "codes": [each.answer.status for each in outcomes],
+        # PostgreSQL's texts have no NUL.
+        "texts": [each.answer.text.replace("\0", "") for each in outcomes],
+    }
+
+
+def _due(row: dict[str, Any]) -> DueDelivery:
+    stored = {name: row[name] for name in _EVENT_COLUMNS}
+    event, time = row["event"], format_time(row["created_at"])
+    if stored["data"] is not None:
+        time = stored["time"]
+        event = TimelineEvent(**stored, id=row["event_id"], type=row["type"], position=row["position"]).rendered()
+    return DueDelivery(
+        id=row["id"],
+        event_id=row["event_id"],
+        type=row["type"],
+        chain=row["chain"],
+        attempts=row["attempts"],
+        time=time,
+        event=event,
+    )

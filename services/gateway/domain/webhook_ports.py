@@ -1,0 +1,147 @@
+"""Interfaces of webhooks to the database and to the endpoints."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from libs.contracts.identity import Identity
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.webhook_deliveries import Answer, AttemptOutcome, Delivery, DueDelivery
+from services.gateway.domain.webhooks import Webhook, WebhookSecret
+
+
+class WebhookStore(Protocol):
+    """Webhooks as their makers see them. Every change is stored together with the event about it.
+
+    Methods that take a ``Write`` raise ``KeyReused``, and store nothing, when the same write was recorded before.
+    """
+
+    async def webhook(self, company_id: str, webhook_id: str) -> Webhook | None: ...
+
+    async def webhooks(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[Webhook], int]:
+        """Returns a page of the webhooks that the reader may see, newest first, and the number of all of them."""
+
+    async def add(self, webhook: Webhook, secret: WebhookSecret, write: Write, *, most: int) -> None:
+        """It gets what happens from now on. Raises ``TooManyWebhooks`` when the company has ``most`` already."""
+
+    async def change(self, webhook: Webhook, write: Write) -> bool:
+        """Stores url, types, description, status and key; False when the webhook was deleted meanwhile.
+
+        One that is enabled goes on where it was: what waits is due at once.
+        """
+
+    async def delete(self, webhook: Webhook, write: Write) -> None:
+        """Does nothing for a deleted webhook."""
+
+    async def replace_secret(
+        self, webhook: Webhook, secret: WebhookSecret, write: Write, *, old_expires_at: datetime, most: int
+    ) -> bool:
+        """Adds a secret and lets the one before it expire; False when ``most`` sign already."""
+
+    async def deliveries(self, webhook_id: str, *, limit: int, offset: int) -> tuple[Sequence[Delivery], int]:
+        """Returns a page of deliveries, newest first, and the number of all of them."""
+
+    async def delivery(self, webhook_id: str, delivery_id: str) -> Delivery | None: ...
+
+    async def add_test(self, delivery: Delivery, event: bytes, write: Write) -> None: ...
+
+    async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> bool:
+        """Makes a settled delivery pending, in a chain of its own; False when it is pending already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedWebhook:
+    """A webhook that this worker delivers to. ``cursor`` is the position up to which events were picked up.
+
+    ``secrets`` are those that sign, the newest first. ``has_room``: more may be picked up. ``failing``: its last
+    attempt failed.
+    """
+
+    webhook: Webhook
+    cursor: int
+    secrets: Sequence[WebhookSecret]
+    has_room: bool
+    failing: bool
+
+
+class WebhookQueue(Protocol):
+    """Work of processes that deliver. A webhook belongs to one worker at a time, for as long as its lease lasts.
+
+    Only the worker that has a webhook picks up and records; for another one that changes nothing.
+    """
+
+    async def renew(self, worker_id: str, lease_seconds: float) -> None:
+        """Begins or prolongs the worker's lease."""
+
+    async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
+        """Claims enabled webhooks with something to do that no living worker has; returns company and webhook ids.
+
+        Companies take turns.
+        """
+
+    async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None: ...
+
+    async def end(self, worker_id: str) -> None:
+        """Releases everything that the worker has, and its lease."""
+
+    async def claimed(self, worker_id: str, webhook_id: str, *, now: datetime) -> ClaimedWebhook | None:
+        """None when it is disabled, deleted, or another worker's."""
+
+    async def pick_up(self, worker_id: str, claimed: ClaimedWebhook, found: Sequence[Delivery], *, cursor: int) -> bool:
+        """Stores deliveries and moves the cursor, in one transaction; False when the webhook is another worker's.
+
+        A delivery whose chain has a pending one before it waits for that.
+        """
+
+    async def due(
+        self, claimed: ClaimedWebhook, *, now: datetime, without: Collection[str], chains: int
+    ) -> Sequence[Sequence[DueDelivery]]:
+        """The first deliveries, in order, of chains whose next attempt is due, but for the chains of ``without``."""
+
+    async def record(
+        self, worker_id: str, webhook: Webhook, outcomes: Sequence[AttemptOutcome], *, now: datetime
+    ) -> bool:
+        """Stores what attempts led to and lets chains go on; disables the webhook when it is to be given up.
+
+        False when the webhook is another worker's.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Waiting work: ``pending`` deliveries, for how long the one due first is overdue, the cursor farthest behind."""
+
+    pending: int
+    overdue_seconds: float
+    events_behind: int
+
+
+class WebhookMaintenanceStore(Protocol):
+    """Periodic work on all webhooks. Any number of processes may do the same at once."""
+
+    async def purge(self, *, now: datetime, keep: timedelta, keep_pending: timedelta, limit: int) -> int:
+        """Deletes up to ``limit`` old deliveries, and those of deleted webhooks; returns their number.
+
+        Of those that wait, only those of disabled webhooks are deleted.
+        """
+
+    async def secrets_not_under(self, key_id: bytes, *, limit: int) -> Sequence[WebhookSecret]:
+        """Secrets that are encrypted under another key."""
+
+    async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None: ...
+
+    async def backlog(self, *, now: datetime) -> Backlog: ...
+
+
+class DeliveryMetrics(Protocol):
+    def attempted(self, answer: Answer, seconds: float) -> None: ...
+    def waiting(self, backlog: Backlog) -> None: ...
+
+
+class WebhookClient(Protocol):
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Makes one attempt, within its time; no answer is an answer without a status. Never raises for a bad one."""
+
+    async def refusal(self, url: str) -> str | None:
+        """The reason why this URL may not be called, found without calling it; None when there is none."""

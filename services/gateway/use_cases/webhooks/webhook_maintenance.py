@@ -1,0 +1,48 @@
+"""Periodic work on webhooks: old deliveries are deleted, secrets get the newest key, the backlog is measured."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+
+from libs.secrets import SecretCipher, SecretUnreadable
+from services.gateway.domain.webhook_ports import DeliveryMetrics, WebhookMaintenanceStore
+
+_log = structlog.get_logger("webhooks")
+KEEP: Final = timedelta(days=7)
+# As long as the timeline keeps events.
+KEEP_PENDING: Final = timedelta(days=30)
+_BATCH: Final = 5_000
+_SECRETS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookMaintenance:
+    store: WebhookMaintenanceStore
+    cipher: SecretCipher | None
+    metrics: DeliveryMetrics
+    now: Callable[[], datetime]
+
+    async def purge(self) -> int:
+        """Deletes one batch of old deliveries and returns their number."""
+        return await self.store.purge(now=self.now(), keep=KEEP, keep_pending=KEEP_PENDING, limit=_BATCH)
+
+    async def measure(self) -> None:
+        self.metrics.waiting(await self.store.backlog(now=self.now()))
+
+    async def encrypt_anew(self) -> int:
+        """Encrypts some secrets of other keys under the newest one, and returns how many."""
+        if self.cipher is None:
+            return 0
+        changed = 0
+        for secret in await self.store.secrets_not_under(self.cipher.current_id, limit=_SECRETS):
+            try:
+                text = self.cipher.decrypt(secret.ciphertext, place=secret.place)
+            except SecretUnreadable as problem:
+                _log.error("webhook.secret_unreadable", webhook_id=secret.webhook_id, problem=str(problem))
+                continue
+            await self.store.replace_ciphertext(secret, self.cipher.encrypt(text, place=secret.place))
+            changed += 1
+        return changed

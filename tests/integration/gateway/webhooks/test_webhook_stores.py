@@ -1,0 +1,328 @@
+"""One suite for webhooks in PostgreSQL and for those in memory; what only the database has comes last."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from libs.contracts.identifiers import new_id
+from libs.persistence import Database
+from libs.secrets import SecretCipher
+from services.gateway.administration import administration
+from services.gateway.domain.webhook_deliveries import (
+    GIVE_UP_AFTER,
+    Answer,
+    DeliveryStatus,
+    DueDelivery,
+    outcome_of,
+    pending_delivery,
+)
+from services.gateway.domain.webhook_ports import ClaimedWebhook
+from services.gateway.domain.webhooks import DisabledReason, TooManyWebhooks, Webhook, WebhookStatus
+from tests.integration.gateway.webhooks.conftest import START, Stores, secret_of, write
+from tests.support.webhook_fakes import CIPHER
+
+WORKER, OTHER = new_id(), new_id()
+OK, DOWN = Answer(200, "fine\0"), Answer(None, "the host cannot be reached")
+SECOND = timedelta(seconds=1)
+
+
+async def held(stores: Stores, webhook: Webhook, worker: str = WORKER) -> ClaimedWebhook:
+    await stores.queue.renew(worker, 60)
+    await stores.queue.claim(worker, now=START, limit=10)
+    claimed: ClaimedWebhook | None = await stores.queue.claimed(worker, webhook.id, now=START)
+    assert claimed is not None
+    return claimed
+
+
+async def pick_up(stores: Stores, webhook: Webhook, worker: str = WORKER) -> bool:
+    claimed = await stores.queue.claimed(worker, webhook.id, now=START) or await held(stores, webhook, worker)
+    page = await stores.timeline.page(webhook.wanted, after=claimed.cursor, limit=100)
+    found = [pending_delivery(new_id(), webhook.id, each, START) for each in page.events]
+    moved: bool = await stores.queue.pick_up(
+        worker, claimed, found, cursor=await stores.timeline.head(webhook.company_id)
+    )
+    return moved
+
+
+async def due(stores: Stores, webhook: Webhook, *without: str, chains: int = 10) -> Sequence[Sequence[DueDelivery]]:
+    claimed = await stores.queue.claimed(WORKER, webhook.id, now=START)
+    assert claimed is not None
+    found: Sequence[Sequence[DueDelivery]] = await stores.queue.due(claimed, now=START, without=without, chains=chains)
+    return found
+
+
+def ids(chains: Sequence[Sequence[DueDelivery]]) -> list[list[str]]:
+    return sorted([each.event_id for each in chain] for chain in chains)
+
+
+async def test_a_webhook_is_found_by_its_own_company_only(stores: Stores) -> None:
+    ada, bob = await stores.caller(), await stores.caller("Acme", "bob", "webhooks:read")
+    stranger = await stores.caller("Other", "eve")
+    webhook = await stores.webhook(ada, "turn.*", "*")
+    assert await stores.store.webhook(ada.company_id, webhook.id) == webhook
+    assert await stores.store.webhook(stranger.company_id, webhook.id) is None
+    assert await stores.store.webhooks(ada, limit=10, offset=0) == ([webhook], 1)
+    assert await stores.store.webhooks(bob, limit=10, offset=0) == ([], 0)
+    assert await stores.store.webhooks(stranger, limit=10, offset=0) == ([], 0)
+
+
+async def test_a_company_has_no_more_than_it_may(stores: Stores) -> None:
+    ada = await stores.caller()
+    for _ in range(10):
+        await stores.webhook(ada)
+    with pytest.raises(TooManyWebhooks):
+        await stores.webhook(ada)
+    kept, total = await stores.store.webhooks(ada, limit=3, offset=0)
+    assert (len(kept), total) == (3, 10)
+    await stores.store.delete(kept[0], write(ada))
+    await stores.webhook(ada)
+
+
+async def test_events_before_the_webhook_are_not_picked_up(stores: Stores) -> None:
+    ada = await stores.caller()
+    await stores.happen(ada)
+    webhook = await stores.webhook(ada)
+    await stores.queue.renew(WORKER, 60)
+    assert await stores.queue.claim(WORKER, now=START, limit=10) == []
+    (event_id,) = await stores.happen(ada)
+    assert await pick_up(stores, webhook)
+    ((delivery,),) = await due(stores, webhook)
+    assert delivery.event_id == event_id
+    assert delivery.event is not None
+    assert f'"id":"{event_id}"'.encode() in delivery.event
+
+
+async def test_one_worker_has_a_webhook_at_a_time(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    await stores.happen(ada)
+    for worker in (WORKER, OTHER):
+        await stores.queue.renew(worker, 60)
+    assert await stores.queue.claim(WORKER, now=START, limit=10) == [(ada.company_id, webhook.id)]
+    assert await stores.queue.claim(OTHER, now=START, limit=10) == []
+    assert await stores.queue.claimed(OTHER, webhook.id, now=START) is None
+    await stores.queue.release(OTHER, [webhook.id])
+    assert await stores.queue.claimed(WORKER, webhook.id, now=START) is not None
+    await stores.queue.end(WORKER)
+    assert await stores.queue.claim(OTHER, now=START, limit=10) == [(ada.company_id, webhook.id)]
+
+
+async def test_companies_take_turns(stores: Stores) -> None:
+    ada, eve = await stores.caller(), await stores.caller("Other", "eve")
+    for _ in range(4):
+        await stores.webhook(ada)
+    own = await stores.webhook(eve)
+    for caller in (ada, eve):
+        await stores.happen(caller)
+    await stores.queue.renew(WORKER, 60)
+    first = await stores.queue.claim(WORKER, now=START, limit=2)
+    assert (eve.company_id, own.id) in first
+    assert len(await stores.queue.claim(WORKER, now=START, limit=10)) == 3
+
+
+async def test_the_cursor_moves_with_the_deliveries_and_once(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada, "thing.*")
+    await stores.happen(ada, times=3)
+    await stores.happen(ada, type="other.thing")
+    stale = await held(stores, webhook)
+    assert await pick_up(stores, webhook)
+    assert not await stores.queue.pick_up(WORKER, stale, [], cursor=99)
+    again = await stores.queue.claimed(WORKER, webhook.id, now=START)
+    assert again.cursor == await stores.timeline.head(ada.company_id)
+    _, total = await stores.store.deliveries(webhook.id, limit=1, offset=0)
+    assert total == 3
+
+
+async def test_a_chain_is_due_from_its_first_delivery_on(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    first, second = await stores.happen(ada, "a", times=7), await stores.happen(ada, "b", times=2)
+    await pick_up(stores, webhook)
+    later = await stores.happen(ada, "b", times=1)
+    await pick_up(stores, webhook)
+    assert ids(await due(stores, webhook)) == sorted([first[:5], [*second, *later]])
+    assert ids(await due(stores, webhook, "a")) == [[*second, *later]]
+    assert len(await due(stores, webhook, chains=1)) == 1
+    kept, _ = await stores.store.deliveries(webhook.id, limit=20, offset=0)
+    assert sum(each.next_attempt_at is not None for each in kept) == 2
+
+
+async def test_outcomes_let_lanes_go_on(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    first, second = await stores.happen(ada, "a", times=7), await stores.happen(ada, "b", times=2)
+    await pick_up(stores, webhook)
+    chains = {chain[0].chain: chain for chain in await due(stores, webhook)}
+    outcomes = [*(outcome_of(each, OK, START) for each in chains["a"]), outcome_of(chains["b"][0], DOWN, START)]
+    assert await stores.queue.record(WORKER, webhook, outcomes, now=START)
+    assert ids(await due(stores, webhook)) == [first[5:]]
+    failing = await stores.queue.claimed(WORKER, webhook.id, now=START)
+    assert not failing.failing, "something got through"
+    kept = {each.event_id: each for each in (await stores.store.deliveries(webhook.id, limit=20, offset=0))[0]}
+    assert (kept[first[0]].status, kept[first[0]].last_status) == (DeliveryStatus.DELIVERED, 200)
+    assert (kept[second[0]].status, kept[second[0]].attempts) == (DeliveryStatus.PENDING, 1)
+    assert kept[second[0]].next_attempt_at == START + 5 * SECOND
+    assert kept[second[1]].next_attempt_at is None
+
+
+async def test_what_another_worker_recorded_stays(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    await stores.happen(ada)
+    await pick_up(stores, webhook)
+    ((delivery,),) = await due(stores, webhook)
+    late = [outcome_of(delivery, DOWN, START)]
+    assert await stores.queue.record(WORKER, webhook, [outcome_of(delivery, OK, START)], now=START)
+    assert await stores.queue.record(WORKER, webhook, late, now=START)
+    assert not await stores.queue.record(OTHER, webhook, late, now=START)
+    ((kept,), _) = await stores.store.deliveries(webhook.id, limit=20, offset=0)
+    assert (kept.status, kept.attempts) == (DeliveryStatus.DELIVERED, 1)
+
+
+async def test_a_webhook_is_given_up_and_enabled_again(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    await stores.happen(ada, "a", times=2)
+    await pick_up(stores, webhook)
+    delivery, now = (await due(stores, webhook))[0][0], START
+    for attempt in range(6):
+        now = START + attempt * GIVE_UP_AFTER / 5
+        tried = replace(delivery, attempts=attempt)
+        assert await stores.queue.record(WORKER, webhook, [outcome_of(tried, DOWN, now)], now=now)
+    found = await stores.store.webhook(ada.company_id, webhook.id)
+    assert (found.status, found.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.UNREACHABLE)
+    assert await stores.queue.claimed(WORKER, webhook.id, now=now) is None
+    enabled = replace(found, status=WebhookStatus.ENABLED, disabled_reason=None, updated_at=now)
+    assert await stores.store.change(enabled, write(ada))
+    claimed = await stores.queue.claimed(WORKER, webhook.id, now=now)
+    (chain,) = await stores.queue.due(claimed, now=now, without=[], chains=5)
+    assert [each.attempts for each in chain] == [6, 0]
+    assert not claimed.failing
+
+
+async def test_secrets_sign_until_they_expire(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    await stores.happen(ada)
+    for number in range(1, 5):
+        secret = secret_of(webhook, f"whsec_{number}", START + number * SECOND)
+        added = await stores.store.replace_secret(
+            webhook, secret, write(ada), old_expires_at=START + timedelta(hours=1), most=4
+        )
+        assert added is (number < 4)
+    claimed = await held(stores, webhook)
+    texts = [CIPHER.decrypt(each.ciphertext, place=each.place) for each in claimed.secrets]
+    assert texts == ["whsec_3", "whsec_2", "whsec_1", "whsec_c2VjcmV0"]
+    later = await stores.queue.claimed(WORKER, webhook.id, now=START + timedelta(hours=1))
+    assert len(later.secrets) == 1
+
+
+async def test_secrets_are_encrypted_under_the_newest_key(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    new = SecretCipher([b"n" * 32, b"k" * 32])
+    assert await stores.maintenance.secrets_not_under(CIPHER.current_id, limit=5) == []
+    (old,) = await stores.maintenance.secrets_not_under(new.current_id, limit=5)
+    text = new.decrypt(old.ciphertext, place=old.place)
+    await stores.maintenance.replace_ciphertext(old, new.encrypt(text, place=old.place))
+    assert await stores.maintenance.secrets_not_under(new.current_id, limit=5) == []
+    assert webhook.id == old.webhook_id
+
+
+async def test_old_deliveries_are_purged_but_for_those_that_wait(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook, other = await stores.webhook(ada), await stores.webhook(ada)
+    await stores.happen(ada, "a", times=3)
+    for each in (webhook, other):
+        await pick_up(stores, each)
+    (chain,) = await due(stores, webhook)
+    await stores.queue.record(WORKER, webhook, [outcome_of(each, OK, START) for each in chain[:2]], now=START)
+    weeks = {"keep": timedelta(days=7), "keep_pending": timedelta(days=30), "limit": 100}
+    assert await stores.maintenance.purge(now=START + timedelta(days=6), **weeks) == 0
+    assert await stores.maintenance.purge(now=START + timedelta(days=31), **weeks) == 2
+    await stores.store.change(replace(webhook, status=WebhookStatus.DISABLED), write(ada))
+    assert await stores.maintenance.purge(now=START + timedelta(days=29), **weeks) == 0
+    assert await stores.maintenance.purge(now=START + timedelta(days=31), **weeks) == 1
+    await stores.store.delete(other, write(ada))
+    assert await stores.maintenance.purge(now=START, **weeks) == 3
+    assert (await stores.maintenance.backlog(now=START)).pending == 0
+
+
+async def test_the_backlog_is_measured(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    await stores.happen(ada, "a", times=2)
+    assert (await stores.maintenance.backlog(now=START)).events_behind == 2
+    await pick_up(stores, webhook)
+    backlog = await stores.maintenance.backlog(now=START + 9 * SECOND)
+    assert (backlog.pending, backlog.overdue_seconds, backlog.events_behind) == (2, 9.0, 0)
+
+
+async def test_a_deleted_webhook_is_nobodys(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    await stores.happen(ada)
+    claimed = await held(stores, webhook)
+    await stores.store.delete(webhook, write(ada))
+    assert not await stores.queue.pick_up(WORKER, claimed, [], cursor=1)
+    assert not await stores.queue.record(WORKER, webhook, [], now=START)
+    assert not await stores.store.change(webhook, write(ada))
+    assert await stores.queue.claim(OTHER, now=START, limit=10) == []
+
+
+async def emitted(database: Database) -> list[tuple[str, str]]:
+    return await database.execute("SELECT type, owner_id FROM outbox WHERE type LIKE '%%webhook%%' ORDER BY id")
+
+
+async def test_every_change_has_its_event(real: Stores, database: Database) -> None:
+    ada = await real.caller()
+    webhook = await real.webhook(ada)
+    await real.store.change(replace(webhook, status=WebhookStatus.DISABLED), write(ada))
+    later = START + timedelta(hours=1)
+    await real.store.replace_secret(webhook, secret_of(webhook), write(ada), old_expires_at=later, most=5)
+    await real.store.delete(webhook, write(ada))
+    names = ["created", "updated", "disabled", "updated", "deleted"]
+    assert await emitted(database) == [(f"aes.gateway.webhook.{name}.v1", ada.user_id) for name in names]
+
+
+async def test_revoking_a_key_disables_its_webhooks_and_rotating_it_does_not(real: Stores) -> None:
+    ada = await real.caller()
+    webhook = await real.webhook(ada)
+    async with administration(real.database_url) as gateway:
+        successor = (await gateway.rotate_key(ada.key_id, grace_seconds=60)).key
+        moved = await real.store.webhook(ada.company_id, webhook.id)
+        assert (moved.status, moved.key_id) == (WebhookStatus.ENABLED, successor.id)
+        await gateway.revoke_key(ada.key_id)
+        assert (await real.store.webhook(ada.company_id, webhook.id)).status is WebhookStatus.ENABLED
+        await gateway.revoke_key(successor.id)
+    found = await real.store.webhook(ada.company_id, webhook.id)
+    assert (found.status, found.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.KEY_REVOKED)
+
+
+async def test_two_workers_claim_no_webhook_twice(real: Stores) -> None:
+    ada = await real.caller()
+    webhooks = [await real.webhook(ada) for _ in range(10)]
+    await real.happen(ada)
+    workers = [new_id() for _ in range(5)]
+    for worker in workers:
+        await real.queue.renew(worker, 60)
+    claimed = await asyncio.gather(*(real.queue.claim(worker, now=START, limit=4) for worker in workers * 3))
+    found = [webhook_id for each in claimed for _, webhook_id in each]
+    assert sorted(found) == sorted(each.id for each in webhooks)
+
+
+async def test_a_dead_workers_webhooks_are_claimed_when_its_lease_ends(real: Stores) -> None:
+    ada = await real.caller()
+    webhook = await real.webhook(ada)
+    await real.happen(ada)
+    await real.queue.renew(WORKER, 0.5)
+    assert len(await real.queue.claim(WORKER, now=START, limit=1)) == 1
+    await real.queue.renew(OTHER, 60)
+    async with asyncio.timeout(60):
+        while not await real.queue.claim(OTHER, now=START, limit=1):
+            await asyncio.sleep(0.05)
+    assert await real.queue.claimed(WORKER, webhook.id, now=START) is None

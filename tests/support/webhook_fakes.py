@@ -1,0 +1,338 @@
+"""Webhooks in memory behind the ports of the real ones, and endpoints that answer as they are told."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from libs.contracts.identity import Identity
+from libs.secrets import SecretCipher, id_of
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.webhook_deliveries import (
+    Answer,
+    AttemptOutcome,
+    Delivery,
+    DeliveryStatus,
+    DueDelivery,
+    FailureStreak,
+)
+from services.gateway.domain.webhook_ports import Backlog, ClaimedWebhook
+from services.gateway.domain.webhooks import DisabledReason, TooManyWebhooks, Webhook, WebhookSecret, WebhookStatus
+from tests.support.gateway_stores import FakeIdempotency
+from tests.support.timeline import FakeTimeline
+
+CIPHER = SecretCipher([b"k" * 32])
+_CHAIN_LENGTH = 5
+
+
+@dataclass
+class _Row:
+    webhook: Webhook
+    cursor: int
+    secrets: list[WebhookSecret]
+    worker_id: str | None = None
+    streak: FailureStreak = field(default_factory=FailureStreak)
+
+
+class FakeWebhooks:
+    """Store, queue and maintenance. ``events`` are the names of what was emitted, with the webhook's id."""
+
+    def __init__(self, idempotency: FakeIdempotency | None = None, timeline: FakeTimeline | None = None) -> None:
+        self.rows: dict[str, _Row] = {}
+        self.kept: dict[str, Delivery] = {}
+        self.own_events: dict[str, bytes] = {}
+        self.events: list[tuple[str, str]] = []
+        self.leases: set[str] = set()
+        self.timeline = timeline or FakeTimeline()
+        self._idempotency = idempotency or FakeIdempotency()
+
+    async def webhook(self, company_id: str, webhook_id: str) -> Webhook | None:
+        row = self.rows.get(webhook_id)
+        return row.webhook if row is not None and row.webhook.company_id == company_id else None
+
+    async def webhooks(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[Webhook], int]:
+        found = [
+            row.webhook
+            for row in reversed(self.rows.values())
+            if row.webhook.company_id == reader.company_id and reader.may_read_of(row.webhook.user_id)
+        ]
+        return found[offset : offset + limit], len(found)
+
+    async def add(self, webhook: Webhook, secret: WebhookSecret, write: Write, *, most: int) -> None:
+        await self._idempotency.claim(write, webhook.id)
+        if sum(row.webhook.company_id == webhook.company_id for row in self.rows.values()) >= most:
+            raise TooManyWebhooks
+        self.rows[webhook.id] = _Row(webhook, await self.timeline.head(webhook.company_id), [secret])
+        self.events.append(("created", webhook.id))
+
+    async def change(self, webhook: Webhook, write: Write) -> bool:
+        await self._idempotency.claim(write, webhook.id)
+        row = self.rows.get(webhook.id)
+        if row is None:
+            return False
+        before, row.webhook = row.webhook.status, webhook
+        self.events.append(("updated", webhook.id))
+        if webhook.status is WebhookStatus.ENABLED:
+            row.streak = FailureStreak()
+            if before is not WebhookStatus.ENABLED:
+                self._head_due(webhook.id, {each.chain for each in self._pending(webhook.id)}, webhook.updated_at)
+        elif before is WebhookStatus.ENABLED:
+            self.events.append(("disabled", webhook.id))
+        return True
+
+    async def delete(self, webhook: Webhook, write: Write) -> None:
+        if self.rows.pop(webhook.id, None) is not None:
+            self.events.append(("deleted", webhook.id))
+
+    async def replace_secret(
+        self, webhook: Webhook, secret: WebhookSecret, write: Write, *, old_expires_at: datetime, most: int
+    ) -> bool:
+        row = self.rows[webhook.id]
+        live = [each for each in row.secrets if each.expires_at is None or each.expires_at > secret.created_at]
+        if len(live) >= most:
+            return False
+        await self._idempotency.claim(write, secret.id)
+        row.secrets = [
+            secret,
+            *(replace(each, expires_at=old_expires_at) if each.expires_at is None else each for each in live),
+        ]
+        self.events.append(("updated", webhook.id))
+        return True
+
+    async def deliveries(self, webhook_id: str, *, limit: int, offset: int) -> tuple[Sequence[Delivery], int]:
+        found = [each for each in reversed(self.kept.values()) if each.webhook_id == webhook_id]
+        found.sort(key=lambda each: (each.created_at, each.id), reverse=True)
+        return found[offset : offset + limit], len(found)
+
+    async def delivery(self, webhook_id: str, delivery_id: str) -> Delivery | None:
+        found = self.kept.get(delivery_id)
+        return found if found is not None and found.webhook_id == webhook_id else None
+
+    async def add_test(self, delivery: Delivery, event: bytes, write: Write) -> None:
+        await self._idempotency.claim(write, delivery.id)
+        self.kept[delivery.id] = delivery
+        self.own_events[delivery.id] = event
+
+    async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> bool:
+        if self.kept[delivery.id].status is DeliveryStatus.PENDING:
+            return False
+        await self._idempotency.claim(write, delivery.id)
+        again = replace(self.kept[delivery.id], status=DeliveryStatus.PENDING, attempts=0, next_attempt_at=now)
+        self.kept[delivery.id] = replace(again, chain=delivery.id)
+        return True
+
+    async def renew(self, worker_id: str, lease_seconds: float) -> None:
+        self.leases.add(worker_id)
+
+    def expire(self, worker_id: str) -> None:
+        """The worker is gone."""
+        self.leases.discard(worker_id)
+
+    async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
+        turns: dict[str, int] = {}
+        ready = []
+        for row in sorted(self.rows.values(), key=lambda each: each.webhook.id):
+            if row.worker_id not in self.leases and await self._has_work(row, now):
+                turn = turns[row.webhook.company_id] = turns.get(row.webhook.company_id, 0) + 1
+                ready.append((turn, row.webhook.id, row))
+        claimed = [row for _, _, row in sorted(ready, key=lambda each: each[:2])[:limit]]
+        for row in claimed:
+            row.worker_id = worker_id
+        return [(row.webhook.company_id, row.webhook.id) for row in claimed]
+
+    async def _has_work(self, row: _Row, now: datetime) -> bool:
+        if row.webhook.status is not WebhookStatus.ENABLED:
+            return False
+        due = any(each.next_attempt_at and each.next_attempt_at <= now for each in self._pending(row.webhook.id))
+        return due or row.cursor < await self.timeline.head(row.webhook.company_id)
+
+    async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None:
+        for webhook_id in webhook_ids:
+            row = self.rows.get(webhook_id)
+            if row is not None and row.worker_id == worker_id:
+                row.worker_id = None
+
+    async def end(self, worker_id: str) -> None:
+        await self.release(worker_id, list(self.rows))
+        self.leases.discard(worker_id)
+
+    async def claimed(self, worker_id: str, webhook_id: str, *, now: datetime) -> ClaimedWebhook | None:
+        row = self._held(worker_id, webhook_id)
+        if row is None or row.webhook.status is not WebhookStatus.ENABLED:
+            return None
+        signing = [each for each in row.secrets if each.expires_at is None or each.expires_at > now]
+        return ClaimedWebhook(
+            webhook=row.webhook,
+            cursor=row.cursor,
+            secrets=signing,
+            has_room=True,
+            failing=row.streak.since is not None,
+        )
+
+    async def pick_up(self, worker_id: str, claimed: ClaimedWebhook, found: Sequence[Delivery], *, cursor: int) -> bool:
+        row = self._held(worker_id, claimed.webhook.id)
+        if row is None or row.cursor != claimed.cursor:
+            return False
+        row.cursor = cursor
+        for delivery in found:
+            waits = any(each.chain == delivery.chain for each in self._pending(claimed.webhook.id))
+            self.kept[delivery.id] = replace(delivery, next_attempt_at=None) if waits else delivery
+        return True
+
+    async def due(
+        self, claimed: ClaimedWebhook, *, now: datetime, without: Collection[str], chains: int
+    ) -> Sequence[Sequence[DueDelivery]]:
+        pending = self._pending(claimed.webhook.id)
+        heads = sorted(
+            (each for each in pending if each.next_attempt_at and each.next_attempt_at <= now),
+            key=lambda each: (each.next_attempt_at, each.position),
+        )
+        wanted = [each.chain for each in heads if each.chain not in without][:chains]
+        events = {each.position: each for each in self.timeline.events.get(claimed.webhook.company_id, [])}
+        found = []
+        for chain in wanted:
+            first = sorted((each for each in pending if each.chain == chain), key=lambda each: each.position)
+            found.append([self._due(each, events) for each in first[:_CHAIN_LENGTH]])
+        return found
+
+    def _due(self, delivery: Delivery, events: Mapping[int, object]) -> DueDelivery:
+        event = events.get(delivery.position)
+        rendered = event.rendered() if event is not None else None  # type: ignore[attr-defined]
+        return DueDelivery(
+            id=delivery.id,
+            event_id=delivery.event_id,
+            type=delivery.type,
+            chain=delivery.chain,
+            attempts=delivery.attempts,
+            time=getattr(event, "time", ""),
+            event=self.own_events.get(delivery.id, rendered),
+        )
+
+    async def record(
+        self, worker_id: str, webhook: Webhook, outcomes: Sequence[AttemptOutcome], *, now: datetime
+    ) -> bool:
+        row = self._held(worker_id, webhook.id)
+        if row is None:
+            return False
+        for each in outcomes:
+            delivery = self.kept[each.delivery_id]
+            if delivery.status is DeliveryStatus.PENDING and delivery.attempts == each.attempts - 1:
+                self.kept[each.delivery_id] = replace(
+                    delivery,
+                    status=each.status,
+                    attempts=each.attempts,
+                    next_attempt_at=each.next_attempt_at,
+                    last_status=each.answer.status,
+                    last_response=each.answer.text,
+                )
+        self._head_due(webhook.id, {each.chain for each in outcomes if each.settled}, now, waiting_only=True)
+        row.streak = row.streak.after(outcomes, now)
+        reason = row.streak.verdict(outcomes, now)
+        if reason is not None and row.webhook.status is WebhookStatus.ENABLED:
+            self.disable(webhook.id, reason)
+        return True
+
+    def disable(self, webhook_id: str, reason: DisabledReason) -> None:
+        row = self.rows[webhook_id]
+        row.webhook = replace(row.webhook, status=WebhookStatus.DISABLED, disabled_reason=reason)
+        self.events.append((f"disabled:{reason.value}", webhook_id))
+
+    async def purge(self, *, now: datetime, keep: timedelta, keep_pending: timedelta, limit: int) -> int:
+        old = [
+            each.id
+            for each in self.kept.values()
+            if each.webhook_id not in self.rows
+            or (each.status is not DeliveryStatus.PENDING and each.created_at < now - keep)
+            or (each.created_at < now - keep_pending and not self._enabled(each.webhook_id))
+        ][:limit]
+        for delivery_id in old:
+            del self.kept[delivery_id]
+        return len(old)
+
+    async def secrets_not_under(self, key_id: bytes, *, limit: int) -> Sequence[WebhookSecret]:
+        found = [each for row in self.rows.values() for each in row.secrets if id_of(each.ciphertext) != key_id]
+        return found[:limit]
+
+    async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None:
+        row = self.rows[old.webhook_id]
+        row.secrets = [replace(each, ciphertext=ciphertext) if each == old else each for each in row.secrets]
+
+    async def backlog(self, *, now: datetime) -> Backlog:
+        waiting = [each for each in self.kept.values() if each.status is DeliveryStatus.PENDING]
+        due = [each.next_attempt_at for each in waiting if each.next_attempt_at is not None]
+        behind = [await self.timeline.head(row.webhook.company_id) - row.cursor for row in self.rows.values()]
+        overdue = max(0.0, (now - min(due)).total_seconds()) if due else 0.0
+        return Backlog(len(waiting), overdue, max(behind, default=0))
+
+    def _held(self, worker_id: str, webhook_id: str) -> _Row | None:
+        row = self.rows.get(webhook_id)
+        return row if row is not None and row.worker_id == worker_id else None
+
+    def _enabled(self, webhook_id: str) -> bool:
+        return self.rows[webhook_id].webhook.status is WebhookStatus.ENABLED
+
+    def _pending(self, webhook_id: str) -> list[Delivery]:
+        mine = (each for each in self.kept.values() if each.webhook_id == webhook_id)
+        return [each for each in mine if each.status is DeliveryStatus.PENDING]
+
+    def _head_due(self, webhook_id: str, chains: set[str], now: datetime, *, waiting_only: bool = False) -> None:
+        for chain in chains:
+            waiting = [each for each in self._pending(webhook_id) if each.chain == chain]
+            if waiting:
+                head = min(waiting, key=lambda each: each.position)
+                if head.next_attempt_at is None or not waiting_only:
+                    self.kept[head.id] = replace(head, next_attempt_at=now)
+
+
+@dataclass(frozen=True)
+class Received:
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def event_id(self) -> str:
+        return self.headers["webhook-id"]
+
+
+@dataclass
+class FakeEndpoints:
+    """Endpoints of all webhooks. ``answer`` may raise, or wait, instead of answering."""
+
+    received: list[Received] = field(default_factory=list)
+    answer: Callable[[Received], int | None] = lambda _: 200
+    hanging: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+    under_way: int = 0
+    most_under_way: dict[str, int] = field(default_factory=dict)
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        received = Received(url, dict(headers), body)
+        self.received.append(received)
+        self.under_way += 1
+        self.most_under_way[url] = max(self.most_under_way.get(url, 0), self.under_way)
+        try:
+            await asyncio.sleep(0)
+            if url in self.hanging:
+                await self.let_go.wait()
+                return Answer(None, "no answer within 15 seconds")
+            status = self.answer(received)
+            return Answer(status, "answered" if status is not None else "the host cannot be reached")
+        finally:
+            self.under_way -= 1
+
+    async def refusal(self, url: str) -> str | None:
+        return self.refused.get(url)
+
+
+class NoMetrics:
+    def __init__(self) -> None:
+        self.attempts: list[Answer] = []
+        self.backlogs: list[Backlog] = []
+
+    def attempted(self, answer: Answer, seconds: float) -> None:
+        self.attempts.append(answer)
+
+    def waiting(self, backlog: Backlog) -> None:
+        self.backlogs.append(backlog)

@@ -1,0 +1,128 @@
+"""Webhooks, their timeline and workers in memory, on a clock that stands still."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from standardwebhooks import Webhook as Verifier
+
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.fairness import FairSemaphore
+from libs.secrets import SecretCipher
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.webhook_deliveries import Delivery, DeliveryStatus
+from services.gateway.domain.webhooks import Webhook, WebhookStatus
+from services.gateway.use_cases.change_webhooks import (
+    ChangeWebhook,
+    CreateWebhook,
+    IssuedWebhook,
+    RotateWebhookSecret,
+    WebhookChange,
+    WebhookRequest,
+)
+from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
+from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
+from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
+from tests.support.gateway import Clock
+from tests.support.timeline import FakeTimeline, event
+from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks, NoMetrics, Received
+
+ALL_OF_COMPANY = frozenset({"webhooks:write", "company:read"})
+
+
+def caller(company: str = "company-1", user: str = "user-1", scopes: frozenset[str] = ALL_OF_COMPANY) -> Identity:
+    return Identity(company_id=company, user_id=user, key_id=f"key-of-{user}", scopes=scopes)
+
+
+def write(identity: Identity) -> Write:
+    return Write(identity=identity, correlation_id="label")
+
+
+class WebhookWorld:
+    def __init__(self, *, attempts: int = 64, each: int = 32, cipher: SecretCipher | None = CIPHER) -> None:
+        self.clock = Clock()
+        self.timeline = FakeTimeline()
+        self.store = FakeWebhooks(timeline=self.timeline)
+        self.endpoints = FakeEndpoints()
+        self.metrics = NoMetrics()
+        self.cipher = cipher
+        self.tools = DeliveryTools(
+            queue=self.store,
+            timeline=self.timeline,
+            attempts=WebhookAttempts(self.endpoints, cipher, self.metrics),
+            permits=FairSemaphore(attempts, each=each),
+            now=self.clock.now,
+        )
+        self.worker = self.new_worker()
+
+    def new_worker(self) -> WebhookWorker:
+        return WebhookWorker(self.tools, new_id())
+
+    async def webhook(self, *types: str, identity: Identity | None = None, url: str = "") -> IssuedWebhook:
+        create = CreateWebhook(self.store, self.endpoints, CIPHER, self.clock.now)
+        wanted = WebhookRequest(
+            url=url or f"https://{new_id()}.example/",
+            event_types=types or ("*",),
+            description="",
+            status=WebhookStatus.ENABLED,
+        )
+        return await create(write(identity or caller()), wanted)
+
+    async def change(self, webhook: Webhook, identity: Identity | None = None, **fields: Any) -> Webhook:
+        change = ChangeWebhook(self.store, self.endpoints, self.clock.now)
+        return await change(write(identity or caller()), webhook.id, WebhookChange(**fields))
+
+    async def rotate(self, webhook: Webhook, *, grace_seconds: int) -> str:
+        rotate = RotateWebhookSecret(self.store, CIPHER, self.clock.now)
+        return (await rotate(write(caller()), webhook.id, grace_seconds=grace_seconds)).secret
+
+    async def happen(self, subject: str = "", *, times: int = 1, **fields: Any) -> list[str]:
+        """Ids of new events of one subject."""
+        subject = subject or new_id()
+        events = [event(subject=subject, **fields) for _ in range(times)]
+        await self.timeline.store(events, {})
+        return [each.id for each in events]
+
+    async def settle(self, worker: WebhookWorker | None = None) -> None:
+        """Delivers what is due now."""
+        worker = worker or self.worker
+        await self.store.renew(worker._worker_id, 10)
+        while await worker.poll():
+            await worker.idle()
+
+    async def pass_time(self, seconds: float, *, step: float = 60.0) -> None:
+        end = self.clock.monotonic() + seconds
+        while self.clock.monotonic() < end:
+            self.clock.advance(min(step, end - self.clock.monotonic()))
+            await self.settle()
+
+    async def deliveries(self, webhook: Webhook) -> Sequence[Delivery]:
+        """Oldest first."""
+        found, _ = await self.store.deliveries(webhook.id, limit=10_000, offset=0)
+        return sorted(found, key=lambda each: each.position)
+
+    async def statuses(self, webhook: Webhook) -> list[DeliveryStatus]:
+        return [each.status for each in await self.deliveries(webhook)]
+
+    def received(self, webhook: Webhook) -> list[Received]:
+        return [each for each in self.endpoints.received if each.url == webhook.url]
+
+    def received_ids(self, webhook: Webhook) -> list[str]:
+        return [each.event_id for each in self.received(webhook)]
+
+
+def verified(received: Received, secret: str) -> dict[str, Any]:
+    """The body, after its signature was found to be right. The clock of the deliveries is not looked at."""
+    moment = datetime.fromtimestamp(int(received.headers["webhook-timestamp"]), UTC)
+    expected = Verifier(secret).sign(received.event_id, moment, received.body.decode())
+    assert expected in received.headers["webhook-signature"].split(" ")
+    found: dict[str, Any] = json.loads(received.body)
+    return found
+
+
+async def settled() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
