@@ -12,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from libs.contracts.errors import InvalidRequest, ServiceError, TooLarge
 from libs.contracts.identifiers import new_id
+from libs.service_defaults._websocket import LARGEST_MESSAGE, PING_SECONDS, BoundedWebSocket
 from libs.service_defaults.errors import error_body
 from libs.service_defaults.observed_requests import HEADER
 
@@ -42,6 +43,12 @@ class HttpServer(uvicorn.Server):
                 host=host,
                 port=port,
                 http=BoundedConnection,
+                ws=BoundedWebSocket,
+                ws_max_size=LARGEST_MESSAGE,
+                ws_ping_interval=PING_SECONDS,
+                ws_ping_timeout=PING_SECONDS,
+                # Messages are small, and each connection would hold tens of kilobytes for it.
+                ws_per_message_deflate=False,
                 access_log=False,
                 log_config=None,
                 lifespan="off",

@@ -15,7 +15,7 @@ from libs.contracts.envelope import Envelope
 from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
 from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
 from libs.contracts.identifiers import new_id
-from libs.contracts.topics import EVENT_TOPICS
+from libs.contracts.topics import EVENT_TOPICS, TopicKind
 from libs.eventing import CommandSender
 from libs.fairness import FairSemaphore
 from libs.secrets import SecretCipher
@@ -64,6 +64,7 @@ from services.gateway.use_cases.change_webhooks import (
     RotateWebhookSecret,
 )
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.follow_session import FollowSession
 from services.gateway.use_cases.follow_timeline import FollowTimeline
 from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
@@ -72,6 +73,7 @@ from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.read_timeline import ReadTimeline
 from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
 from services.gateway.use_cases.submit_turn import SubmitTurn
+from services.gateway.use_cases.timeline.session_texts import SessionTexts
 from services.gateway.use_cases.timeline.timeline_feeds import TimelineFeeds
 from services.gateway.use_cases.turn_history import TurnHistory
 from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
@@ -117,6 +119,7 @@ class PublicApi:
 
     application: PublicApplication
     feeds: TimelineFeeds
+    texts: SessionTexts
     revoked: Callable[[str], None]
     changed: Callable[[str], None]
 
@@ -133,6 +136,7 @@ def assemble(outside: Dependencies) -> PublicApi:
         monotonic=outside.monotonic,
     )
     streams = EventStreams()
+    texts = SessionTexts()
     feeds = TimelineFeeds(outside.timeline, now=outside.now, on_slow=SLOW_READERS.inc)
 
     def revoked(identifier: str) -> None:
@@ -141,16 +145,20 @@ def assemble(outside: Dependencies) -> PublicApi:
 
     application = PublicApplication(
         Authentication(principals, RateLimiter(outside.monotonic)),
-        _use_cases(outside, streams, feeds, principals.forget),
+        _use_cases(outside, streams, feeds, texts, principals.forget),
         Forwarder(outside.upstreams),
         TransferProxy(outside.upstreams, TransferLimiter()),
         shared_origins=outside.shared_origins,
     )
-    return PublicApi(application, feeds, revoked, principals.forget)
+    return PublicApi(application, feeds, texts, revoked, principals.forget)
 
 
 def _use_cases(
-    outside: Dependencies, streams: EventStreams, feeds: TimelineFeeds, forget: Callable[[str], None]
+    outside: Dependencies,
+    streams: EventStreams,
+    feeds: TimelineFeeds,
+    texts: SessionTexts,
+    forget: Callable[[str], None],
 ) -> UseCases:
     keys, connections, now = outside.keys, outside.connections, outside.now
     commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed)
@@ -172,6 +180,8 @@ def _use_cases(
         read_timeline=ReadTimeline(outside.timeline),
         follow_timeline=FollowTimeline(outside.timeline, feeds),
         **_webhook_use_cases(outside),
+        follow_session=FollowSession(outside.timeline, feeds, texts, history),
+        timeline=outside.timeline,
         streams=streams,
         now=now,
     )
@@ -227,6 +237,7 @@ def build(settings: GatewaySettings) -> Service:
     )
     listen(sender, api)
     sender.on_every_event(lambda envelope, _: api.feeds.wake(envelope.company_id, envelope.id))
+    sender.on_every_event(api.texts.hear, kind=TopicKind.DELTAS)
     service.background("timeline.feeds", api.feeds.run, role=API)
     service.ready_check("events", _positioned(sender))
     service.mount(PREFIX, api.application)

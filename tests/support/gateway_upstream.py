@@ -6,7 +6,7 @@ from fastapi import Request
 from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.api.agents import Agent
-from libs.contracts.api.sessions import Reply, Usage
+from libs.contracts.api.sessions import Reply, Usage, WatchedTurn
 from libs.contracts.commands.runtime import CreateSession, DeleteSession, ExecuteTurn
 from libs.contracts.errors import NotFound
 from libs.contracts.events.registry import AgentUpdated
@@ -53,6 +53,14 @@ class Upstream:
         @self.service.http.get("/internal/sessions")
         async def sessions(limit: int, offset: int) -> dict[str, Any]:
             return {"sessions": [], "total": len(self.sessions), "has_more": False}
+
+        @self.service.http.get("/internal/sessions/{session_id}")
+        async def session(session_id: str) -> dict[str, Any]:
+            return {"session_id": session_id}
+
+        @self.service.http.post("/internal/sessions/{session_id}/turns/{turn_id}/watch")
+        async def watch(session_id: str, turn_id: str) -> WatchedTurn:
+            return WatchedTurn(status="running", sequence=1)
 
     async def close_to_the_public(self, agent: Agent) -> None:
         """The agent's key is good for nothing any more."""

@@ -69,6 +69,11 @@ class FakeTimeline:
         self._check()
         return {company: len(self.events[company]) for company in company_ids if company in self.events}
 
+    async def newest(self, where: TimelineFilter) -> TimelineEvent | None:
+        self._check()
+        log = reversed(self.events.get(where.company_id, []))
+        return next((event for event in log if where.admits(event)), None)
+
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
         self._check()
         self.reads += 1

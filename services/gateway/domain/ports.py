@@ -95,6 +95,9 @@ class Timeline(Protocol):
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
         """The newest position of each of the companies that have events."""
 
+    async def newest(self, where: TimelineFilter) -> TimelineEvent | None:
+        """The last event that meets the filter, among the newest 5,000 that an index leads to."""
+
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
         """Events with positions above ``after``, in their order, and where to go on."""
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
+from libs.contracts.envelope import Envelope
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.events.runtime import (
     CitationAdded,
@@ -26,6 +27,7 @@ from libs.contracts.events.runtime import (
     TurnStarted,
 )
 from libs.eventing import Received
+from services.gateway.domain.timeline import TimelineEvent
 
 _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
 _CALLS: Final = frozenset({ToolCallStarted.TYPE, ToolCallCompleted.TYPE, ToolCallFailed.TYPE})
@@ -275,3 +277,19 @@ class _Text(NamedTuple):
 
 
 _NO_TEXT: Final = _Text(None, None)
+
+
+def as_received(event: TimelineEvent) -> Received:
+    """A recorded event of a turn as it came over the bus."""
+    envelope = Envelope(
+        id=event.id,
+        type=f"aes.runtime.{event.type}.v{event.version}",
+        source=event.source,
+        subject=event.subject,
+        time=event.time,
+        correlation_id=event.correlation_id,
+        causation_id=event.causation_id,
+        company_id=event.company_id,
+        sequence=event.sequence,
+    )
+    return Received(envelope, event.data)

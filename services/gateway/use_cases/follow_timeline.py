@@ -50,5 +50,5 @@ class FollowTimeline:
                 followed = await reader.next()
                 if isinstance(followed, int):
                     yield max(position, followed)
-                elif followed.position > position:
+                elif isinstance(followed, TimelineEvent) and followed.position > position:
                     yield followed

@@ -8,7 +8,6 @@ from typing import Final
 import structlog
 
 from libs.contracts.api.sessions import WatchedTurn
-from libs.contracts.envelope import Envelope
 from libs.contracts.identity import Identity
 from libs.eventing import Received
 from libs.persistence import is_outage
@@ -16,11 +15,10 @@ from libs.service_defaults.internal_calls import checked
 from libs.service_defaults.internal_routes import decode_events
 from services.gateway.domain.ports import Timeline, Upstreams
 from services.gateway.domain.timeline import TimelineEvent
-from services.gateway.domain.turn_stream import StreamedEvent, TurnStream
+from services.gateway.domain.turn_stream import StreamedEvent, TurnStream, as_received
 
 _log = structlog.get_logger("gateway.turns")
 _RUNTIME: Final = "runtime"
-_PREFIX: Final = "aes.runtime."
 # The log stores an event some milliseconds after it was published.
 _LOG_PAUSES: Final = (0.02, 0.05, 0.1)
 
@@ -78,7 +76,7 @@ class TurnHistory:
             if not is_outage(problem):
                 raise
             _log.info("turn.log_unreachable", turn_id=turn.turn_id, problem=str(problem))
-        return [_received(event) for event in found]
+        return [as_received(event) for event in found]
 
     async def _recorded(self, turn: FollowedTurn, after: int) -> Sequence[Received]:
         """The events as their owner has them: never behind, but for some days only."""
@@ -89,19 +87,4 @@ class TurnHistory:
 
 def _of_turn(events: Sequence[Received]) -> Iterator[Received]:
     # The command that cancels a turn also ends with an event about it, which is no part of its stream.
-    return (event for event in events if event.envelope.type.startswith(f"{_PREFIX}turn."))
-
-
-def _received(event: TimelineEvent) -> Received:
-    envelope = Envelope(
-        id=event.id,
-        type=f"{_PREFIX}{event.type}.v{event.version}",
-        source=event.source,
-        subject=event.subject,
-        time=event.time,
-        correlation_id=event.correlation_id,
-        causation_id=event.causation_id,
-        company_id=event.company_id,
-        sequence=event.sequence,
-    )
-    return Received(envelope, event.data)
+    return (event for event in events if event.envelope.type.startswith("aes.runtime.turn."))

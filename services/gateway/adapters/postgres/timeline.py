@@ -34,6 +34,11 @@ class PostgresTimeline:
     async def heads(self, company_ids: Sequence[str]) -> dict[str, int]:
         return dict(await self._database.execute(_HEADS, (list(company_ids),)))
 
+    async def newest(self, where: TimelineFilter) -> TimelineEvent | None:
+        values = _values(where) | {"after": 0, "limit": 1}
+        events = await self._events(_scan(_indexed(where), _some(where), "position DESC"), values)
+        return events[0] if events else None
+
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
         """Looks at 5,000 events at most when only some of those that an index leads to are wanted."""
         values = _values(where) | {"after": after, "limit": limit + 1}
@@ -74,11 +79,11 @@ def _some(where: TimelineFilter) -> list[str]:
     return [condition for name, condition in _SOME.items() if wanted[name]]
 
 
-def _scan(found: Sequence[str], some: Sequence[str]) -> str:
-    statement = f"{_SELECT} WHERE {' AND '.join(found)} ORDER BY position"
+def _scan(found: Sequence[str], some: Sequence[str], order: str = "position") -> str:
+    statement = f"{_SELECT} WHERE {' AND '.join(found)} ORDER BY {order}"
     if some:
         looked_at = f"({statement} LIMIT {MOST_LOOKED_AT}) AS looked_at"
-        statement = f"SELECT * FROM {looked_at} WHERE {' AND '.join(some)} ORDER BY position"
+        statement = f"SELECT * FROM {looked_at} WHERE {' AND '.join(some)} ORDER BY {order}"
     return f"{statement} LIMIT %(limit)s"
 
 

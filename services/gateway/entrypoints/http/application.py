@@ -29,6 +29,7 @@ from services.gateway.entrypoints.http.routers import (
     sessions,
     webhooks,
 )
+from services.gateway.entrypoints.http.sockets import session_socket
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 
 # What FastAPI would measure and trace by itself is done for all services alike.
@@ -83,6 +84,7 @@ class PublicApplication(FastAPI):
         for router in _ROUTERS:
             # Not by include_router: it makes every route anew for each application, and matches it twice per request.
             self.router.routes.extend(router.routes)
+        self.router.routes.append(session_socket.route)
         self.state.authentication = authentication
         self.state.use_cases = use_cases
         self.state.forwarder = forwarder

@@ -34,6 +34,10 @@ class CrossOriginMiddleware(CORSMiddleware):
         self._authentication = authentication
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            # A WebSocket looks at the origin of public keys itself; other credentials are nothing that a browser adds.
+            await self.app(scope, receive, send)
+            return
         added = [_VARY]
 
         async def send_with_headers(message: Message) -> None:

@@ -14,7 +14,7 @@ from libs.contracts.errors import InvalidRequest
 from libs.tracing import current_correlation_id
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
-from services.gateway.domain.ports import ConnectionStore, KeyStore
+from services.gateway.domain.ports import ConnectionStore, KeyStore, Timeline
 from services.gateway.domain.webhook_ports import WebhookStore
 from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, EventStreams
 from services.gateway.entrypoints.http.reference.described import Described
@@ -30,6 +30,7 @@ from services.gateway.use_cases.change_webhooks import (
     RotateWebhookSecret,
 )
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.follow_session import FollowSession
 from services.gateway.use_cases.follow_timeline import FollowTimeline
 from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
@@ -75,6 +76,8 @@ class UseCases:
     issue_token: IssueToken
     read_timeline: ReadTimeline
     follow_timeline: FollowTimeline
+    follow_session: FollowSession
+    timeline: Timeline
     streams: EventStreams
     now: Callable[[], datetime]
 
@@ -111,13 +114,17 @@ def _repeatable(request: Request, principal: Principal) -> IdempotentRequest | N
     key = idempotency_key(request, principal)
     if key is None:
         return None
-    values = getattr(request.state, "values", None)
+    return repeatable(principal, request.method, request.scope["path"], key, getattr(request.state, "values", None))
+
+
+def repeatable(principal: Principal, method: str, path: str, key: str, values: Any) -> IdempotentRequest:
+    """A write with that ``Idempotency-Key``. Raises ``InvalidRequest`` for a bad one."""
     return IdempotentRequest(
         company_id=principal.identity.company_id,
         principal_id=principal.identity.user_id,
-        method=request.method,
-        path=request.scope["path"],
-        key=key,
+        method=method,
+        path=path,
+        key=checked_key(key, principal),
         body_hash=hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).digest(),
     )
 
@@ -130,8 +137,10 @@ def correlation_id() -> str:
 def idempotency_key(request: Request, principal: Principal) -> str | None:
     """The ``Idempotency-Key``, if there is one. Raises ``InvalidRequest`` for a bad one."""
     key = request.headers.get("idempotency-key")
-    if key is None:
-        return None
+    return None if key is None else checked_key(key, principal)
+
+
+def checked_key(key: str, principal: Principal) -> str:
     # Public principals share an identity: with a guessable key one visitor would get what another one made.
     shortest = 1 if principal.public is None else _MIN_PUBLIC_KEY
     if not shortest <= len(key) <= _MAX_KEY or not (key.isascii() and key.isprintable()):

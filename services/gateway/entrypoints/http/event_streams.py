@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from prometheus_client import Gauge
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -45,8 +46,7 @@ class EventStreams:
         try:
             first = await anext(events, None)
             # Between the check of a key and the first event of a turn lie seconds.
-            if key_id in self._revoked:
-                raise AuthenticationFailed("The API key has been revoked.")
+            self.check(key_id)
         except BaseException:
             await events.aclose()
             raise
@@ -54,17 +54,22 @@ class EventStreams:
             return Response(status_code=204)
         return EventStreamResponse(first, events, self, key_id, headers or {})
 
+    def check(self, key_id: str) -> None:
+        """Raises ``AuthenticationFailed`` when the key was revoked meanwhile."""
+        if key_id in self._revoked:
+            raise AuthenticationFailed("The API key has been revoked.")
+
     @contextmanager
-    def opened(self, key_id: str) -> Iterator[None]:
-        """While the running task sends a stream to that key's holder."""
+    def opened(self, key_id: str, gauge: Gauge = OPEN_STREAMS) -> Iterator[None]:
+        """While the running task sends a stream to that key's holder, counted by the gauge."""
         task = asyncio.current_task()
         assert task is not None
         self._open[key_id].add(task)
-        OPEN_STREAMS.inc()
+        gauge.inc()
         try:
             yield
         finally:
-            OPEN_STREAMS.dec()
+            gauge.dec()
             self._open[key_id].discard(task)
             if not self._open[key_id]:
                 del self._open[key_id]

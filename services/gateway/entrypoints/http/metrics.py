@@ -9,6 +9,7 @@ from libs.contracts.errors import ErrorKind
 REFUSALS: Final = Counter("aes_gateway_refusals_total", "Requests not carried out, by the type of the error.", ["type"])
 WAITING: Final = Gauge("aes_gateway_waiting_requests", "Requests that are being answered, streams included.")
 OPEN_STREAMS: Final = Gauge("aes_gateway_open_streams", "Event streams that are open.")
+OPEN_SOCKETS: Final = Gauge("aes_gateway_open_websockets", "WebSockets that are open.")
 SLOW_READERS: Final = Counter(
     "aes_gateway_slow_readers_total", "Readers of streams that were ended, because they left too much unread."
 )

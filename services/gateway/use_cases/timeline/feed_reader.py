@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from libs.contracts.errors import ServiceError
+from libs.eventing import Received
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 from services.gateway.domain.timeline_reading import ReadTooSlowly
 
@@ -25,14 +26,14 @@ class FeedReader:
         self.where = where
         self.joined_at = joined_at
         self.expires_at = expires_at
-        self._unread: deque[TimelineEvent] = deque()
+        self._unread: deque[TimelineEvent | Received] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._problem: ServiceError | None = None
         self._reached: int | None = None
         self._active_at = now
 
-    def offer(self, event: TimelineEvent, now: float) -> bool:
-        """Queues an event for a reader that goes on; returns whether this one was too many."""
+    def offer(self, event: TimelineEvent | Received, now: float) -> bool:
+        """Queues an event, or a text, for a reader that goes on; returns whether this one was too many."""
         if self._problem is not None:
             return False
         if len(self._unread) >= MOST_UNREAD:
@@ -56,8 +57,8 @@ class FeedReader:
             self._reached = position
             self._wake()
 
-    async def next(self) -> TimelineEvent | int:
-        """The next event, or the position up to which there was none. Raises what the reader was ended with."""
+    async def next(self) -> TimelineEvent | Received | int:
+        """The next event or text, or the position reached without one. Raises what the reader was ended with."""
         while True:
             if self._problem is not None:
                 raise self._problem

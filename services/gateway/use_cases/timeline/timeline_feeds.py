@@ -8,16 +8,16 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.errors import AuthenticationFailed, ServiceUnavailable
+from libs.contracts.errors import AuthenticationFailed
 from libs.persistence import is_outage
 from services.gateway.domain.ports import Timeline
 from services.gateway.domain.timeline import TimelineFilter
+from services.gateway.domain.timeline_reading import Restarting
 from services.gateway.use_cases.timeline.company_feed import CompanyFeed
 from services.gateway.use_cases.timeline.feed_reader import FeedReader
 
 _log = structlog.get_logger("timeline.feeds")
 _LOOK_SECONDS: Final = 1.0
-_STOPPING: Final = "The service is being restarted; go on after the last event that you have."
 
 
 class TimelineFeeds:
@@ -44,10 +44,10 @@ class TimelineFeeds:
 
     @asynccontextmanager
     async def joined(self, where: TimelineFilter, *, expires_at: datetime | None) -> AsyncIterator[FeedReader]:
-        """A reader of the events after its ``joined_at``. Raises ``ServiceUnavailable`` while this replica ends."""
+        """A reader of the events after its ``joined_at``. Raises ``Restarting`` while this replica ends."""
         feed = await self._feed(where.company_id)
         if self._stopping:
-            raise ServiceUnavailable(_STOPPING, retry_after=2)
+            raise Restarting()
         now = asyncio.get_running_loop().time()
         reader = FeedReader(where, joined_at=feed.position, expires_at=expires_at, now=now)
         feed.add(reader)
@@ -70,7 +70,7 @@ class TimelineFeeds:
         """Ends all readers, and refuses new ones."""
         self._stopping = True
         for feed in self._feeds.values():
-            feed.end(ServiceUnavailable(_STOPPING, retry_after=2))
+            feed.end(Restarting())
 
     async def _feed(self, company_id: str) -> CompanyFeed:
         feed = self._feeds.get(company_id)
