@@ -9,7 +9,7 @@ from libs.eventing._events import EventRouter
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._inbox import AlreadyProcessed
 from libs.eventing._kafka_bus import KafkaBus
-from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, connection_diagnostics
+from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, connection_diagnostics, is_bus_outage
 from libs.eventing._messages import MessageContext, MessageDraft, PayloadReader, PoisonMessage, envelope_of
 from libs.eventing._metrics import set_lag
 from libs.eventing._outbox import Outbox, Transaction
@@ -61,5 +61,6 @@ __all__ = [
     "connection_diagnostics",
     "create_topics",
     "envelope_of",
+    "is_bus_outage",
     "set_lag",
 ]

@@ -13,6 +13,8 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from libs.eventing._bus import BusUnavailable
+
 SecurityProtocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 SaslMechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"]
 _DIAGNOSTICS_SECONDS: Final = 5.0
@@ -80,6 +82,11 @@ class KafkaConnection:
             given["sasl_plain_username"] = self.username
             given["sasl_plain_password"] = self.password
         return given
+
+
+def is_bus_outage(problem: BaseException) -> bool:
+    """Whether the broker is what failed: its clients go on by themselves when it is back."""
+    return isinstance(problem, BusUnavailable | KafkaError)
 
 
 def _is_no_warning_of_passwords(record: logging.LogRecord) -> bool:

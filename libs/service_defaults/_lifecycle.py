@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from libs.service_defaults._consumers import Consumers
 from libs.service_defaults._http_server import HttpServer
-from libs.service_defaults._supervision import Hook, supervised, unless_stopped
+from libs.service_defaults._supervision import Hook, log_unretrieved, supervised, unless_stopped
 from libs.service_defaults.settings import ServiceSettings
 
 _log = structlog.get_logger("service")
@@ -98,6 +98,7 @@ class Lifecycle:
         """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back; None means all roles."""
         settings = self._settings
         self._handle_signals()
+        asyncio.get_running_loop().set_exception_handler(log_unretrieved)
         server = self._server = HttpServer(
             self._app,
             self._mounts,

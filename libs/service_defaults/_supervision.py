@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import structlog
 
+from libs.eventing import is_bus_outage
+from libs.persistence import is_outage
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("service")
@@ -18,7 +20,10 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
     """Runs it until cancelled; starts it again when it fails and, unless ``once``, when it ends."""
 
     def log(problem: Exception, _attempt: int) -> None:
-        _log.error("background.failed", task=name, exc_info=problem)
+        if is_outage(problem) or is_bus_outage(problem):
+            _log.warning("background.waits", task=name, problem=repr(problem))
+        else:
+            _log.error("background.failed", task=name, exc_info=problem)
 
     async def supervise() -> None:
         await _RESTARTS.run(run, before_sleep=log)
@@ -27,6 +32,17 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
             await _RESTARTS.run(run, before_sleep=log)
 
     return asyncio.create_task(supervise(), name=name)
+
+
+def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Handles exceptions that no code awaits. Those of a lost broker, which Kafka's client leaves in tasks of its own,
+    are one line; others are logged as asyncio does.
+    """
+    problem = context.get("exception")
+    if isinstance(problem, BaseException) and is_bus_outage(problem):
+        _log.warning("kafka.task_failed", problem=repr(problem))
+    else:
+        loop.default_exception_handler(context)
 
 
 async def unless_stopped(step: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:

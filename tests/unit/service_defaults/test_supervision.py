@@ -1,0 +1,62 @@
+"""Background tasks that fail, and exceptions that no code awaits."""
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+from aiokafka.errors import NotCoordinatorForGroupError
+from psycopg import OperationalError
+from structlog.testing import capture_logs
+
+from libs.eventing import BusUnavailable
+from libs.service_defaults._supervision import log_unretrieved, supervised
+
+
+async def first_log_of(problem: Exception) -> Any:
+    async def fail() -> None:
+        raise problem
+
+    with capture_logs() as logged:
+        task = supervised("work", fail)
+        async with asyncio.timeout(60):
+            while not logged:
+                await asyncio.sleep(0)
+        task.cancel()
+    return logged[0]
+
+
+@pytest.mark.parametrize(
+    "outage", [BusUnavailable("no broker"), NotCoordinatorForGroupError(), OperationalError("the connection is lost")]
+)
+async def test_an_outage_is_one_warning_without_a_traceback(outage: Exception) -> None:
+    logged = await first_log_of(outage)
+    assert (logged["event"], logged["log_level"]) == ("background.waits", "warning")
+    assert "exc_info" not in logged
+
+
+async def test_any_other_failure_has_its_traceback() -> None:
+    logged = await first_log_of(ZeroDivisionError())
+    assert (logged["event"], logged["log_level"]) == ("background.failed", "error")
+    assert isinstance(logged["exc_info"], ZeroDivisionError)
+
+
+@pytest.mark.parametrize(("problem", "is_ours"), [(NotCoordinatorForGroupError(), True), (ZeroDivisionError(), False)])
+async def test_exceptions_that_nobody_awaits_are_one_line_when_they_are_of_the_broker(
+    monkeypatch: pytest.MonkeyPatch, problem: Exception, is_ours: bool
+) -> None:
+    loop = asyncio.get_running_loop()
+    left: list[Any] = []
+    monkeypatch.setattr(loop, "default_exception_handler", left.append)
+    loop.set_exception_handler(log_unretrieved)
+
+    async def fail() -> None:
+        raise problem
+
+    with capture_logs() as logged:
+        task = loop.create_task(fail())
+        await asyncio.wait({task})
+        del task
+        gc.collect()
+    loop.set_exception_handler(None)
+    assert ([each["event"] for each in logged], len(left)) == ((["kafka.task_failed"], 0) if is_ours else ([], 1))
