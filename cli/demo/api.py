@@ -13,7 +13,7 @@ from deploy.local.errors import StackError
 _REMEDIES = {
     401: "Check the key: --api-key or AES_API_KEY, else the one that `./aes up` printed.",
     403: "Use a key with the scopes that the demo needs: agents:read, knowledge:read, knowledge:write, "
-    "files:write, sessions:write, sessions:read, runtime:execute, artifacts:read, artifacts:write.",
+    "files:write, sessions:write, sessions:read, runtime:execute, artifacts:read, artifacts:write, events:read.",
     429: "Wait a moment and run the demo again.",
     502: "Check the model's name, its provider's key and your account there; more in: ./aes logs runtime",
     503: "A part of the service is down or starting. See: ./aes status",

@@ -1,6 +1,5 @@
 """`aes demo`."""
 
-import time
 from typing import Annotated, Any
 
 import typer
@@ -48,7 +47,6 @@ def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = Non
 
 def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str | None) -> dict[str, Any]:
     library = materials.load(model)
-    began = time.time()
     correlation_id = f"demo-{new_id()[-12:]}"
     provider.check_caller(model, will_start=base_url is None and not start.is_running())
     stack = start.ensure(screen, base_url, api_key)
@@ -63,7 +61,7 @@ def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str |
         clerk, saved = files.hold(screen, api, library, step=5, letter="C", place=start.downloads())
         talks.append(clerk)
         messages = timeline.show_history(screen, api, talks)
-    events = timeline.show(screen, stack, correlation_id, began, base, talks)
+        events = timeline.show(screen, api, stack, correlation_id, base, talks)
     next_steps.show(screen, stack, talks[0])
     return {
         "base_url": stack.connection.base_url,

@@ -1,17 +1,22 @@
-"""Steps 6 and 7: the history of the sessions, and all events of the demo, read from Kafka by correlation id."""
+"""Steps 6 and 7: the history of the sessions, and all events of the demo by its correlation id."""
 
-import asyncio
+import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from rich.text import Text
 
+from cli.bus_address import BusAddress
 from cli.demo.api import Api
 from cli.demo.conversation import Talk
-from cli.demo.event_log import RecordedEvent, read_events
 from cli.demo.screen import Screen
 from cli.demo.start import Running
 from deploy.local.errors import StackError
+
+_PATIENCE_SECONDS = 15.0
+_PAUSE_SECONDS = 0.2
+_ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
 
 
 def show_history(screen: Screen, api: Api, talks: list[Talk]) -> list[dict[str, Any]]:
@@ -29,36 +34,58 @@ def show_history(screen: Screen, api: Api, talks: list[Talk]) -> list[dict[str, 
 
 
 def show(
-    screen: Screen, stack: Running, correlation_id: str, since: float, base: dict[str, Any], talks: list[Talk]
+    screen: Screen, api: Api, stack: Running, correlation_id: str, base: dict[str, Any], talks: list[Talk]
 ) -> list[dict[str, Any]]:
-    """Returns the events in the order in which they happened; empty when no broker is known."""
-    screen.heading(7, "Replay the timeline from Kafka", f"correlation id {correlation_id}")
-    if stack.bus is None:
-        screen.line("Name the broker of this service in AES_KAFKA_BOOTSTRAP_SERVERS to see it.", "yellow")
-        return []
-    turns = {turn["turn_id"] for talk in talks for turn in talk.turns}
-    try:
-        events = asyncio.run(read_events(stack.bus, correlation_id, since, turns))
-    except (OSError, TimeoutError) as problem:
-        raise StackError(
-            f"The events could not be read from Kafka at {stack.bus.servers}: {problem or 'no answer in time'}",
-            "See: ./aes logs kafka",
-        ) from problem
+    """Returns the events, in the order of the timeline."""
+    screen.heading(7, "Read the timeline", f"GET /api/v1/events/?correlation_id={correlation_id}")
+    events = read(api, correlation_id, {turn["turn_id"] for talk in talks for turn in talk.turns})
     names = _names(base, talks)
-    widest = max((len(event.name) for event in events), default=0)
+    widest = max((len(event["type"]) for event in events), default=0)
     first = _moment(events[0]) if events else 0.0
     moments = [f"+{_moment(event) - first:.3f} s" for event in events]
     longest = max(map(len, moments), default=0)
     for event, moment in zip(events, moments, strict=True):
         screen.row(
             Text(f"{moment:>{longest}}", style="dim"),
-            Text(f"{names.get(event.subject, event.subject[-9:]):<10}"),
-            Text(f"{event.name:<{widest}}", style="green" if event.name == "turn.completed" else ""),
-            Text(_short(event.place), style="dim"),
+            Text(f"{names.get(event['subject'], event['subject'][-9:]):<10}"),
+            Text(f"{event['type']:<{widest}}", style="green" if event["type"] == "turn.completed" else ""),
+            Text(f"{event['source'].removeprefix('/aes/')} {event['position']}", style="dim"),
         )
-    screen.line(f"{len(events)} events, each with its topic (…-events), partition and offset.", "dim")
-    screen.line("Follow them with examples/consume_events.py, too.", "dim")
-    return [event.as_json() for event in events]
+    screen.line(f"{len(events)} events, each with its service and position. Follow: ./aes events tail", "dim")
+    if stack.bus is not None:
+        screen.line("The same from Kafka, with its password in KAFKA_PASSWORD where it has one:", "dim")
+        screen.command(_consumer_command(stack.bus, correlation_id))
+    return events
+
+
+def read(
+    api: Api, correlation_id: str, turns: set[str], sleep: Callable[[float], None] = time.sleep
+) -> list[dict[str, Any]]:
+    """Reads the events of a correlation id until these turns have ended. Raises StackError when that takes too long."""
+    found: list[dict[str, Any]] = []
+    open_turns, after, waited = set(turns), 0, 0.0
+    while open_turns:
+        page = api.get(f"/events/?correlation_id={correlation_id}&after={after}&limit=200")
+        found += page["events"]
+        after = page["next"]
+        open_turns -= {event["subject"] for event in page["events"] if event["type"] in _ENDS}
+        if open_turns and not page["has_more"]:
+            if waited >= _PATIENCE_SECONDS:
+                raise StackError("The timeline did not get all events in time.", "See: ./aes logs gateway")
+            sleep(_PAUSE_SECONDS)
+            waited += _PAUSE_SECONDS
+    return found
+
+
+def _consumer_command(bus: BusAddress, correlation_id: str) -> str:
+    """The example's call; the password of Kafka, where there is one, stays in the environment."""
+    options = [f"--bootstrap-servers {bus.servers}"]
+    if bus.prefix:
+        options.append(f"--prefix {bus.prefix}")
+    if bus.kafka.username:
+        options.append(f"--username {bus.kafka.username} --mechanism {bus.kafka.sasl_mechanism}")
+    options.append(f"--correlation-id {correlation_id} --from-beginning --timeout 5")
+    return " \\\n     ".join(["   python examples/consume_events.py", *options])
 
 
 def _names(base: dict[str, Any], talks: list[Talk]) -> dict[str, str]:
@@ -74,10 +101,5 @@ def _names(base: dict[str, Any], talks: list[Talk]) -> dict[str, str]:
     return names
 
 
-def _short(place: str) -> str:
-    """Shortens a text to fit beside the longest name in 80 characters."""
-    return place.replace("-events[", "[", 1)
-
-
-def _moment(event: RecordedEvent) -> float:
-    return datetime.fromisoformat(event.time).timestamp()
+def _moment(event: dict[str, Any]) -> float:
+    return datetime.fromisoformat(event["time"]).timestamp()

@@ -84,7 +84,7 @@ def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
     assert [call["name"] for call in files["turns"][2]["tool_calls"]] == ["table_query", "artifact_create"]
     assert [Path(path).name for path in result["saved"]] == ["income-2025.xlsx"]
     assert [page["total"] for page in result["history"]] == [6, 6, 6]
-    ends = {event["subject"] for event in result["timeline"] if event["type"] == "aes.runtime.turn.completed.v1"}
+    ends = {event["subject"] for event in result["timeline"] if event["type"] == "turn.completed"}
     assert ends == {turn["turn_id"] for session in result["sessions"] for turn in session["turns"]}
 
 
