@@ -14,7 +14,7 @@ from tests.support.compose import TEXT, compose, containers, example, image_of, 
 def test_every_process_has_a_container() -> None:
     declared = {(service.name, process.role) for service in SERVICES for process in service.processes}
     # The embedded stack has these in one process.
-    gateway = {("gateway", "api"), ("gateway", "timeline")}
+    gateway = {("gateway", "api"), ("gateway", "timeline"), ("gateway", "webhooks")}
 
     assert set(processes().values()) == declared - {("gateway", "all")} | gateway
     # By these names services and people find them.

@@ -25,6 +25,8 @@ SERVERS = {
     "objects": {"ingestion", "artifacts", "object-accounts", "operator"},
 }
 PUBLIC = ("203.0.113.7", "2606:4700::1111")
+# Policies that let processes reach the internet.
+OUTWARD = {"runtime", "ingestion", "artifacts", "operator", "gateway-webhooks"}
 PRIVATE = ("10.96.0.1", "172.20.3.4", "192.168.1.1", "169.254.169.254", "fd00:10::1", "fe80::1")
 # Deployment, its consumer group, and the topics that its members share.
 SHARED = {
@@ -79,7 +81,8 @@ def test_only_callers_reach_a_service_and_only_its_owners_are_called(overlay: tu
     policies = named(of_kind(overlay, "NetworkPolicy"))
     everything = policies.pop("everything")["spec"]
     assert set(everything["policyTypes"]) == {"Ingress", "Egress"}
-    assert policies.keys() - SERVERS.keys() - {"object-accounts", "operator", "reached-by-operator"} == CALLERS.keys()
+    others = {"object-accounts", "operator", "reached-by-operator", "gateway-webhooks"}
+    assert policies.keys() - SERVERS.keys() - others == CALLERS.keys()
     for service in CALLERS:
         policy = policies[service]
         assert policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/name"] == service
@@ -166,7 +169,13 @@ def test_private_networks_are_not_reached_by_either_protocol(overlay: tuple[Mani
         for policy in of_kind(overlay, "NetworkPolicy")
         if (peers := [peer for rule in policy["spec"].get("egress", []) for peer in rule.get("to", [])])
     }
-    assert {name for name, found in blocks.items() if found} == {"runtime", "ingestion", "artifacts", "operator"}
+    assert {name for name, found in blocks.items() if found} == {
+        "runtime",
+        "ingestion",
+        "artifacts",
+        "operator",
+        "gateway-webhooks",
+    }
     for found in filter(None, blocks.values()):
         for address in PUBLIC:
             assert any(_lets_through(block, address) for block in found), address

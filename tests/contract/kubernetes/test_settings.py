@@ -122,7 +122,7 @@ def test_roles_are_known_and_all_run(overlay: tuple[Manifest, ...]) -> None:
 
     both = ["api", "worker"]
     assert roles == {
-        "gateway": ["api", "timeline"],
+        "gateway": ["api", "timeline", "webhooks"],
         "registry": both,
         "runtime": both,
         "ingestion": ["api", "streams", "worker"],

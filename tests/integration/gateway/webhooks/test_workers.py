@@ -1,0 +1,208 @@
+"""Processes that deliver, on PostgreSQL and a receiver on this machine: one is killed, secrets rotate, others wait."""
+
+import asyncio
+import base64
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from aiohttp import web
+
+from deploy.local.home import PROJECT_ROOT
+from deploy.local.ports import choose_free
+from libs.contracts.identifiers import new_id
+from libs.eventing import create_topics
+from libs.fairness import FairSemaphore
+from libs.outbound import parse_networks, public_or_within
+from services.gateway.adapters.webhook_http import HttpWebhookClient
+from services.gateway.domain.webhook_deliveries import Delivery, DeliveryStatus
+from services.gateway.domain.webhooks import DisabledReason, Webhook, WebhookStatus, new_webhook_secret
+from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
+from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
+from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
+from tests.integration.gateway.webhooks.conftest import Stores, secret_of, write
+from tests.support.webhook_fakes import CIPHER, NoMetrics
+from tests.support.webhook_receiver import Receiver, receiving
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as receiver:
+        yield receiver
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@asynccontextmanager
+async def working(stores: Stores, clock: Callable[[], datetime] = now, *, seconds: float = 15) -> AsyncIterator[None]:
+    """A worker of this process."""
+    client = HttpWebhookClient(public_or_within(parse_networks("127.0.0.0/8")), seconds=seconds)
+    attempts = WebhookAttempts(client, CIPHER, NoMetrics())
+    tools = DeliveryTools(stores.queue, stores.timeline, attempts, FairSemaphore(64, each=32), clock)
+    worker = WebhookWorker(tools, new_id())
+    tasks = [asyncio.create_task(each) for each in (worker.renew(), worker.run())]
+    yield
+    for task in tasks:
+        task.cancel()
+    await worker.stop(10)
+    await client.close()
+
+
+async def settled(stores: Stores, webhook: Webhook, count: int) -> list[Delivery]:
+    """The deliveries, oldest first, once that many have ended."""
+    async with asyncio.timeout(60):
+        while True:
+            found, _ = await stores.store.deliveries(webhook.id, limit=1000, offset=0)
+            if sum(each.status is not DeliveryStatus.PENDING for each in found) >= count:
+                return sorted(found, key=lambda each: each.position)
+            await asyncio.sleep(0.02)
+
+
+async def test_events_are_delivered_in_order_and_recorded(real: Stores, receiver: Receiver) -> None:
+    ada = await real.caller()
+    webhook = await real.webhook(ada, "thing.*", url=receiver.url())
+    async with working(real):
+        expected = {subject: await real.happen(ada, subject, times=12) for subject in ("a", "b", "c")}
+        found = await settled(real, webhook, 36)
+    assert {each.status for each in found} == {DeliveryStatus.DELIVERED}
+    assert {(each.last_status, each.last_response, each.attempts) for each in found} == {(200, "thanks", 1)}
+    for ids in expected.values():
+        assert [each for each in receiver.ids() if each in ids] == ids
+    bodies = receiver.verified("whsec_c2VjcmV0")
+    assert {body["type"] for body in bodies} == {"thing.happened"}
+    assert [body["data"]["id"] for body in bodies] == receiver.ids()
+
+
+async def test_secrets_rotate_while_events_are_delivered(real: Stores, receiver: Receiver) -> None:
+    ada = await real.caller()
+    webhook = await real.webhook(ada, url=receiver.url())
+    new = new_webhook_secret()
+    async with working(real):
+        await real.happen(ada, times=3)
+        await settled(real, webhook, 3)
+        await real.store.replace_secret(
+            webhook, secret_of(webhook, new, now()), write(ada), old_expires_at=now() + timedelta(hours=1), most=5
+        )
+        await real.happen(ada, times=3)
+        await settled(real, webhook, 6)
+    receiver.verified("whsec_c2VjcmV0")
+    del receiver.received[:3]
+    receiver.verified(new)
+
+
+async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver: Receiver) -> None:
+    ada, eve = await real.caller(), await real.caller("Other", "eve")
+    receiver.hanging.add("/hang")
+    hanging = [await real.webhook(eve, url=receiver.url("/hang")) for _ in range(4)]
+    webhook = await real.webhook(ada, url=receiver.url())
+    async with working(real, seconds=3600):
+        for _ in range(30):
+            await real.happen(eve)
+        expected = [(await real.happen(ada))[0] for _ in range(30)]
+        await settled(real, webhook, 30)
+        assert sorted(receiver.ids()) == sorted(expected)
+        assert len(receiver.ids("/hang")) == 32
+    assert all([(await real.store.deliveries(each.id, limit=1, offset=0))[1] == 30 for each in hanging])
+
+
+async def test_refusals_are_repeated_and_a_410_disables(real: Stores, receiver: Receiver) -> None:
+    ada = await real.caller()
+    webhook = await real.webhook(ada, url=receiver.url())
+    statuses = [500, 200, 410]
+    receiver.answer = lambda _: web.Response(status=statuses.pop(0), text="no\0body")
+    ahead = timedelta()
+    async with working(real, lambda: now() + ahead):
+        await real.happen(ada)
+        await receiver.until(1)
+        ahead += timedelta(seconds=6)
+        (delivered,) = await settled(real, webhook, 1)
+        await real.happen(ada, "last", times=2)
+        found = await settled(real, webhook, 2)
+    assert (delivered.attempts, delivered.last_response) == (2, "nobody")
+    assert [each.status for each in found] == [
+        DeliveryStatus.DELIVERED,
+        DeliveryStatus.FAILED,
+        DeliveryStatus.PENDING,
+    ]
+    kept = await real.store.webhook(ada.company_id, webhook.id)
+    assert (kept.status, kept.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.GONE)
+    receiver.answer = lambda _: web.Response()
+    enabled = replace(kept, status=WebhookStatus.ENABLED, disabled_reason=None, updated_at=now())
+    await real.store.change(enabled, write(ada))
+    async with working(real):
+        assert {each.status for each in (await settled(real, webhook, 3))[::2]} == {DeliveryStatus.DELIVERED}
+
+
+async def test_webhooks_get_what_their_makers_may_see(real: Stores, receiver: Receiver) -> None:
+    ada = await real.caller()
+    bob, eve = await real.caller("Acme", "bob", "webhooks:write"), await real.caller("Other", "eve")
+    webhooks = {name: await real.webhook(who, url=receiver.url(name)) for name, who in (("/ada", ada), ("/bob", bob))}
+    await real.webhook(eve, url=receiver.url("/eve"))
+    owners = (None, ada.user_id, bob.user_id, "")
+    shared, of_ada, of_bob, unknown = [(await real.happen(ada, owner_id=owner))[0] for owner in owners]
+    async with working(real):
+        await settled(real, webhooks["/ada"], 4)
+        await settled(real, webhooks["/bob"], 2)
+    assert sorted(receiver.ids("/ada")) == sorted([shared, of_ada, of_bob, unknown])
+    assert sorted(receiver.ids("/bob")) == sorted([shared, of_bob])
+    assert receiver.ids("/eve") == []
+
+
+@asynccontextmanager
+async def process(database_url: str, kafka: str, prefix: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """``python -m services.gateway webhooks``; killed without warning at the end, if it still runs."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("AES_")},
+        "AES_GATEWAY_DATABASE_URL": database_url,
+        "AES_GATEWAY_PORT": str(choose_free()),
+        "AES_KAFKA_BOOTSTRAP_SERVERS": kafka,
+        "AES_TOPIC_PREFIX": prefix,
+        "AES_SIGNING_KEY": "k" * 40,
+        "AES_SECRETS_KEY": base64.b64encode(b"k" * 32).decode(),
+        "AES_OUTBOUND_NETWORKS": "127.0.0.0/8",
+    }
+    command = (sys.executable, "-m", "services.gateway", "webhooks")
+    running = await asyncio.create_subprocess_exec(*command, env=environment, cwd=PROJECT_ROOT)
+    try:
+        yield running
+    finally:
+        if running.returncode is None:
+            running.kill()
+        await running.wait()
+
+
+async def test_two_processes_of_which_one_is_killed_deliver_everything(
+    real: Stores, receiver: Receiver, kafka: str, topic_prefix: str
+) -> None:
+    await create_topics(kafka, topic_prefix)
+    ada = await real.caller()
+    paths = [f"/{number}" for number in range(8)]
+    webhooks = [await real.webhook(ada, url=receiver.url(path)) for path in paths]
+    subjects = [new_id() for _ in range(5)]
+    expected: dict[str, list[str]] = {subject: [] for subject in subjects}
+
+    async def happen(times: int) -> None:
+        for subject in subjects:
+            expected[subject] += await real.happen(ada, subject, times=times)
+
+    async with AsyncExitStack() as stack:
+        first, _ = [await stack.enter_async_context(process(real.database_url, kafka, topic_prefix)) for _ in range(2)]
+        await happen(4)
+        await asyncio.gather(*(receiver.until(1, path, 120) for path in paths))
+        await happen(40)
+        await receiver.until(30, paths[0], 120)
+        first.kill()
+        await happen(4)
+        for webhook in webhooks:
+            found = await settled(real, webhook, 5 * 48)
+            assert {each.status for each in found} == {DeliveryStatus.DELIVERED}
+    for path in paths:
+        for ids in expected.values():
+            first_seen = list(dict.fromkeys(each for each in receiver.ids(path) if each in ids))
+            assert first_seen == ids, "each at least once, in order"
