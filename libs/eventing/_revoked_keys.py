@@ -26,7 +26,7 @@ class RevokedKeys:
     def __init__(self, bus: Bus) -> None:
         self._reader = TailReader(bus, [GATEWAY_EVENTS.name], self._on_record, from_start=True)
         self._revoked: dict[str, str] = {}
-        self._gave_up_waiting = False
+        self._is_awaited = False
 
     @property
     def known(self) -> bool:
@@ -35,20 +35,22 @@ class RevokedKeys:
 
     async def run(self) -> None:
         """Read until cancelled."""
+        self._is_awaited = True
         await self._reader.run()
 
     async def wait(self) -> None:
         """Return when the events have been read for the first time, after ten seconds at the latest.
 
-        A broker that refuses this topic must not stop commands: the process goes on and is not ready.
+        A broker that refuses this topic must not stop commands: the process goes on and is not ready. Where nothing
+        reads them, there is nothing to wait for.
         """
-        if self.known or self._gave_up_waiting:
+        if self.known or not self._is_awaited:
             return
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
                 await self._reader.positioned.wait()
         except TimeoutError:
-            self._gave_up_waiting = True
+            self._is_awaited = False
             _log.warning("revoked_keys.unknown", topic=GATEWAY_EVENTS.name)
 
     def before(self, key_id: str, time: str) -> bool:

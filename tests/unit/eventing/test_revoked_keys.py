@@ -42,6 +42,7 @@ async def revoked(bus: MemoryBus) -> AsyncIterator[RevokedKeys]:
     await bus.append("gateway-events", "x", b"{}", [("ce_id", b"no envelope")])
     keys = RevokedKeys(bus)
     running = asyncio.create_task(keys.run())
+    await asyncio.sleep(0)
     yield keys
     running.cancel()
 
@@ -67,6 +68,7 @@ async def test_a_topic_that_cannot_be_read_does_not_stop_commands_for_ever(
     monkeypatch.setattr("libs.eventing._revoked_keys._WAIT_SECONDS", 0.01)
     keys = RevokedKeys(bus)
     running = asyncio.create_task(keys.run())
+    await asyncio.sleep(0)
     await keys.wait()
     assert not keys.known
     await keys.wait()
