@@ -7,6 +7,10 @@ from libs.persistence import Connection, fetch_value
 _ENTER = """
     INSERT INTO inbox (consumer, message_id, company_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING RETURNING true
 """
+_PURGE = """
+    DELETE FROM inbox WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM inbox WHERE received_at < now() - make_interval(days => %s) ORDER BY received_at LIMIT %s))
+"""
 
 
 class AlreadyProcessed(Exception):
@@ -26,6 +30,9 @@ async def knows(connection: Connection, consumer: str, message_id: str, company_
     return await fetch_value(connection, query, (consumer, message_id, company_id, company_id)) is not None
 
 
-async def purge(connection: Connection, days: int) -> None:
-    """Delete rows of messages that cannot come again: their topics keep them for less than ``days``."""
-    await connection.execute("DELETE FROM inbox WHERE received_at < now() - make_interval(days => %s)", (days,))
+async def purge(connection: Connection, days: int, *, limit: int) -> int:
+    """Deletes a batch of messages that cannot come again: their topics keep them for less than ``days``.
+
+    Returns how many were deleted.
+    """
+    return (await connection.execute(_PURGE, (days, limit))).rowcount

@@ -95,10 +95,16 @@ _PARK: Final = """
 _AGE: Final = f"""
     SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float FROM outbox WHERE {_WAITING}
 """
+# Along the primary key, in the order of writing but for seconds: an index by age would make each insert slower.
 _PURGE: Final = """
-    DELETE FROM outbox WHERE id IN (
-        SELECT id FROM outbox WHERE created_at < now() - make_interval(days => %s)
-          AND (published_at IS NOT NULL OR parked_at IS NOT NULL) ORDER BY id LIMIT 5000)
+    WITH batch AS MATERIALIZED (
+        SELECT id, created_at < now() - make_interval(days => %s) AS old,
+               published_at IS NOT NULL OR parked_at IS NOT NULL AS done
+        FROM outbox WHERE id > %s ORDER BY id LIMIT %s
+    ), gone AS (
+        DELETE FROM outbox WHERE id = ANY(ARRAY(SELECT id FROM batch WHERE old AND done))
+    )
+    SELECT max(id) FILTER (WHERE old) FROM batch
 """
 
 
@@ -240,6 +246,10 @@ async def waiting(connection: Connection) -> tuple[int, float]:
     return (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 
 
-async def purge(connection: Connection, days: int) -> int:
-    """Delete a batch of messages published or parked ``days`` ago; returns how many were deleted."""
-    return (await connection.execute(_PURGE, (days,))).rowcount
+async def purge(connection: Connection, days: int, *, after: int, limit: int) -> int | None:
+    """Deletes, of the next ``limit`` rows after that id, those published or parked that are ``days`` old.
+
+    Returns the id to go on after, None when there are no older rows.
+    """
+    last: int | None = await fetch_value(connection, _PURGE, (days, after, limit))
+    return last

@@ -1,4 +1,4 @@
-"""Sends outbox messages that were left behind, parks those that can never be sent, purges old rows."""
+"""Sends outbox messages that were left behind, parks those that can never be sent, has old rows purged."""
 
 import asyncio
 from typing import Final
@@ -10,10 +10,10 @@ from libs.contracts.messages import CommandRejected, command_models
 from libs.eventing import _metrics as metrics
 from libs.eventing import _outbox_table as table
 from libs.eventing._bus import BusUnavailable, MessageRefused, problem_of
-from libs.eventing._inbox import purge as purge_inbox
 from libs.eventing._messages import MessageContext, MessageDraft, is_terminal
 from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import OutboxSender, Publisher
+from libs.eventing._retention import Retention
 from libs.persistence import Connection, Database, fetch_value, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
@@ -23,9 +23,6 @@ _SWEEP_AGE_SECONDS: Final = 2.0
 _SWEEP_ROWS: Final = 500
 _ACKNOWLEDGE_SECONDS: Final = 5.0
 _PARK_AFTER: Final = 10
-# Longer than commands are kept on the bus: a redelivery must find what became of the first delivery.
-_RETENTION_DAYS: Final = 8
-_PURGE_SECONDS: Final = 600.0
 _LOCK: Final = 7_110_023
 
 
@@ -39,7 +36,7 @@ class Sweeper:
         self._database = database
         self._sender = sender
         self._publisher = publisher
-        self._purged_at = -_PURGE_SECONDS
+        self._retention = Retention()
         service = sender.source.rsplit("/", 1)[-1]
         self._parked, self._swept = metrics.PARKED.labels(service), metrics.SWEPT.labels(service)
         self.waiting = 0
@@ -63,22 +60,13 @@ class Sweeper:
         try:
             while self._sender.healthy and await self.sweep(connection) == _SWEEP_ROWS:
                 pass
-            now = asyncio.get_running_loop().time()
-            if now - self._purged_at >= _PURGE_SECONDS:
-                self._purged_at = now
-                await self.purge(connection)
+            await self._retention.keep(connection)
         finally:
             await connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
 
     async def measure(self, connection: Connection) -> None:
         """Count what waits, in every process that sweeps: an outbox that grows old is an alarm."""
         self.waiting, self.oldest = await table.waiting(connection)
-
-    async def purge(self, connection: Connection) -> None:
-        """Delete published and parked messages, and inbox rows, after their retention."""
-        while await table.purge(connection, _RETENTION_DAYS):
-            pass
-        await purge_inbox(connection, _RETENTION_DAYS)
 
     async def sweep(self, connection: Connection) -> int:
         """Publish one batch of what waits, in row order; returns how many rows were published.

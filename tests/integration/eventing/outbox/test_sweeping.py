@@ -153,23 +153,3 @@ async def test_only_one_process_sweeps_a_database(owner: EventOwner, other: Even
     await all_published(owner)
     assert len(owner.names()) + len(other.names()) == 300
     assert sorted(owner.names() + other.names()) == sorted(str(number) for number in range(300))
-
-
-async def test_old_rows_are_purged_and_waiting_ones_kept(owner: EventOwner) -> None:
-    owner.run()
-    await owner.emit("s", "old")
-    await all_published(owner)
-    owner.producer.down = True
-    await owner.emit("t", "waiting")
-    async with owner.database.connection() as connection:
-        await connection.execute(
-            "INSERT INTO inbox (consumer, message_id, received_at)"
-            " VALUES ('c', 'old', now() - interval '9 days'), ('c', 'new', now())"
-        )
-        await connection.execute("UPDATE outbox SET created_at = created_at - interval '9 days'")
-        await owner.sweeper.purge(connection)
-        await owner.sweeper.measure(connection)
-    assert await owner.rows("SELECT subject FROM outbox") == [("t",)]
-    assert await owner.rows("SELECT message_id FROM inbox") == [("new",)]
-    assert owner.sweeper.waiting == 1
-    assert owner.sweeper.oldest > 8 * 86400

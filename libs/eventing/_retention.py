@@ -1,0 +1,74 @@
+"""Deletes rows of outbox and inbox after their retention, in batches, a slice of time at once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from libs.eventing import _inbox as inbox
+from libs.eventing import _outbox_table as outbox
+from libs.persistence import Connection, is_outage
+
+_log = structlog.get_logger("eventing.retention")
+# Longer than commands are kept on the bus: a redelivery must find what became of the first delivery.
+_DAYS: Final = 8
+_INTERVAL_SECONDS: Final = 600.0
+_ROWS: Final = 1000
+_SLICE_SECONDS: Final = 0.5
+
+
+class Retention:
+    """Goes through outbox and inbox every ten minutes. What a slice of time leaves over is done in the next ones.
+
+    Neither table is partitioned by day: the unique indexes that make effects happen once, of a subject's sequence,
+    of a command's outcome and of a consumer's message, would hold within a day only.
+
+    The caller waits for ``slice_seconds`` at most, and for one batch of ``rows``: unsent messages must not wait behind
+    the deletion of millions of rows.
+    """
+
+    def __init__(self, *, rows: int = _ROWS, slice_seconds: float = _SLICE_SECONDS) -> None:
+        self._rows = rows
+        self._slice = slice_seconds
+        self._due_at = 0.0
+        self._purges: dict[str, Callable[[Connection], Awaitable[bool]]] = {
+            "outbox": self._purge_outbox,
+            "inbox": self._purge_inbox,
+        }
+        self._left: list[str] = []
+        self._after = 0
+
+    async def keep(self, connection: Connection) -> None:
+        """Deletes what is old for a slice of time, if it is due."""
+        now = asyncio.get_running_loop().time()
+        if not self._left and now >= self._due_at:
+            self._due_at = now + _INTERVAL_SECONDS
+            self._left, self._after = list(self._purges), 0
+        until = now + self._slice
+        while self._left:
+            # In turn: one that takes long, or fails, keeps none of the others waiting.
+            name = self._left.pop(0)
+            if await self._step(name, connection):
+                self._left.append(name)
+            if asyncio.get_running_loop().time() >= until:
+                return
+
+    async def _step(self, name: str, connection: Connection) -> bool:
+        """Deletes a batch; returns whether there may be more. A failure is left to the next time."""
+        try:
+            return await self._purges[name](connection)
+        except Exception as problem:
+            if is_outage(problem):
+                _log.warning("retention.postponed", table=name, problem=str(problem).strip())
+            else:
+                _log.exception("retention.failed", table=name)
+            return False
+
+    async def _purge_outbox(self, connection: Connection) -> bool:
+        last = await outbox.purge(connection, _DAYS, after=self._after, limit=self._rows)
+        self._after = last or 0
+        return last is not None
+
+    async def _purge_inbox(self, connection: Connection) -> bool:
+        return await inbox.purge(connection, _DAYS, limit=self._rows) == self._rows

@@ -1,0 +1,90 @@
+"""Old rows of outbox and inbox go, in batches and without one table's failure keeping the other's."""
+
+from libs.eventing._retention import Retention
+from tests.integration.eventing.outbox.conftest import all_published
+from tests.support.event_owner import EventOwner
+
+ROWS = """
+    INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload, writer,
+                        created_at, published_at)
+    SELECT 'e' || n, 'note.taken', 'notes-events', %s, n, 'c', 'c', false, '{}', 'w',
+           now() - make_interval(days => %s), now()
+    FROM generate_series(1, %s) n
+"""
+MESSAGES = """
+    INSERT INTO inbox (consumer, message_id, received_at)
+    SELECT 'c', %s || n, now() - make_interval(days => %s) FROM generate_series(1, %s) n
+"""
+
+
+async def keep(owner: EventOwner, retention: Retention) -> None:
+    async with owner.database.connection() as connection:
+        await retention.keep(connection)
+
+
+async def until_done(owner: EventOwner, retention: Retention) -> None:
+    await keep(owner, retention)
+    while retention._left:
+        await keep(owner, retention)
+
+
+async def test_old_rows_are_purged_and_waiting_ones_kept(owner: EventOwner) -> None:
+    owner.run()
+    await owner.emit("s", "old")
+    await all_published(owner)
+    owner.producer.down = True
+    await owner.emit("t", "waiting")
+    await owner.database.execute("UPDATE outbox SET created_at = created_at - interval '9 days'")
+    await owner.database.execute(MESSAGES, ("old", 9, 1))
+    await owner.database.execute(MESSAGES, ("new", 0, 1))
+    await until_done(owner, Retention())
+    async with owner.database.connection() as connection:
+        await owner.sweeper.measure(connection)
+    assert await owner.rows("SELECT subject FROM outbox") == [("t",)]
+    assert await owner.rows("SELECT message_id FROM inbox") == [("new1",)]
+    assert owner.sweeper.waiting == 1
+    assert owner.sweeper.oldest > 8 * 86400
+
+
+async def test_batches_go_on_after_rows_that_stay(owner: EventOwner) -> None:
+    await owner.database.execute(ROWS, ("waiting", 9, 250))
+    await owner.database.execute("UPDATE outbox SET published_at = NULL")
+    await owner.database.execute(ROWS, ("old", 9, 250))
+    await owner.database.execute(ROWS, ("new", 1, 250))
+    await owner.database.execute(MESSAGES, ("old", 9, 250))
+    await until_done(owner, Retention(rows=100))
+    assert await owner.rows("SELECT subject, count(*) FROM outbox GROUP BY 1 ORDER BY 1") == [
+        ("new", 250),
+        ("waiting", 250),
+    ]
+    assert await owner.rows("SELECT count(*) FROM inbox") == [(0,)]
+
+
+async def test_young_rows_are_not_read(owner: EventOwner) -> None:
+    await owner.database.execute(ROWS, ("new", 1, 20_000))
+    read = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'pk_outbox'"
+    async with owner.database.connection() as connection:
+        await connection.execute("VACUUM ANALYZE outbox")
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        [before] = await (await connection.execute(read)).fetchall()
+        await Retention(rows=100).keep(connection)
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        [after] = await (await connection.execute(read)).fetchall()
+    assert 0 < after[0] - before[0] <= 101
+
+
+async def test_a_slice_of_time_leaves_the_rest_to_the_next(owner: EventOwner) -> None:
+    await owner.database.execute(ROWS, ("old", 9, 25))
+    retention = Retention(rows=10, slice_seconds=0.0)
+    for left in (15, 15, 5):
+        await keep(owner, retention)
+        assert await owner.rows("SELECT count(*) FROM outbox") == [(left,)]
+    await until_done(owner, retention)
+    assert await owner.rows("SELECT count(*) FROM outbox") == [(0,)]
+
+
+async def test_the_inbox_is_purged_although_the_outbox_cannot_be(owner: EventOwner) -> None:
+    await owner.database.execute(MESSAGES, ("old", 9, 5))
+    await owner.database.execute("ALTER TABLE outbox RENAME COLUMN published_at TO sent_at")
+    await until_done(owner, Retention())
+    assert await owner.rows("SELECT count(*) FROM inbox") == [(0,)]
