@@ -204,9 +204,9 @@ async def test_other_people_and_other_companies_learn_nothing(node: Node) -> Non
     session = await node.create_session()
     turn_id = await node.execute(session, "hello")
     await node.ended(turn_id)
-    strangers = [person("bob"), person("alice", "company-2"), person("bob", "company-2", "company:read")]
+    others = [person("bob"), person("alice", "company-2"), person("bob", "company-2", "company:read")]
     for caller, of_session, of_turn in [
-        *((stranger, session, turn_id) for stranger in strangers),
+        *((other, session, turn_id) for other in others),
         (person(), new_id(), turn_id),
         (person(), session, new_id()),
     ]:
