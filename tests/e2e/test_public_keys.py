@@ -24,6 +24,10 @@ async def test_a_conversation_with_a_public_agent(api: Api, anonymous: httpx.Asy
     assert (answer.status_code, answer.json()["success"]) == (200, True)
     history = (await anonymous.get(f"/runtime/{session}/messages/", **public)).json()
     assert history["total"] == 2
+    stream = f"/runtime/{session}/turns/{answer.json()['turn_id']}/events/"
+    followed = await anonymous.get(stream, **public)
+    assert followed.headers["access-control-allow-origin"] == PAGE
+    assert "event: turn.completed\n" in followed.text
     shown = await anonymous.get(f"/sessions/{session}/", **public)
     assert shown.json()["agent_id"] == agent["id"]
     assert "none of your business" not in shown.text
@@ -38,6 +42,8 @@ async def test_a_conversation_with_a_public_agent(api: Api, anonymous: httpx.Asy
 
     own = await api.session()
     check_error(await anonymous.get(f"/runtime/{own}/messages/", **public), 404, "not_found_error")
+    own_turn = (await api.execute(own, "hello")).json()["turn_id"]
+    check_error(await anonymous.get(f"/runtime/{own}/turns/{own_turn}/events/", **public), 404, "not_found_error")
     check_error(await anonymous.get(f"/sessions/{own}/artifacts/", **public), 404, "not_found_error")
     check_error(await anonymous.post(f"/sessions/{own}/artifacts/", files=files, **public), 404, "not_found_error")
     check_error(await anonymous.get("/sessions/", **public), 403, "permission_error")

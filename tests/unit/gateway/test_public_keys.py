@@ -255,6 +255,6 @@ async def test_a_public_principal_executes_and_reads_in_the_name_of_the_connecti
     await ask(public, "POST", f"/runtime/{session_id}/execute/", key, json={"content": "hi"}, headers=headers)
     sent = public.bus.sent[0]
     assert (type(sent.command), sent.identity.user_id) == (ExecuteTurn, connection.id)
-    for path in (f"/runtime/{session_id}/messages/", f"/runtime/{session_id}/turns/{session_id}/"):
-        missing = await ask(public, "GET", path, key)
+    for path in ("messages", f"turns/{session_id}", f"turns/{session_id}/events"):
+        missing = await ask(public, "GET", f"/runtime/{session_id}/{path}/", key)
         assert (missing.status_code, error_of(missing)["type"]) == (404, "not_found_error")
