@@ -125,6 +125,11 @@ class Outbox:
             self._publisher.publish(recorded)
         self._sequences.remember(recorded)
 
+    def send_now(self) -> None:
+        """Send committed messages that still linger, because something of another way is about to follow them."""
+        if self._publisher is not None:
+            self._publisher.send_now()
+
     def _defer(self, subjects: Sequence[str]) -> None:
         if self._publisher is not None:
             self._publisher.defer(subjects)

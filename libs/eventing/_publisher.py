@@ -103,6 +103,11 @@ class Publisher:
         elif arrived and self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._wake.set)
 
+    def send_now(self) -> None:
+        """End the linger of what is queued."""
+        if self._queue:
+            self._wake.set()
+
     def defer(self, subjects: Iterable[str]) -> None:
         """Leave these subjects to the sweeper: it is unknown whether their last messages were sent or committed."""
         for subject in subjects:

@@ -144,7 +144,7 @@ def build(settings: RuntimeSettings) -> Service:
     toolbox = observed(builtin_tools(settings.http_get_hosts.split(","), knowledge, artifacts, resolver))
     model = ObservedModel(models, models.providers())
     agent = ObservedAgent(AgentRunner(model, toolbox, knowledge, context=ContextBuilder(artifacts)))
-    deltas = BusDeltas(service.producer, source=service.source)
+    deltas = BusDeltas(service.producer, source=service.source, send_events=service.outbox.send_now)
     worker = build_worker(
         settings, service.database, service.outbox, agent, models, deltas, artifacts=artifacts, addresses=resolver
     )

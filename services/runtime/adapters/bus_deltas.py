@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -18,15 +19,20 @@ _LONGEST_QUEUE: Final = 10_000
 
 
 class BusDeltas:
-    """A DeltaSink. ``run`` sends the queue in order; the oldest are dropped when it is full."""
+    """A DeltaSink. ``run`` sends the queue in order; the oldest are dropped when it is full.
 
-    def __init__(self, producer: Producer, *, source: str) -> None:
+    ``send_events`` lets recorded events go that still linger: readers show no text before those that it follows.
+    """
+
+    def __init__(self, producer: Producer, *, source: str, send_events: Callable[[], None]) -> None:
         self._producer = producer
         self._source = source
+        self._send_events = send_events
         self._waiting: deque[tuple[ClaimedTurn, Event, int]] = deque(maxlen=_LONGEST_QUEUE)
         self._woken = asyncio.Event()
 
     def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
+        self._send_events()
         self._waiting.append((turn, event, follows))
         self._woken.set()
 
