@@ -124,12 +124,12 @@ async def test_a_turn_with_tools_that_nobody_streamed_is_replayed_and_followed(a
     assert reader.names == ["turn.started", "turn.tool_call.started", "turn.tool_call.completed", "turn.completed"]
 
 
-async def test_strangers_follow_nothing(api: Api, as_alice: Api, as_bob: Api, as_mallory: Api) -> None:
+async def test_others_follow_nothing(api: Api, as_alice: Api, as_bob: Api, as_mallory: Api) -> None:
     session = await as_alice.session()
     turn_id = (await as_alice.execute(session, "hello")).json()["turn_id"]
     path = f"/runtime/{session}/turns/{turn_id}/events/"
-    for stranger in (as_bob, as_mallory, api):
-        check_error(await stranger.http.get(path), 404, "not_found_error")
+    for other in (as_bob, as_mallory, api):
+        check_error(await other.http.get(path), 404, "not_found_error")
     check_error(await as_alice.http.get(path, headers={"last-event-id": "7.1.1.0"}), 400, "invalid_request_error")
     assert (await as_alice.http.get(path)).status_code == 200
 
