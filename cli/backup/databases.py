@@ -61,6 +61,16 @@ def publish_again(url: str, since: str) -> int:
         return found.rowcount
 
 
+def forget_positions(url: str) -> None:
+    """Lets the timeline read the bus from its beginning: the offsets up to which it is filled are of another bus.
+
+    What it has already is found by its id. Backups of releases without a timeline have no such offsets.
+    """
+    with _failures_told(), psycopg.connect(url) as connection:
+        if connection.execute("SELECT to_regclass('timeline_offsets')").fetchone() != (None,):
+            connection.execute("DELETE FROM timeline_offsets")
+
+
 def _value(url: str, statement: LiteralString) -> object:
     with _failures_told(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         row = connection.execute(statement).fetchone()

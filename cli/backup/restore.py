@@ -63,6 +63,8 @@ def _restore(folder: Path, manifest: Manifest, checked: Inventories, installatio
         _write_objects(folder, manifest, checked, stores)
         for service in manifest.migrations:
             databases.load(urls[service], dump_file(folder, service))
+        if "gateway" in manifest.migrations:
+            databases.forget_positions(urls["gateway"])
         return {service: databases.publish_again(urls[service], manifest.started_at) for service in manifest.migrations}
 
 

@@ -130,7 +130,10 @@ class CopartitionConsumer(Protocol):
         """
 
     async def poll(self, timeout: float, limit: int, partitions: "frozenset[Partition]") -> list[Record]:
-        """Up to ``limit`` records of these assigned partitions, waiting at most ``timeout`` seconds for the first."""
+        """Up to ``limit`` records of these assigned partitions, waiting at most ``timeout`` seconds for the first.
+
+        Nothing is fetched meanwhile: the next poll gets all that has come.
+        """
 
     def drained(self) -> dict[Partition, float]:
         """When each partition was last found to have nothing beyond what was polled, by the clock of the loop."""

@@ -81,9 +81,13 @@ class KafkaCopartitionConsumer(KafkaConsumer):
         return self.partitions_of(assigned)
 
     async def poll(self, timeout: float, limit: int, partitions: frozenset[Partition] | None = None) -> list[Record]:
-        wanted = [TopicPartition(self._prefix + topic, number) for topic, number in partitions or ()]
+        assigned = self._consumer.assignment()
+        wanted = {TopicPartition(self._prefix + topic, number) for topic, number in partitions or ()} & assigned
+        self._consumer.resume(*wanted)
         # A member has to poll also when it has or wants no partition; the client takes none for all.
         records = await self._fetch(timeout, limit, *(wanted or [_NO_PARTITION]))
+        # Otherwise the client would fetch again at once, and that fetch would end with the next single record.
+        self._consumer.pause(*self._consumer.assignment())
         for record in records:
             self._following[TopicPartition(self._prefix + record.topic, record.partition)] = record.offset + 1
         return records

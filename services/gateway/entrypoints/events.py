@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -11,6 +11,8 @@ from libs.contracts.messages import public_name
 from libs.eventing import OffsetMove, Partition, PayloadReader, PoisonMessage, Record, envelope_of
 from services.gateway.domain.ports import TimelineLog
 from services.gateway.domain.timeline import OWNER_UNKNOWN, TimelineEvent
+
+_ENDLESS: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class TimelineEvents:
 
 def event_of(envelope: Envelope, payload: bytes) -> TimelineEvent:
     """The event with what readers filter by. Raises ``PoisonMessage`` for a payload that is no JSON object."""
+    if not 0 <= envelope.sequence < _ENDLESS:
+        raise PoisonMessage(f"{envelope.sequence} is no sequence number")
     try:
         content = orjson.loads(payload)
     except orjson.JSONDecodeError as problem:

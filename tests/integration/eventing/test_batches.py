@@ -53,7 +53,7 @@ class BatchMember:
             group="things-batches",
             topics=TOPICS,
             retries=RetryPolicy(first=0.01, longest=0.02, give_up_after=0.2),
-            linger=0.005,
+            pace=0.005,
         )
         self.running = asyncio.create_task(self.consumer.run())
 

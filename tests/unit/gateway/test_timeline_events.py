@@ -98,6 +98,12 @@ def test_a_payload_that_is_no_object_is_poison(events: TimelineEvents, payload: 
         events.read(record(STARTED, payload))
 
 
+@pytest.mark.parametrize("sequence", [-1, 2**63, 2**70])
+def test_a_number_that_counts_nothing_is_poison(events: TimelineEvents, sequence: int) -> None:
+    with pytest.raises(PoisonMessage):
+        events.read(record(replace(STARTED, sequence=sequence)))
+
+
 def test_a_record_without_an_envelope_is_poison(events: TimelineEvents) -> None:
     with pytest.raises(PoisonMessage):
         events.read(Record("runtime-events", 0, 0, "key", PAYLOAD, []))

@@ -38,17 +38,17 @@ _MOVE: Final = """
     )
     SELECT (SELECT count(*) FROM moved) + (SELECT count(*) FROM added)
 """
-# The days are literals, so that the plan has two partitions and not all. Counters are locked in order of company:
+# The days are literals, so that the plan has a few partitions and not all. A scalar query for what is known, since a
+# join would be planned as a scan of the whole day. Counters are locked in order of company:
 # two transactions that lock the same ones in another order would end in a deadlock.
 _STORE: Final = f"""
     WITH given AS (
         SELECT * FROM ROWS FROM (json_to_recordset(%s) AS ({_RECORD})) WITH ORDINALITY AS g ({_COLUMNS}, data, place)
     ), fresh AS (
         SELECT given.*, row_number() OVER (PARTITION BY company_id ORDER BY place) AS number FROM given
-        WHERE NOT EXISTS (
-            SELECT FROM timeline_events e
-            WHERE e.company_id = given.company_id AND e.subject = given.subject AND e.sequence = given.sequence
-              AND e.id = given.id AND e.day BETWEEN '{{first}}' AND '{{last}}')
+        WHERE (SELECT e.id FROM timeline_events e
+               WHERE e.company_id = given.company_id AND e.subject = given.subject AND e.sequence = given.sequence
+                 AND e.id = given.id AND e.day BETWEEN '{{first}}' AND '{{last}}' LIMIT 1) IS NULL
     ), counts AS (
         SELECT company_id, count(*) AS number FROM fresh GROUP BY company_id
     ), counters AS (
