@@ -43,7 +43,7 @@ _ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "content-type": {"const": "application/json"},
 }
 _COMMAND_ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
-    "ce_expiresat": {**_TEXT, "format": "date-time", "description": "Not taken up after this time."},
+    "ce_expiresat": {**_TEXT, "format": "date-time", "description": "Not accepted after this time."},
     "ce_identity": {**_TEXT, "description": "The caller, signed by the gateway."},
     "ce_signature": {**_TEXT, "description": "Over the caller, the other attributes and the payload."},
 }

@@ -25,7 +25,7 @@ from libs.eventing._messages import (
     MessageDraft,
     PoisonMessage,
     envelope_of,
-    processing,
+    process_span,
 )
 from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._revoked_keys import RevokedKeys
@@ -34,7 +34,7 @@ from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.commands")
 _CONSUMER: Final = "commands"
-# Below the ten seconds after which the gateway answers that a command was not taken up.
+# Below the ten seconds after which the gateway answers that a command was not accepted.
 _PREPARE_SECONDS: Final = 8.0
 
 C = TypeVar("C", bound=Command)
@@ -101,7 +101,7 @@ class CommandRouter:
         """Like ``handle``, after remote calls that must not happen inside the transaction (8 s at most)."""
 
         async def run(message: C, context: CommandContext) -> None:
-            # The inbox row comes after the calls: without this look a redelivery would make them again.
+            # The inbox row comes after the calls: without this look-up a redelivery would make them again.
             if await self.knows(context.command_id, context.identity.company_id):
                 raise inbox.AlreadyProcessed(context.command_id)
             try:
@@ -127,7 +127,7 @@ class CommandRouter:
             yield transaction
 
     async def knows(self, command_id: str, company_id: str) -> bool:
-        """Whether this company's command has been taken up; another company's command is not known."""
+        """Whether this company's command has been accepted; another company's command is not known."""
         for lookup in self.lookups:
             if await lookup(command_id, company_id):
                 return True
@@ -144,7 +144,7 @@ class CommandRouter:
             _log.info("command.ignored", type=envelope.type, command_id=envelope.id)
             return
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, command_id=envelope.id)
-        with processing(record, envelope) as span:
+        with process_span(record, envelope) as span:
             context = self._context(envelope, record.value)
             measurement = metrics.CommandMeasurement(envelope.type)
             outcome = await self._carry_out(record, envelope, context)
@@ -172,7 +172,7 @@ class CommandRouter:
             context = self._context(envelope, record.value)
         except PoisonMessage:
             return
-        # A command that was taken up ends by itself; a rejection would be its second end.
+        # An accepted command ends by itself; a rejection would be its second end.
         if envelope.type in self._routes and not await self.knows(envelope.id, envelope.company_id):
             _log.error("command.given_up", type=envelope.type, command_id=envelope.id, reason=reason)
             metrics.given_up(envelope.type)
@@ -194,17 +194,17 @@ class CommandRouter:
     async def _check_authority(self, envelope: Envelope, context: CommandContext) -> None:
         """Raises the refusal of a command that has expired, or whose key was revoked before it was made."""
         if _is_expired(envelope):
-            expired = TimedOut("the command expired before it was taken up; nothing was done")
-            await self._check_taken_up(context, expired)
+            expired = TimedOut("the command expired before it was accepted; nothing was done")
+            await self._refuse_unless_accepted(context, expired)
         if self._revoked is None:
             return
         await self._revoked.wait()
         if self._revoked.before(context.identity.key_id, envelope.time):
             revoked = AuthenticationFailed("the key was revoked before this was asked for; nothing was done")
-            await self._check_taken_up(context, revoked)
+            await self._refuse_unless_accepted(context, revoked)
 
-    async def _check_taken_up(self, context: CommandContext, refusal: ServiceError) -> None:
-        """Raises the refusal of a command that must not begin, unless an earlier delivery of it was taken up."""
+    async def _refuse_unless_accepted(self, context: CommandContext, refusal: ServiceError) -> None:
+        """Raises the refusal of a command that must not begin, unless an earlier delivery of it was accepted."""
         command_id, company_id = context.command_id, context.identity.company_id
         if await self._has_entered(command_id, company_id):
             raise inbox.AlreadyProcessed(command_id)
@@ -215,7 +215,7 @@ class CommandRouter:
         draft = MessageDraft(
             CommandRejected(error=refusal.info()),
             subject=context.command_id,
-            # A refusal concerns its caller: it may tell of things that others may not see.
+            # A refusal is for its caller only: it may name entities that others may not see.
             context=replace(context.message, owner_id=context.identity.user_id),
             sequence=1,
             type=command.rejected_type(),

@@ -11,7 +11,7 @@ from libs.contracts.messages import Command, CommandRejected, Event
 from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Record
-from libs.eventing._messages import MessageContext, PayloadReader, PoisonMessage, envelope_of, processing
+from libs.eventing._messages import MessageContext, PayloadReader, PoisonMessage, envelope_of, process_span
 from libs.eventing._outbox import Outbox, Transaction
 from libs.tracing import current_traceparent
 
@@ -50,7 +50,7 @@ class EventRouter:
         if envelope.type not in self._routes:
             return
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, event_id=envelope.id)
-        with processing(record, envelope):
+        with process_span(record, envelope):
             await self._react(record, envelope)
 
     async def _react(self, record: Record, envelope: Envelope) -> None:

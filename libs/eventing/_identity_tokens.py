@@ -34,13 +34,13 @@ class IdentitySigner:
         self._key = key
         self._accepted = accepted
         self._unsigned_until = unsigned_until
-        # Not the key itself: what signs tokens must not vouch for commands.
+        # Derived keys: a token's signature must never pass as a command's.
         self._command_keys = [hmac.digest(one.encode(), _PURPOSE, hashlib.sha256) for one in (key, *accepted)]
         self._signed = lru_cache(maxsize=_CACHED)(self._encode)
         self._verified = lru_cache(maxsize=_CACHED)(self._decode)
 
     def sign(self, identity: Identity, *, expires_at: float | None = None) -> str:
-        """A token of this identity; ``expires_at`` in Unix seconds, None within commands, which expire themselves."""
+        """A token of this identity; ``expires_at`` in Unix seconds, None in a command, which has its own."""
         return self._signed(identity) if expires_at is None else self._encode(identity, exp=int(expires_at))
 
     def _encode(self, identity: Identity, **claims: int) -> str:
@@ -48,13 +48,13 @@ class IdentitySigner:
         return jwt.encode(claims_of_identity | claims, self._key, algorithm=_ALGORITHM)
 
     def sign_command(self, envelope: Envelope, identity: Identity, payload: bytes) -> Envelope:
-        """The envelope in the name of this identity: good for this command only, until it expires."""
+        """The envelope, signed for this identity. The signature is valid for this command only, until it expires."""
         token = self.sign(identity)
         signature = _signature(self._command_keys[0], envelope, token, payload)
         return replace(envelope, identity=token, signature=signature.decode())
 
     def verify_command(self, envelope: Envelope, payload: bytes) -> Identity:
-        """The identity in whose name a command was made, just as it is. Raises ``AuthenticationFailed``."""
+        """The identity that sent a command, whether or not its key is still valid. Raises ``AuthenticationFailed``."""
         token, given = envelope.identity or "", (envelope.signature or "").encode()
         identity = self._verified(token)
         if envelope.signature is None:

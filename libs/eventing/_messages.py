@@ -76,8 +76,8 @@ def is_terminal(event_type: str) -> bool:
     return any(event_type in command.outcome_types() for command in command_models().values())
 
 
-def sending(topic: str, envelope: Envelope) -> tracing.Span:
-    """A span, by the semantic conventions of messaging, of sending a message; ``carrying`` puts it into the message."""
+def send_span(topic: str, envelope: Envelope) -> tracing.Span:
+    """A span of sending a message, by OpenTelemetry's conventions for messaging."""
     return tracing.span(
         f"send {topic}",
         tracing.Kind.PRODUCER,
@@ -87,13 +87,13 @@ def sending(topic: str, envelope: Envelope) -> tracing.Span:
     )
 
 
-def carrying(envelope: Envelope) -> Envelope:
-    """The message with the current span as the parent of its receiver's."""
+def with_current_span(envelope: Envelope) -> Envelope:
+    """The envelope with the current span as the parent of its receiver's."""
     trace = tracing.current_traceparent()
     return envelope if trace is None else replace(envelope, traceparent=trace)
 
 
-def processing(record: Record, envelope: Envelope) -> tracing.Span:
+def process_span(record: Record, envelope: Envelope) -> tracing.Span:
     """A span of handling a message."""
     return tracing.span(
         f"process {record.topic}",

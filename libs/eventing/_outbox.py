@@ -52,7 +52,7 @@ class Transaction:
         """Record a command to another service in the name of ``identity``; it is sent right after the commit.
 
         ``subject`` is the id of the other service's entity: commands of one subject arrive in order. A command that
-        was not taken up after three days is rejected. Its outcome arrives as an event with this causation id.
+        was not accepted within three days is rejected. Its outcome arrives as an event with this causation id.
         """
         context = replace(context, causation_id=None, owner_id=None)
         self.drafts.append(

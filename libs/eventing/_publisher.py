@@ -15,7 +15,7 @@ from libs.contracts.timestamps import format_time
 from libs.eventing import _outbox_table as table
 from libs.eventing._bus import BusUnavailable, MessageRefused, Producer
 from libs.eventing._identity_tokens import IdentitySigner
-from libs.eventing._messages import COMMAND_LIFETIME, carrying, is_terminal, referring_if_large, sending
+from libs.eventing._messages import COMMAND_LIFETIME, is_terminal, referring_if_large, send_span, with_current_span
 from libs.eventing._outbox_table import OutboxMessage
 from libs.persistence import Database, is_outage
 
@@ -47,8 +47,8 @@ class OutboxSender:
     async def send(self, message: OutboxMessage) -> "Future[None]":
         """The future ends when the broker has the message. Raises ``BusUnavailable`` and ``MessageRefused``."""
         envelope, value = self._enveloped(message)
-        with sending(message.topic, envelope):
-            headers = carrying(envelope).headers()
+        with send_span(message.topic, envelope):
+            headers = with_current_span(envelope).headers()
             return await self._producer.send(message.topic, message.correlation_id, value, headers)
 
     def _enveloped(self, message: OutboxMessage) -> tuple[Envelope, bytes]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal
+from typing import Final
 
 import structlog
 
@@ -18,7 +18,7 @@ from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record, Tail
 from libs.eventing._identity_tokens import IdentitySigner
-from libs.eventing._messages import PayloadCorrupt, PayloadReader, carrying, sending
+from libs.eventing._messages import PayloadCorrupt, PayloadReader, send_span, with_current_span
 from libs.retry import RetryPolicy
 from libs.tracing import current_traceparent
 
@@ -61,7 +61,10 @@ class ReadTooSlowly(ServiceUnavailable):
 
 
 class Replies:
-    """The events of one command for one waiter, as they arrive."""
+    """The events of one command for one waiter, as they arrive.
+
+    ``accepted``: the command's owner is known to have it.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class Replies:
         ask: AskOwner,
         payloads: PayloadReader,
     ) -> None:
-        self.state: Literal["unknown", "taken"] = "unknown"
+        self.accepted = False
         self._command_id = command_id
         self.identity = identity
         self._owner = command.TYPE.split(".")[1]
@@ -110,7 +113,7 @@ class Replies:
                 # Many may wait for a long turn: they ask less and less often.
                 self._silence = min(self._silence * 2, _LONGEST_SILENCE_SECONDS)
             if received is not None:
-                self.state = "taken"
+                self.accepted = True
                 return received
             if loop.time() >= deadline:
                 return None
@@ -149,7 +152,7 @@ class Replies:
             _log.info("command.lookup_failed", command_id=self._command_id, problem=repr(problem))
             return None
         if state.known:
-            self.state = "taken"
+            self.accepted = True
         return state.outcome
 
 
@@ -311,10 +314,10 @@ class CommandSender:
         )
         payload = command.encode()
         envelope = self._signer.sign_command(envelope, identity, payload)
-        with sending(command.TOPIC.name, envelope):
-            await self._hand_over(command.TOPIC.name, carrying(envelope), payload)
+        with send_span(command.TOPIC.name, envelope):
+            await self._produce(command.TOPIC.name, with_current_span(envelope), payload)
 
-    async def _hand_over(self, topic: str, envelope: Envelope, payload: bytes) -> None:
+    async def _produce(self, topic: str, envelope: Envelope, payload: bytes) -> None:
         try:
             async with asyncio.timeout(_SEND_SECONDS):
                 await (await self._producer.send(topic, envelope.correlation_id, payload, envelope.headers()))

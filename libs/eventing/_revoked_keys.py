@@ -1,4 +1,4 @@
-"""Keys that have ended, known to every process that carries out commands."""
+"""Revoked keys, known to every process that carries out commands."""
 
 import asyncio
 from typing import Final
@@ -19,8 +19,8 @@ _WAIT_SECONDS: Final = 10.0
 class RevokedKeys:
     """Times at which keys were revoked, read from the gateway's events.
 
-    The topic keeps events for longer than a command lives, so that reading it from its start replaces a table. A look
-    costs one access to a dictionary.
+    The topic keeps events for longer than a command lives, so that reading it from its start replaces a table.
+    A look-up is one access to a dictionary.
     """
 
     def __init__(self, bus: Bus) -> None:

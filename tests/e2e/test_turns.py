@@ -108,7 +108,7 @@ async def test_a_turn_that_takes_longer_than_the_caller_waits(api: Api, model: H
     assert ended["usage"] == {"input_tokens": 42, "output_tokens": 80, "model_calls": 1}
 
 
-async def test_respond_async_answers_once_the_turn_is_taken_in(api: Api) -> None:
+async def test_respond_async_answers_once_the_turn_is_accepted(api: Api) -> None:
     session = await api.session()
     reply = await api.execute(session, "later", prefer="respond-async")
     assert reply.status_code == 202

@@ -16,15 +16,15 @@ from libs.tracing import bind_correlation_id
 from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write
 from services.gateway.domain.ports import IdempotencyStore
 
-_TAKEN_UP_SECONDS: Final = 10.0
+_ACCEPTANCE_SECONDS: Final = 10.0
 _DONE_SECONDS: Final = 30.0
 _EXPIRES_SECONDS: Final = 120.0
-NOT_TAKEN_UP: Final = (
-    "The request was not taken up in time. It may still be carried out; repeating it with the same Idempotency-Key"
+NOT_ACCEPTED: Final = (
+    "The request was not accepted in time. It may still be carried out; repeating it with the same Idempotency-Key"
     " is safe."
 )
 _UNFINISHED: Final = (
-    "The request was taken up but is not done yet. It may still be carried out; repeating it with the same"
+    "The request was accepted but is not done yet. It may still be carried out; repeating it with the same"
     " Idempotency-Key is safe."
 )
 _TRANSIENT: Final = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT})
@@ -74,13 +74,13 @@ class CommandDispatcher:
     async def _outcome(self, dispatched: AbstractAsyncContextManager[PendingCommand]) -> Received:
         async with dispatched as pending:
             replies = pending.replies
-            received = await replies.outcome(_TAKEN_UP_SECONDS)
-            # An upstream that has taken the command up will end it; otherwise it may never have seen it.
-            taken = pending.known or replies.state == "taken"
-            if received is None and taken:
-                received = await replies.outcome(_DONE_SECONDS - _TAKEN_UP_SECONDS)
+            received = await replies.outcome(_ACCEPTANCE_SECONDS)
+            # An upstream that has accepted the command will end it; otherwise it may never have seen it.
+            accepted = pending.known or replies.accepted
+            if received is None and accepted:
+                received = await replies.outcome(_DONE_SECONDS - _ACCEPTANCE_SECONDS)
             if received is None:
-                raise TimedOut(_UNFINISHED if taken else NOT_TAKEN_UP)
+                raise TimedOut(_UNFINISHED if accepted else NOT_ACCEPTED)
             raise_failure(received)
             return received
 

@@ -14,12 +14,12 @@ from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFail
 from libs.eventing import Received
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_stream import StreamedEvent, TurnStream
-from services.gateway.use_cases.command_dispatcher import NOT_TAKEN_UP, CommandDispatcher, PendingCommand, raise_failure
+from services.gateway.use_cases.command_dispatcher import NOT_ACCEPTED, CommandDispatcher, PendingCommand, raise_failure
 from services.gateway.use_cases.turn_follower import TurnFollower
 from services.gateway.use_cases.turn_history import FollowedTurn, TurnHistory
 
-_TAKEN_UP_SECONDS: Final = 5.0
-_STEP_SECONDS: Final = 2.6
+_ACCEPTANCE_SECONDS: Final = 5.0
+_LOOK_UP_SECONDS: Final = 2.6
 """A little longer than the silence after which the upstream's look-up is asked."""
 _STATUS: Final[dict[str, TurnStatus]] = {
     TurnQueued.TYPE: "queued",
@@ -96,17 +96,17 @@ class SubmittedTurn(PendingCommand):
     async def _await_acceptance(self) -> Received | None:
         """Returns the first event, or ``None`` when the runtime is known to have the turn."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + _TAKEN_UP_SECONDS
+        deadline = loop.time() + _ACCEPTANCE_SECONDS
         if self.known:
             # A repeat's outcome has arrived already, if there is one; silence means that the turn is under way.
             return await self.replies.next(0.01)
         while (left := deadline - loop.time()) > 0:
-            received = await self.replies.next(min(left, _STEP_SECONDS))
+            received = await self.replies.next(min(left, _LOOK_UP_SECONDS))
             if received is not None:
                 return received
-            if self.replies.state == "taken":
+            if self.replies.accepted:
                 return None
-        raise TimedOut(NOT_TAKEN_UP)
+        raise TimedOut(NOT_ACCEPTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,14 +135,14 @@ async def test_a_waiter_gets_events_of_its_command_and_company_only(sender: Comm
     assert second is not None
     assert (first.payload, second.payload) == (b"step", b"end")
     assert (replies.ends(first), replies.ends(second)) == (False, True)
-    assert replies.state == "taken"
+    assert replies.accepted
 
 
 async def test_another_company_gets_no_events(sender: CommandSender, bus: MemoryBus) -> None:
     async with sender.replies("command", TakeNote, MALLORY) as replies:
         await publish(bus, event("command"))
         assert await replies.outcome(0.3) is None
-    assert replies.state == "unknown"
+    assert not replies.accepted
 
 
 async def test_two_waiters_of_a_command_both_get_its_outcome(sender: CommandSender, bus: MemoryBus) -> None:
@@ -192,7 +192,7 @@ async def test_an_outcome_that_was_missed_is_found_by_asking_the_owner(sender: C
         owner.state = CommandState(known=True)
         waiting = asyncio.create_task(replies.outcome(30))
         await eventually(lambda: len(owner.asked) >= 2)
-        assert replies.state == "taken"
+        assert replies.accepted
         owner.state = CommandState(known=True, outcome=recorded)
         assert await waiting == recorded
     assert owner.asked[0] == ("notes", "command", ALICE)
@@ -210,7 +210,7 @@ async def test_an_owner_that_is_down_leaves_the_state_unknown(sender: CommandSen
     owner.down = True
     async with sender.replies("command", TakeNote, ALICE) as replies:
         assert await replies.outcome(0.2) is None
-    assert replies.state == "unknown"
+    assert not replies.accepted
     assert len(owner.asked) >= 2
 
 

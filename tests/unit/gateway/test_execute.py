@@ -115,8 +115,8 @@ async def test_other_ends_become_errors(public: Gateway, end: Callable[[Sent], E
     assert (response.status_code, error_of(response)["type"]) == (status, kind)
 
 
-async def test_a_turn_that_nobody_takes_up_times_out(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit_turn, "_TAKEN_UP_SECONDS", 0.01)
+async def test_a_turn_that_nobody_accepts_times_out(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submit_turn, "_ACCEPTANCE_SECONDS", 0.01)
     for headers in ({}, {"Prefer": "respond-async"}, STREAM):
         response = await public.client.post(PATH, json={"content": "Hi"}, headers=headers)
         assert (response.status_code, error_of(response)["type"]) == (504, "timeout_error")
@@ -127,7 +127,7 @@ async def test_a_turn_that_nobody_takes_up_times_out(public: Gateway, monkeypatc
 @pytest.mark.parametrize(
     ("first", "status"), [(lambda sent: queued(sent), "queued"), (started, "running"), (completed, "completed")]
 )
-async def test_in_the_background_the_answer_comes_once_the_turn_is_taken_in(
+async def test_in_the_background_the_answer_comes_once_the_turn_is_accepted(
     public: Gateway, first: Callable[[Sent], Event], status: str
 ) -> None:
     asked = asyncio.create_task(public.client.post(PATH, json={"content": "Hi"}, headers={"Prefer": "respond-async"}))

@@ -165,7 +165,7 @@ async def test_without_a_bus_writes_are_unavailable(public: Gateway) -> None:
 
 
 async def test_a_write_that_nobody_takes_up_times_out(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_dispatcher, "_TAKEN_UP_SECONDS", 0.01)
+    monkeypatch.setattr(command_dispatcher, "_ACCEPTANCE_SECONDS", 0.01)
     response = await public.client.delete(f"/sessions/{new_id()}/")
     assert (response.status_code, error_of(response)["type"]) == (504, "timeout_error")
     assert "may still be carried out" in error_of(response)["message"]
@@ -187,7 +187,7 @@ async def test_a_repeat_gets_the_one_outcome_under_the_first_ones_label(public: 
 async def test_a_repeat_is_sent_again_when_the_owner_never_had_it(
     public: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command_dispatcher, "_TAKEN_UP_SECONDS", 0.01)
+    monkeypatch.setattr(command_dispatcher, "_ACCEPTANCE_SECONDS", 0.01)
     headers = {"Idempotency-Key": "once"}
     lost = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
     public.bus.upstream = upstream

@@ -108,6 +108,6 @@ ERRORS: Final = {
     ErrorKind.MODEL: "The model's provider failed, also when tried again.",
     ErrorKind.UNAVAILABLE: "A part of the service cannot be reached.",
     ErrorKind.TIMEOUT: (
-        "Not taken up in time. It may still be carried out; a repeat with the same Idempotency-Key is safe."
+        "Not accepted in time. It may still be carried out; a repeat with the same Idempotency-Key is safe."
     ),
 }
