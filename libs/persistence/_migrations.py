@@ -1,6 +1,7 @@
 """Schema migrations by alembic, run from code, one at a time per database."""
 
 import threading
+import time
 import zlib
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,12 @@ NAMING_CONVENTION: Final = {
     "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
+LOCK_TIMEOUT: Final = "-c lock_timeout=2s"
+"""Time that a revision waits for a lock: statements of others wait behind it."""
 _ADVISORY_LOCK: Final = zlib.crc32(b"aes.migrations")
+_PATIENCE_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 0.2
+_PAUSE_SECONDS: Final = 1.0
 # Alembic keeps the migration that runs in module globals.
 _ALEMBIC_LOCK: Final = threading.Lock()
 
@@ -23,18 +29,44 @@ _ALEMBIC_LOCK: Final = threading.Lock()
 def migrate(url: str, migrations: Path) -> None:
     """Brings the database to the newest revision in ``migrations/versions``.
 
-    Blocks the calling thread. Concurrent callers wait for each other by an advisory lock (60 s at most). A database
-    that is current, or ahead because a newer release is being rolled out, is left alone without loading alembic.
+    Blocks the calling thread. Concurrent callers wait for each other by an advisory lock (60 s at most), and a revision
+    for locks of tables 2 s at a time, so that nobody has to wait for long behind it. A database that is current, or
+    ahead because a newer release is being rolled out, is left alone without loading alembic.
     """
     with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         if _is_current(connection, migrations):
             return
-        connection.execute("SET lock_timeout = '60s'")
-        connection.execute("SELECT pg_advisory_lock(%s)", (_ADVISORY_LOCK,))
+        _lock(connection)
         if _is_current(connection, migrations):
             return
         with _ALEMBIC_LOCK:
-            _upgrade(url, migrations)
+            _upgrade_patiently(url, migrations)
+
+
+def _lock(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Takes the advisory lock. Asks again and again: a statement that waits would hold up concurrent builds of indexes,
+    which wait for every statement that began before them."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while connection.execute("SELECT pg_try_advisory_lock(%s)", (_ADVISORY_LOCK,)).fetchone() != (True,):
+        if time.monotonic() >= until:
+            raise psycopg.errors.LockNotAvailable("another process is migrating the database")
+        time.sleep(_LOOK_SECONDS)
+
+
+def _upgrade_patiently(url: str, migrations: Path) -> None:
+    """Tries again when a revision did not get a lock: those before it are done, and it can be run again."""
+    from sqlalchemy.exc import OperationalError
+
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return _upgrade(url, migrations)
+        except OperationalError as problem:
+            if not isinstance(problem.orig, psycopg.errors.LockNotAvailable):
+                raise
+            if time.monotonic() >= until:
+                raise problem.orig from problem
+        time.sleep(_PAUSE_SECONDS)
 
 
 def is_migrated(url: str, migrations: Path) -> bool:

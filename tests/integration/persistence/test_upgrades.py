@@ -21,6 +21,7 @@ BREAKING = re.compile(
     r"|DROP (TABLE|COLUMN|CONSTRAINT)|RENAME (TO|COLUMN)|ALTER COLUMN \w+ (TYPE|SET NOT NULL)",
     re.IGNORECASE,
 )
+INDEX = re.compile(r"CREATE (?:UNIQUE )?INDEX \w+\s+ON (\w+)")
 
 
 def at_first_revision(url: str, service: Path) -> None:
@@ -85,3 +86,14 @@ def test_a_revision_leaves_the_release_before_it_working(revision: Path) -> None
     assert BREAKING.search(upgrade) is None, "add now, remove a release later"
     for column in re.findall(r"add_column\((.*?)\)\n", upgrade, re.DOTALL):
         assert "nullable=False" not in column or "server_default" in column
+
+
+@pytest.mark.parametrize(
+    "revision",
+    [file for service in SERVICES for file in sorted((service / "migrations" / "versions").glob("[0-9]*.py"))],
+    ids=lambda file: f"{file.parents[2].name}-{file.stem}",
+)
+def test_an_index_of_a_table_in_use_is_built_concurrently(revision: Path) -> None:
+    text = revision.read_text()
+    new = set(re.findall(r"CREATE TABLE (\w+)", text))
+    assert set(INDEX.findall(text)) <= new, "use libs.persistence.index_builds"

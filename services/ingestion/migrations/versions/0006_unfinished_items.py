@@ -2,15 +2,15 @@
 
 from alembic import op
 
+from libs.persistence.index_builds import replace_index
+
 revision = "0006"
 down_revision = "0005"
 
 
 def upgrade() -> None:
-    op.execute("DROP INDEX ix_ingestion_items_unfinished")
-    op.execute(
-        """
-        CREATE INDEX ix_ingestion_items_unfinished ON ingestion_items (index_id, file_id)
-        WHERE state IN ('pending', 'running', 'removing')
-        """
+    replace_index(
+        op,
+        "ix_ingestion_items_unfinished",
+        "ingestion_items (index_id, file_id) WHERE state IN ('pending', 'running', 'removing')",
     )

@@ -2,10 +2,12 @@
 
 from alembic import op
 
+from libs.persistence.index_builds import build_index
+
 revision = "0007"
 down_revision = "0006"
 
 
 def upgrade() -> None:
-    op.execute("ALTER TABLE artifact_documents ADD COLUMN lost_at timestamptz")
-    op.execute("CREATE INDEX ix_artifact_documents_indexed ON artifact_documents (index_id) WHERE state = 'indexed'")
+    op.execute("ALTER TABLE artifact_documents ADD COLUMN IF NOT EXISTS lost_at timestamptz")
+    build_index(op, "ix_artifact_documents_indexed", "artifact_documents (index_id) WHERE state = 'indexed'")
