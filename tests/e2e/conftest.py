@@ -127,7 +127,7 @@ async def as_mallory(stack: RunningStack, mallory: Caller) -> AsyncIterator[Api]
 
 PERSONAL = (
     "agents:read,agents:write,sessions:read,sessions:write,artifacts:read,artifacts:write,files:write,"
-    "runtime:execute,keys:read,keys:write"
+    "runtime:execute,keys:read,keys:write,events:read"
 )
 
 

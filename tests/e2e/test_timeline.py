@@ -1,0 +1,204 @@
+"""Readers of the timeline and of sessions: each event once and in one order, whatever dies, and nothing of others'."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
+
+from tests.e2e.api import Api, configuration, new_client, unique
+from tests.e2e.conftest import Caller
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.waiting import PATIENCE, eventually
+
+PAGE = f"https://{unique('shop')}.example"
+_LOST = (OSError, ConnectionClosed, InvalidMessage, InvalidStatus, TimeoutError)
+
+
+class SessionReader:
+    """Follows a session over a WebSocket; connects again as often as it takes, after the last message."""
+
+    def __init__(self, stack: RunningStack, session: str) -> None:
+        self.url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/"
+        self.key = stack.api_key
+        self.messages: list[dict[str, Any]] = []
+        self.lost = 0
+        self.connected = asyncio.Event()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                async with connect(self.url, additional_headers={"x-api-key": self.key}, proxy=None) as socket:
+                    after = {"after": self.messages[-1]["id"]} if self.messages else {}
+                    await socket.send(orjson.dumps({"type": "subscribe", **after}).decode())
+                    self.connected.set()
+                    async for text in socket:
+                        self.messages.append(orjson.loads(text))
+            except _LOST:
+                pass
+            self.lost += 1
+            await asyncio.sleep(0.3)
+
+    @property
+    def recorded(self) -> list[tuple[int, str]]:
+        return [
+            (int(message["id"].split("/")[0]), message["type"])
+            for message in self.messages
+            if "output_text" not in message["type"]
+        ]
+
+    def text_of(self, turn: str) -> str:
+        """The text of the turn's last step, as a client puts it together; its pieces have to fit."""
+        texts: dict[tuple[int, int], str] = {}
+        for message in self.messages:
+            data = message["data"]
+            if message["type"] == "turn.output_text.delta" and data["turn_id"] == turn:
+                place = (data["attempt"], data["step"])
+                assert data["offset"] == len(texts.get(place, "")), data
+                texts[place] = texts.get(place, "") + data["text"]
+        return texts[max(texts)]
+
+
+class EventReader:
+    """Follows a session's events over SSE; connects again as often as it takes."""
+
+    def __init__(self, api: Api, session: str) -> None:
+        self.api, self.session = api, session
+        self.recorded: list[tuple[int, str]] = []
+
+    async def run(self) -> None:
+        last = "0"
+        while True:
+            headers = {"accept": "text/event-stream", "last-event-id": last}
+            try:
+                parameters = {"session_id": self.session}
+                async with self.api.http.stream("GET", "/events/", params=parameters, headers=headers) as stream:
+                    async for line in stream.aiter_lines():
+                        if line.startswith("id: "):
+                            last = line.removeprefix("id: ")
+                        if line.startswith("data: ") and "position" in (event := orjson.loads(line[6:])):
+                            self.recorded.append((event["position"], event["type"]))
+            except httpx.HTTPError:
+                pass
+            await asyncio.sleep(0.3)
+
+
+@asynccontextmanager
+async def running(*readers: SessionReader | EventReader) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(reader.run()) for reader in readers]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def recorded_in(api: Api, session: str) -> list[tuple[int, str]]:
+    page = (await api.http.get("/events/", params={"session_id": session, "limit": 200})).json()
+    return [(event["position"], event["type"]) for event in page["events"]]
+
+
+@pytest.mark.parametrize("part", ["gateway", "postgres"])
+async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
+    breakable: RunningStack, api: Api, part: str
+) -> None:
+    session = await api.session_persistently()
+    first, second = (SessionReader(breakable, session) for _ in range(2))
+    events = EventReader(api, session)
+    replies: dict[str, str] = {}
+
+    async def talk(number: int) -> None:
+        path, body = f"/runtime/{session}/execute/", {"content": f"message {number} {unique()}"}
+        reply = await api.persistently("POST", path, json=body, headers={"idempotency-key": unique()})
+        assert reply.status_code == 200, reply.text
+        replies[reply.json()["turn_id"]] = reply.json()["response"]["content"]
+
+    async with running(first, second, events):
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(first.connected.wait(), second.connected.wait())
+        await asyncio.sleep(2)
+        for number in range(3):
+            await talk(number)
+        killed = await asyncio.to_thread(breakable.kill, part)
+        talking = asyncio.create_task(talk(3))
+        await asyncio.to_thread(breakable.wait_replaced, part, killed)
+        await talking
+        await talk(4)
+
+        async def all_there() -> bool:
+            expected = [each for each in await recorded_in(api, session) if each[1].startswith("turn.")]
+            shown = (first.recorded, second.recorded, events.recorded)
+            return len(expected) >= 10 and all(each and each[-1] == expected[-1] for each in shown)
+
+        await eventually(all_there)
+    expected = await recorded_in(api, session)
+    assert events.recorded == expected
+    for reader in (first, second):
+        assert reader.recorded == [each for each in expected if each[0] >= reader.recorded[0][0]]
+        assert {turn: reader.text_of(turn) for turn in replies} == replies
+    if part == "gateway":
+        assert first.lost > 0
+
+
+async def shown_to(client: httpx.AsyncClient, **query: str) -> list[str]:
+    """The ids of events that a page shows, and that a stream shows from the beginning until it has come to now."""
+    page = await client.get("/events/", params={**query, "limit": "200"})
+    assert page.status_code == 200, page.text
+    streamed = []
+    headers = {"accept": "text/event-stream", "last-event-id": "0"}
+    async with client.stream("GET", "/events/", params=query, headers=headers) as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("data: "):
+                streamed.append(orjson.loads(line[6:])["id"])
+            if line.startswith(":"):
+                break
+    paged = [event["id"] for event in page.json()["events"]]
+    assert streamed[: len(paged)] == paged
+    return paged
+
+
+async def closing_code(stack: RunningStack, session: str, query: str = "", **headers: str) -> int | None:
+    url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/?{query}"
+    async with connect(url, additional_headers=headers, proxy=None) as socket:
+        try:
+            await socket.send('{"type": "ping"}')
+            assert orjson.loads(await socket.recv()) == {"type": "pong"}
+        except ConnectionClosed:
+            return socket.close_code
+    return None
+
+
+async def test_others_see_nothing_of_a_private_session(
+    stack: RunningStack, alice: Caller, bob: Caller, mallory: Caller, api: Api
+) -> None:
+    public = (await api.http.post("/agent/", json={
+        **configuration(name=unique("Open")), "is_public": True, "allowed_origins": [PAGE]
+    })).json()  # fmt: skip
+    async with new_client(stack.base_url, alice.secret) as client:
+        own = Api(client)
+        session = await own.session()
+        turn = (await own.execute(session, "hello", x_correlation_id=(label := unique()))).json()["turn_id"]
+
+        async def logged() -> bool:
+            return len(await shown_to(client, session_id=session)) >= 3
+
+        await eventually(logged)
+        assert len(await shown_to(client, turn_id=turn)) == len(await shown_to(client, correlation_id=label)) == 2
+        assert await closing_code(stack, session, **{"x-api-key": alice.secret}) is None
+    for other in (bob, mallory):
+        async with new_client(stack.base_url, other.secret) as client:
+            for query in ({"session_id": session}, {"turn_id": turn}, {"correlation_id": label}):
+                assert await shown_to(client, **query) == []
+            assert await closing_code(stack, session, **{"x-api-key": other.secret}) == 4404
+    async with new_client(stack.base_url, None) as client:
+        client.headers["origin"] = PAGE
+        key = {"agent_key": public["agent_key"]}
+        assert await shown_to(client, **key, session_id=session) == []
+        assert (await client.get("/events/", params={**key, "correlation_id": label})).status_code == 403
+        assert await closing_code(stack, session, f"agent_key={public['agent_key']}", origin=PAGE) == 4404
