@@ -4,6 +4,8 @@ import math
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import merge
+from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 from libs.eventing._bus import Partition
@@ -11,6 +13,7 @@ from libs.eventing._bus import Partition
 T = TypeVar("T")
 # Half of the second that the order is promised for: the other half is for clocks and the way of a fetch's answer.
 _SETTLED_SECONDS: Final = 0.5
+_PUBLISHED: Final = attrgetter("published")
 
 
 def copartitions_of(partition_counts: Iterable[int]) -> int:
@@ -54,6 +57,10 @@ class Waiting(Generic[T]):
 class _Queue(Generic[T]):
     waiting: deque[Waiting[T]] = field(default_factory=deque)
     size: int = 0
+
+    def empty(self) -> Iterable[Waiting[T]]:
+        waiting, self.waiting, self.size = self.waiting, deque(), 0
+        return waiting
 
 
 class CopartitionMerge(Generic[T]):
@@ -109,12 +116,29 @@ class CopartitionMerge(Generic[T]):
         order = deque(self._copartitions.values())
         order.rotate(self._first)
         for copartition in order:
+            queues = copartition.values()
+            count, size = sum(len(queue.waiting) for queue in queues), sum(queue.size for queue in queues)
+            if len(taken) + count <= most and size <= most_bytes and _settled(copartition, drained):
+                # The usual case: there is nothing else that could come before or between.
+                taken += merge(*(queue.empty() for queue in queues), key=_PUBLISHED)
+                most_bytes -= size
+                continue
             while len(taken) < most and most_bytes > 0 and (queue := _next(copartition, drained)) is not None:
                 record = queue.waiting.popleft()
                 queue.size -= record.size
                 most_bytes -= record.size
                 taken.append(record)
         return taken
+
+
+def _settled(copartition: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, float]) -> bool:
+    """Whether all partitions were read to their ends since shortly before the last record that waits was fetched."""
+    newest = max((queue.waiting[-1].fetched for queue in copartition.values() if queue.waiting), default=math.inf)
+    return all(
+        drained.get(partition, -math.inf) >= newest - _SETTLED_SECONDS
+        and all(waiting.ready for waiting in queue.waiting)
+        for partition, queue in copartition.items()
+    )
 
 
 def _next(copartition: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, float]) -> _Queue[T] | None:
