@@ -50,7 +50,7 @@ def checks_of(installation: Installation) -> list[Check]:
     if installation.bus is not None:
         checks += bus_checks(installation.bus)
     checks += [
-        *database_checks(installation.databases),
+        *database_checks(installation.databases, installation.secrets_key),
         *service_checks(installation.services),
         *object_checks(installation.objects),
     ]

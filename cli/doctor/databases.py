@@ -9,26 +9,29 @@ import psycopg
 from cli.doctor.findings import Check, Finding, compare_clocks, failed, ok, warning
 from deploy.local.home import PROJECT_ROOT
 from libs.persistence import Connection, fetch_value
+from libs.secrets import key_id, parse_keys
 
 
-def database_checks(urls: Mapping[str, str]) -> list[Check]:
+def database_checks(urls: Mapping[str, str], secrets_key: str = "") -> list[Check]:
     remedy = (
         "Start PostgreSQL, or set AES_{}_DATABASE_URL to the right server, role and password, and with "
         "TLS to the right sslmode and sslrootcert."
     )
     return [
-        Check(f"database of {service}", partial(_database, service, url), remedy.format(service.upper()))
+        Check(f"database of {service}", partial(_database, service, url, secrets_key), remedy.format(service.upper()))
         for service, url in urls.items()
     ]
 
 
-async def _database(service: str, url: str) -> list[Finding]:
+async def _database(service: str, url: str, secrets_key: str) -> list[Finding]:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=10) as connection:
         version = connection.info.server_version // 10000
         findings = [ok(f"database of {service}", f"PostgreSQL {version} answers{_encryption(connection)}")]
         findings.append(await _migrations(service, connection))
         if service == "ingestion":
             findings += await _vectors(connection)
+        if service == "gateway" and secrets_key and findings[-1].level == "ok":
+            findings.append(await _secrets(connection, secrets_key))
         findings.append(await _clock(service, connection))
     return findings
 
@@ -63,6 +66,27 @@ async def _vectors(connection: Connection) -> list[Finding]:
         return [ok("pgvector", str(version))]
     remedy = "Install pgvector on the server, and as its administrator: CREATE EXTENSION vector"
     return [failed("pgvector", "the extension is not in the database of ingestion", remedy)]
+
+
+async def _secrets(connection: Connection, secrets_key: str) -> Finding:
+    """Whether every stored secret can be read, and with the first key."""
+    check = "secrets of webhooks"
+    try:
+        ids = [key_id(key) for key in parse_keys(secrets_key)]
+    except ValueError:
+        return failed(check, "AES_SECRETS_KEY is wrong, so they cannot be read", "See to the secrets key first.")
+    statement = "SELECT substring(ciphertext FROM 2 FOR 8), count(*) FROM webhook_secrets GROUP BY 1"
+    cursor = await connection.execute(statement)
+    found = {bytes(name): int(number) for name, number in await cursor.fetchall()}
+    lost = sum(number for name, number in found.items() if name not in ids)
+    old = sum(number for name, number in found.items() if name in ids[1:])
+    if lost:
+        remedy = "Add the key that they were encrypted with to AES_SECRETS_KEY, or rotate these secrets."
+        return failed(check, f"{lost} of {sum(found.values())} are under no key of AES_SECRETS_KEY", remedy)
+    if old:
+        remedy = "Processes of role webhooks encrypt them anew within an hour of their start; only then take keys out."
+        return warning(check, f"{old} of {sum(found.values())} are not under the first key yet", remedy)
+    return ok(check, f"{sum(found.values())}, all under the first key")
 
 
 async def _clock(service: str, connection: Connection) -> Finding:

@@ -30,6 +30,8 @@ from tests.e2e.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("gateway", "registry", "runtime", "kafka", "postgres")
+# The one address of this machine that webhooks may lead to; nothing else listens there.
+RECEIVERS = "127.0.0.77"
 _PREFIX = "aes-e2e-"
 _START_SECONDS, _COMMAND_SECONDS = 600, 300
 
@@ -171,6 +173,7 @@ def environment_of(home: Path, model_url: str) -> dict[str, str]:
         "AES_GATEWAY_PORT": str(remembered_port(home, "gateway-port")),
         "OPENAI_BASE_URL": model_url,
         "OPENAI_API_KEY": "sk-of-the-tests",
+        "AES_OUTBOUND_NETWORKS": RECEIVERS,
         # This machine, which the tool must refuse all the same.
         "AES_RUNTIME_HTTP_GET_HOSTS": f"localhost:{urlsplit(model_url).port},127.0.0.1:{urlsplit(model_url).port}",
     }

@@ -5,13 +5,17 @@ import base64
 import json
 from typing import Any
 
+import psycopg
 import pytest
 from typer.testing import CliRunner
 
 from cli.doctor import command
 from deploy.local.ports import choose_free
+from libs.contracts.identifiers import new_id
 from libs.eventing import create_topics
 from libs.persistence import migrate
+from libs.secrets import SecretCipher
+from services.gateway.bootstrap import MIGRATIONS as GATEWAY_MIGRATIONS
 from services.ingestion.bootstrap import MIGRATIONS
 from tests.support.infrastructure import Infrastructure
 
@@ -59,6 +63,24 @@ def test_what_is_missing_is_found_and_then_put_right(
     code, found = examine()
     assert (code, found.pop("disks")["state"]) == (0, "skipped")
     assert {one["state"] for one in found.values()} == {"ok"}, found
+
+
+def test_secrets_under_another_key_are_found(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = bytes(range(32)), bytes(range(32, 64))
+    migrate(database, GATEWAY_MIGRATIONS)
+    asyncio.run(_keep_secret(database, SecretCipher([old])))
+    monkeypatch.setenv("AES_GATEWAY_DATABASE_URL", database)
+    for keys, state in (([old], "ok"), ([new, old], "warning"), ([new], "failed")):
+        monkeypatch.setenv("AES_SECRETS_KEY", ",".join(base64.b64encode(key).decode() for key in keys))
+        assert examine()[1]["secrets of webhooks"]["state"] == state
+
+
+async def _keep_secret(database_url: str, cipher: SecretCipher) -> None:
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        await connection.execute("ALTER TABLE webhook_secrets DROP CONSTRAINT fk_webhook_secrets_webhook_id_webhooks")
+        values = (new_id(), new_id(), cipher.encrypt("whsec_", place="anywhere"))
+        statement = "INSERT INTO webhook_secrets (id, webhook_id, ciphertext, created_at) VALUES (%s, %s, %s, now())"
+        await connection.execute(statement, values)
 
 
 def test_servers_that_are_away_are_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,8 @@ CHAINS: Final = 16
 """Chains of one webhook that are sent at the same time."""
 CHAINS_OF_FAILING: Final = 4
 """The same while its last attempt failed: what hangs holds few permits."""
+# More than are sent, so that attempts need not wait for the database.
+_LOADED: Final = 64
 # How soon a webhook that hangs is seen to be changed or disabled.
 _LOOK_SECONDS: Final = 0.5
 
@@ -58,6 +60,8 @@ class WebhookDelivery:
         self._webhook_id = webhook_id
         self._claimed: ClaimedWebhook | None = None
         self._chains: dict[str, _Chain] = {}
+        self._slots = asyncio.Semaphore(CHAINS)
+        self._under_way = 0
         self._failing = False
         self._draining = False
         self._news = asyncio.Event()
@@ -111,7 +115,7 @@ class WebhookDelivery:
         return await tools.queue.pick_up(self._worker_id, claimed, found, cursor=cursor) and page.has_more
 
     async def _start(self, claimed: ClaimedWebhook) -> None:
-        free = (CHAINS_OF_FAILING if self._failing else CHAINS) - len(self._chains)
+        free = (CHAINS_OF_FAILING if self._failing else _LOADED) - len(self._chains)
         if free <= 0:
             return
         due = await self._tools.queue.due(claimed, now=self._tools.now(), without=self._chains.keys(), chains=free)
@@ -123,12 +127,17 @@ class WebhookDelivery:
 
     async def _send(self, company_id: str, deliveries: Sequence[DueDelivery]) -> None:
         for delivery in deliveries:
-            async with self._tools.permits.acquire(company_id):
-                # As it is now: the wait may have been long.
-                claimed = self._claimed
-                if self._draining or claimed is None:
+            async with self._slots:
+                if self._failing and self._under_way >= CHAINS_OF_FAILING:
+                    # It stays due, and is loaded again.
                     return
-                answer = await self._attempt(claimed, delivery)
+                self._under_way += 1
+                try:
+                    answer = await self._permitted(company_id, delivery)
+                finally:
+                    self._under_way -= 1
+            if answer is None:
+                return
             outcome = outcome_of(delivery, answer, self._tools.now())
             self._failing = not answer.accepted
             self._chains[delivery.chain].outcomes.append(outcome)
@@ -136,6 +145,13 @@ class WebhookDelivery:
             if not answer.accepted:
                 # Whether the chain goes on is decided when that is recorded: a 410 ends it.
                 return
+
+    async def _permitted(self, company_id: str, delivery: DueDelivery) -> Answer | None:
+        """None when nothing is to be sent any more."""
+        async with self._tools.permits.acquire(company_id):
+            # As it is now: the wait may have been long.
+            claimed = self._claimed
+            return None if self._draining or claimed is None else await self._attempt(claimed, delivery)
 
     async def _attempt(self, claimed: ClaimedWebhook, delivery: DueDelivery) -> Answer:
         if delivery.event is None:

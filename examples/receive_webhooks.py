@@ -1,0 +1,118 @@
+"""Receives webhooks: verifies their signatures, takes each event once, and prints it.
+
+Needs the package `standardwebhooks` beside Python. Make a webhook, and start this with the secret that is shown once:
+
+    WEBHOOK_SECRET=whsec_… python examples/receive_webhooks.py --port 9000
+
+While the secret is replaced, `WEBHOOK_SECRET` may hold the old and the new one, separated by a comma. `--until
+turn.completed` ends it with that event.
+"""
+
+import argparse
+import json
+import os
+import sys
+import threading
+from collections import OrderedDict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from standardwebhooks import Webhook, WebhookVerificationError
+
+LARGEST_BODY = 1024 * 1024
+# A real receiver keeps these in its database, in the transaction with the effects of the event.
+REMEMBERED = 100_000
+
+
+class Inbox:
+    """The ids of events that were taken."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, event_id: str) -> bool:
+        """False for an event that was taken before: it is sent again when our answer was lost."""
+        with self._lock:
+            if event_id in self._seen:
+                return False
+            self._seen[event_id] = None
+            if len(self._seen) > REMEMBERED:
+                self._seen.popitem(last=False)
+            return True
+
+
+class Receiver(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], secrets: list[str], until: str) -> None:
+        super().__init__(address, Handler)
+        self.verifiers = [Webhook(secret) for secret in secrets]
+        self.inbox = Inbox()
+        self.until = until
+
+    def verified(self, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
+        """Raises WebhookVerificationError when no secret of ours has signed this within the last five minutes."""
+        for verifier in self.verifiers[:-1]:
+            try:
+                return dict(verifier.verify(body, headers))
+            except WebhookVerificationError:
+                continue
+        return dict(self.verifiers[-1].verify(body, headers))
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Receiver
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("content-length") or 0)
+        if length > LARGEST_BODY:
+            self.close_connection = True
+            self.answer(413, "too large")
+            return
+        body = self.rfile.read(length)
+        try:
+            message = self.server.verified(body, dict(self.headers.items()))
+        except WebhookVerificationError as problem:
+            self.answer(401, str(problem))
+            return
+        # Answer soon, and work afterwards: whoever waits longer than 15 s sends again.
+        self.answer(200, "taken")
+        if self.server.inbox.take(self.headers["webhook-id"]):
+            show(message)
+        if message["type"] == self.server.until:
+            threading.Thread(target=self.server.shutdown).start()
+
+    def answer(self, status: int, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("content-type", "text/plain; charset=utf-8")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Only what was taken is printed."""
+
+
+def show(message: dict[str, Any]) -> None:
+    event = message["data"]
+    print(message["timestamp"], event["position"], message["type"], json.dumps(event["data"])[:200], flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=9000)
+    parser.add_argument("--until", default="", help="end with the first event of this type")
+    options = parser.parse_args()
+    secrets = [part.strip() for part in os.environ.get("WEBHOOK_SECRET", "").split(",") if part.strip()]
+    if not secrets:
+        sys.exit("set WEBHOOK_SECRET to the secret of the webhook")
+    with Receiver((options.host, options.port), secrets, options.until) as server:
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""A webhook made over REST, a turn, and the example receiver, which verifies what it is sent."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from deploy.local.ports import choose_free
+from tests.e2e.api import Api, unique
+from tests.e2e.running_stack import RECEIVERS, ROOT
+from tests.e2e.waiting import PATIENCE, eventually
+
+EXAMPLE = ROOT / "examples" / "receive_webhooks.py"
+
+
+@asynccontextmanager
+async def receiver(port: int, secret: str, until: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    command = (sys.executable, str(EXAMPLE), "--host", RECEIVERS, "--port", str(port), "--until", until)
+    environment = {**os.environ, "WEBHOOK_SECRET": secret}
+    process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=asyncio.subprocess.PIPE)
+
+    async def listens() -> bool:
+        try:
+            _, writer = await asyncio.open_connection(RECEIVERS, port)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+    try:
+        await eventually(listens)
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def printed(process: asyncio.subprocess.Process) -> list[str]:
+    """The types of the events that the receiver took until it ended."""
+    async with asyncio.timeout(PATIENCE):
+        output, _ = await process.communicate()
+    assert process.returncode == 0
+    return [line.split()[2] for line in output.decode().splitlines()]
+
+
+async def test_the_events_of_a_turn_reach_a_receiver_that_verifies_them(api: Api, as_mallory: Api) -> None:
+    port = choose_free()
+    wanted = {"url": f"http://{RECEIVERS}:{port}/", "event_types": ["turn.*"], "description": unique()}
+    made = await api.http.post("/webhooks/", json=wanted)
+    assert made.status_code == 201, made.text
+    place, secret = f"/webhooks/{made.json()['id']}", made.json()["secret"]
+    session = await api.session()
+    # Nobody listens yet: the first attempt fails, and is repeated 5 s later.
+    await api.execute(session, "hello")
+
+    async def attempted() -> bool:
+        found = (await api.http.get(f"{place}/deliveries/")).json()["deliveries"]
+        return any(each["attempts"] for each in found)
+
+    await eventually(attempted)
+    async with receiver(port, secret, "turn.completed") as process:
+        names = await printed(process)
+    assert names == ["turn.started", "turn.completed"]
+    async with receiver(port, secret, "webhook.test") as process:
+        assert (await api.http.post(f"{place}/test/")).status_code == 200
+        assert await printed(process) == ["webhook.test"]
+
+    async def all_delivered() -> bool:
+        found = (await api.http.get(f"{place}/deliveries/")).json()["deliveries"]
+        return {each["status"] for each in found} == {"delivered"}
+
+    assert (await as_mallory.http.get(f"{place}/")).status_code == 404
+    await eventually(all_delivered)
+    assert (await api.http.delete(f"{place}/")).status_code == 204
+
+
+async def test_addresses_that_are_not_public_are_refused(api: Api) -> None:
+    for url in ("http://127.0.0.1:5432/", "http://localhost/", "http://169.254.169.254/latest", "http://[::1]/"):
+        refused = await api.http.post("/webhooks/", json={"url": url, "event_types": ["*"]})
+        assert (refused.status_code, refused.json()["error"]["details"][0]["loc"]) == (422, ["url"]), url
