@@ -90,36 +90,31 @@ class Database:
         async with self._pool.connection(timeout=2.0) as connection:
             await connection.execute("SELECT 1")
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """A connection in autocommit mode, for single statements."""
-        async with self._checked_out() as connection:
-            yield connection
-
     async def execute(self, statement: str, parameters: Parameters = None) -> list[Any]:
         """Executes a single statement in autocommit mode; returns its rows, none for a statement without a result."""
-        async with self._checked_out() as connection:
+        async with self.connection() as connection:
             cursor = await connection.execute(statement, parameters)
             return await cursor.fetchall() if cursor.description else []
 
     async def records(self, statement: str, parameters: Parameters = None) -> list[dict[str, Any]]:
         """Executes a single statement in autocommit mode; returns its rows by the names of their columns."""
-        async with self._checked_out() as connection:
+        async with self.connection() as connection:
             return await fetch_records(connection, statement, parameters)
 
     async def value(self, statement: str, parameters: Parameters = None) -> Any:
         """Executes a single statement in autocommit mode; returns what ``fetch_value`` does."""
-        async with self._checked_out() as connection:
+        async with self.connection() as connection:
             return await fetch_value(connection, statement, parameters)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """A transaction: committed at the end of the block, rolled back when it raises."""
-        async with self._checked_out() as connection, connection.transaction():
+        async with self.connection() as connection, connection.transaction():
             yield connection
 
     @asynccontextmanager
-    async def _checked_out(self) -> AsyncIterator[Connection]:
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection in autocommit mode, for single statements."""
         cancellations = _cancellations()
         connection: Connection | None = None
         try:

@@ -44,7 +44,10 @@ def is_unreachable(problem: BaseException) -> bool:
 
 
 async def retry_until_available(
-    transaction: Callable[[], Awaitable[T]], *, when: Callable[[BaseException], bool] = is_unreachable
+    transaction: Callable[[], Awaitable[T]],
+    *,
+    when: Callable[[BaseException], bool] = is_unreachable,
+    policy: RetryPolicy = _RETRIES,
 ) -> T:
     """Retries a transaction until PostgreSQL is reachable, however long that takes; cancel the task to give up.
 
@@ -55,7 +58,7 @@ async def retry_until_available(
     def log(problem: Exception, _attempt: int) -> None:
         _log.warning("database.unreachable", problem=str(problem).strip())
 
-    return await _RETRIES.run(transaction, when=when, before_sleep=log)
+    return await policy.run(transaction, when=when, before_sleep=log)
 
 
 def redact_values(problem: BaseException) -> None:

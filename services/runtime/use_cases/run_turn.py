@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import structlog
 
@@ -11,14 +12,16 @@ from libs.contracts.api.sessions import Usage as WireUsage
 from libs.contracts.errors import InternalError, ServiceError, TimedOut
 from libs.contracts.events.runtime import CitationAdded, TurnCompleted
 from libs.contracts.identifiers import new_id
+from libs.persistence import is_outage, retry_until_available
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, RecordedStep, TurnLost
 from services.runtime.domain.conversation import Message, UserMessage
 from services.runtime.domain.conversation_json import answer_to_json, reply_to_json
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
-from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, retry_until_available
+from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_journal import DatabaseJournal, DeltaStream, TurnWatch
 
+T = TypeVar("T")
 _log = structlog.get_logger("runtime.turns")
 _IMAGE_CHARACTERS = 200
 
@@ -161,8 +164,8 @@ class RunTurn:
             recorded: list[RecordedStep] = []
             # A first attempt has no steps: this saves it a query.
             if turn.attempt > 1:
-                recorded = await retry_until_available(lambda: self.store.steps(turn.id), turn_id=turn.id)
-            context = await retry_until_available(lambda: self.cache.context(turn, question), turn_id=turn.id)
+                recorded = await _read(lambda: self.store.steps(turn.id))
+            context = await _read(lambda: self.cache.context(turn, question))
             task = AgentTask(
                 turn_id=turn.id,
                 session_id=turn.session_id,
@@ -176,6 +179,10 @@ class RunTurn:
         finally:
             deltas.stop_timer()
         return _completed(turn, context, reply)
+
+
+async def _read(read: Callable[[], Awaitable[T]]) -> T:
+    return await retry_until_available(read, when=is_outage, policy=STORE_RETRIES)
 
 
 def _completed(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> TurnOutcome:

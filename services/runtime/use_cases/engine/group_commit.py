@@ -1,4 +1,4 @@
-"""Group commit, the claims that wait for one, and retries in outages of the database."""
+"""Group commit, the claims that wait for one, and how long work is retried in outages of the database."""
 
 import asyncio
 from collections import deque
@@ -98,14 +98,3 @@ class ClaimFuture:
             # Not the future itself: a waiter that is cancelled must not cancel it for the others.
             await asyncio.wait((self._committed,))
         return self._committed.result()
-
-
-async def retry_until_available(
-    call: Callable[[], Awaitable[T]], *, turn_id: str, policy: RetryPolicy = STORE_RETRIES
-) -> T:
-    """Retries until the database answers, also while locks are held. Unbounded: the caller has a deadline or none."""
-
-    def log(problem: Exception, _attempt: int) -> None:
-        _log.warning("turn.delayed_by_outage", turn_id=turn_id, problem=str(problem))
-
-    return await policy.run(call, when=is_outage, before_sleep=log)

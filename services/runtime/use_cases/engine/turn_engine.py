@@ -10,16 +10,12 @@ import structlog
 
 from libs import tracing
 from libs.contracts.errors import InternalError
+from libs.persistence import is_outage, retry_until_available
 from libs.retry import RetryPolicy
 from services.runtime.domain.conversation import AssistantMessage, UserMessage
 from services.runtime.domain.ports import TurnMetrics, TurnOutcomes
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, failed
-from services.runtime.use_cases.engine.group_commit import (
-    STORE_RETRIES,
-    ClaimFuture,
-    GroupCommit,
-    retry_until_available,
-)
+from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_journal import TurnWatch
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 
@@ -45,9 +41,10 @@ class _Running:
 
 
 class TurnEngine:
-    """``capacity``: turns that run at once; a session's next turn is run beyond it.
+    """Supervises a task for each turn that this worker holds, and commits the outcomes in groups.
 
-    ``on_release`` is called when a cancelled execution has stopped: something may wait for that.
+    ``capacity``: turns that run at once; a session's next turn is run beyond it. ``on_release`` is called when a
+    cancelled execution has stopped, for which the deletion of a session may wait.
     """
 
     def __init__(
@@ -105,7 +102,7 @@ class TurnEngine:
         running = self._running.get(turn_id)
         if running is not None:
             running.stop_as = stop_as
-            # Not at once: a task that has not begun yet would never run, nor give its hold back.
+            # Not at once: a task cancelled before it began would never run, and its turn would stay in ``_running``.
             asyncio.get_running_loop().call_soon(running.cancel)
 
     def watch(self, turn_id: str, watches: int) -> None:
@@ -197,9 +194,7 @@ class TurnEngine:
             return await self._submit(failed(outcome.turn, InternalError("the reply could not be stored")))
 
     async def _submit(self, outcome: TurnOutcome) -> CommitResult:
-        return await retry_until_available(
-            lambda: self._commits.submit(outcome), turn_id=outcome.turn.id, policy=self._retries
-        )
+        return await retry_until_available(lambda: self._commits.submit(outcome), when=is_outage, policy=self._retries)
 
     async def _commit_batch(self, outcomes: Sequence[TurnOutcome]) -> list[CommitResult]:
         return await self._outcomes.commit(outcomes, claim_next=not self._draining)

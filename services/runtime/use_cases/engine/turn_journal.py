@@ -11,12 +11,13 @@ from libs.contracts.events.runtime import (
     ToolCallFailed,
     ToolCallStarted,
 )
+from libs.persistence import is_outage, retry_until_available
 from services.runtime.domain.agents import RecordedStep, TurnLost
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, ToolResult
 from services.runtime.domain.conversation_json import answer_to_json, tool_result_to_json
 from services.runtime.domain.ports import DeltaSink
 from services.runtime.domain.turns import ClaimedTurn, StepRecord
-from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, retry_until_available
+from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 
 LINGER_SECONDS: Final = 0.03
 # In characters; well below what the broker takes, however they are escaped.
@@ -177,7 +178,10 @@ class DatabaseJournal:
         # Before its claim is committed the turn has no row.
         if not await self._claim.confirm():
             raise TurnLost(self._turn.id)
-        if not await retry_until_available(lambda: self._commits.submit(record), turn_id=self._turn.id):
+        recorded = await retry_until_available(
+            lambda: self._commits.submit(record), when=is_outage, policy=STORE_RETRIES
+        )
+        if not recorded:
             raise TurnLost(self._turn.id)
         self._sequence += len(record.events)
 
