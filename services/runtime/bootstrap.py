@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import CommandRouter, Outbox
+from libs.eventing import Outbox
 from libs.persistence import Database, is_outage
 from libs.service_defaults import Service
 from services.runtime.adapters.bus_deltas import BusDeltas
@@ -80,9 +80,6 @@ class Worker:
                 raise
             _log.warning("lease.not_released", problem=str(problem))
 
-    def register(self, router: CommandRouter, reads: PostgresSessionReads) -> None:
-        register_commands(router, self.accept, self.create, self.cancel, self.delete, reads)
-
 
 def build_worker(
     settings: RuntimeSettings,
@@ -149,7 +146,7 @@ def build(settings: RuntimeSettings) -> Service:
         settings, service.database, service.outbox, agent, models, deltas, artifacts=artifacts, addresses=resolver
     )
     reads = PostgresSessionReads(service.database)
-    worker.register(service.commands, reads)
+    register_commands(service.commands, worker.accept, worker.create, worker.cancel, worker.delete, reads)
     service.http.include_router(sessions_router(reads))
     watched = PostgresWatchedTurns(service.database)
     service.http.include_router(

@@ -29,6 +29,7 @@ from services.runtime.domain.conversation import ModelAnswer, UserMessage
 from services.runtime.domain.models import ModelInfo, ModelRequest, OnText, ProviderInfo, VisionNotSupported
 from services.runtime.domain.tools import Toolbox
 from services.runtime.domain.turns import ClaimedTurn
+from services.runtime.entrypoints.commands import register_commands
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
@@ -158,7 +159,8 @@ class Node:
         self.worker = build_worker(
             self.settings, self.database, self.outbox, agent, model, self.deltas, artifacts=artifacts
         )
-        self.worker.register(self.router, self.reads)
+        worker = self.worker
+        register_commands(self.router, worker.accept, worker.create, worker.cancel, worker.delete, self.reads)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *, reconciling: bool = True) -> None:

@@ -29,7 +29,7 @@ _UNFINISHED: Final = (
 )
 _TRANSIENT: Final = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT})
 Make = Callable[[str], Command | Awaitable[Command]]
-"""Makes the command for its id; may ask other services and raise what the caller is told."""
+"""Makes the command that has the given id; may call other services, and raises errors for the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ P = TypeVar("P", bound=PendingCommand)
 class CommandDispatcher:
     """Sends commands and waits for their outcomes; a repeated request finds the command of the first one.
 
-    ``installed`` tells whether the installation has a service.
+    ``installed``: whether the installation has the service of that name.
     """
 
     bus: CommandSender
@@ -94,7 +94,10 @@ class CommandDispatcher:
         *,
         subject: str | None = None,
     ) -> AsyncIterator[P]:
-        """Sends the command, unless its upstream has it from an earlier request, and listens for its events."""
+        """Sends the command, unless its upstream has it from an earlier request, and listens for its events.
+
+        ``pending`` makes the result from the command's id, its replies, and whether the upstream had it before.
+        """
         if not self.installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
         record = await self._record(write)

@@ -66,8 +66,8 @@ class SessionWriter(Protocol):
 OpenWriter = Callable[[Transaction], SessionWriter]
 
 
-def existing(name: str, identifier: str) -> str:
-    """The id, if it is well-formed. Raises NotFound: a malformed one is simply unknown."""
+def valid_id(name: str, identifier: str) -> str:
+    """The id, if it is well-formed; whether there is such an entity is not checked. Raises NotFound."""
     if not is_id(identifier):
         raise NotFound(f"there is no such {name}")
     return identifier

@@ -15,7 +15,7 @@ from services.runtime.domain.artifacts import SessionArtifacts, part_of
 from services.runtime.domain.conversation import ArtifactPart, ImagePart, Part, TextPart, UserMessage
 from services.runtime.domain.conversation_json import part_to_json
 from services.runtime.domain.ports import ImageAddresses, TurnAdmissions
-from services.runtime.domain.sessions import existing
+from services.runtime.domain.sessions import valid_id
 from services.runtime.domain.turns import ClaimedTurn, Submission
 from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
@@ -27,6 +27,8 @@ Block = TextBlock | ImageUrlBlock | FileBlock | ImageBlock
 
 
 class AcceptTurn:
+    """Called once per command; the decisions and writes of concurrent calls share a transaction (``GroupCommit``)."""
+
     def __init__(
         self,
         admissions: TurnAdmissions,
@@ -44,7 +46,7 @@ class AcceptTurn:
 
     async def __call__(self, command: ExecuteTurn, context: CommandContext) -> Decision:
         """Raises ValidationFailed for content that no turn can be made of; other refusals are recorded decisions."""
-        session_id = existing("session", command.session_id)
+        session_id = valid_id("session", command.session_id)
         question = question_of(command.content)
         error: ServiceError | None = None
         if any(isinstance(part, ImagePart) for part in question.parts):
@@ -84,7 +86,7 @@ class AcceptTurn:
     def _speculative_start(
         self, claimed: Sequence[ClaimedTurn], submissions: Sequence[Submission], claim: ClaimFuture
     ) -> None:
-        """The model is asked meanwhile; whatever writes, streams or calls a tool waits for the claim."""
+        """Asks models while the batch commits; writes, deltas and tool calls wait for the claim."""
         questions = {submission.turn_id: submission.question for submission in submissions}
         for turn in claimed:
             self._engine.start(turn, questions[turn.id], claim)
@@ -154,7 +156,7 @@ def _named(question: UserMessage) -> list[ArtifactPart]:
 async def _look_up(artifacts: SessionArtifacts, part: ArtifactPart, session_id: str, caller: Identity) -> ArtifactPart:
     if part.url is not None:
         return part_of(await artifacts.by_url(session_id, part.url, caller), part.url)
-    return part_of(await artifacts.get(session_id, existing("artifact", part.artifact_id), caller))
+    return part_of(await artifacts.get(session_id, valid_id("artifact", part.artifact_id), caller))
 
 
 def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) -> ValidationFailed | None:

@@ -8,7 +8,7 @@ from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import CancelTurnAccepted
 from libs.eventing import CommandContext, Transaction
-from services.runtime.domain.sessions import OpenWriter, existing, writable
+from services.runtime.domain.sessions import OpenWriter, valid_id, writable
 
 _EVENTS: Final = 2
 
@@ -22,8 +22,8 @@ class CancelTurn:
 
     async def __call__(self, transaction: Transaction, command: commands.CancelTurn, context: CommandContext) -> None:
         writer = self.open_writer(transaction)
-        session = writable(await writer.lock(existing("session", command.session_id)), context.identity)
-        turn = await writer.turn(existing("turn", command.turn_id))
+        session = writable(await writer.lock(valid_id("session", command.session_id)), context.identity)
+        turn = await writer.turn(valid_id("turn", command.turn_id))
         if turn is None or turn.session_id != command.session_id:
             raise NotFound("there is no such turn")
         if turn.status not in ("queued", "running"):

@@ -8,7 +8,7 @@ from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import SessionDeleted
 from libs.eventing import CommandContext, MessageContext, Transaction
-from services.runtime.domain.sessions import OpenWriter, SessionWriter, existing, writable
+from services.runtime.domain.sessions import OpenWriter, SessionWriter, valid_id, writable
 
 Begin = Callable[[], AbstractAsyncContextManager[Transaction]]
 
@@ -24,7 +24,7 @@ class DeleteSession:
         self, transaction: Transaction, command: commands.DeleteSession, context: CommandContext
     ) -> None:
         writer = self.open_writer(transaction)
-        session = writable(await writer.lock(existing("session", command.session_id)), context.identity)
+        session = writable(await writer.lock(valid_id("session", command.session_id)), context.identity)
         if not session.active:
             raise NotFound("there is no such session")
         live = await writer.live_turns(session.id)

@@ -32,10 +32,10 @@ class Authentication:
     async def authenticate(
         self, request: HTTPConnection, *, takes_public_keys: bool, token: str | None = None
     ) -> Principal:
-        """An API key goes before a bearer token, and that before a public key. ``token``: one that is in no header.
+        """An API key goes before a bearer token, and that before a public key. ``token``: one from outside the headers.
 
         Raises ``AuthenticationFailed``, ``PermissionDenied`` where a public key is never enough, and ``RateLimited``
-        when nothing is left of the credential.
+        when the credential's rate limit is used up.
         """
         secret = request.headers.get("x-api-key")
         if secret:
@@ -90,7 +90,7 @@ class Authentication:
 class Authenticated(Described):
     """Dependency for ``Security``: the principal, who has the scopes that the operation asks for.
 
-    A bearer token is as good as its key everywhere; a public key is so for some operations.
+    Bearer tokens are accepted wherever API keys are, public keys only with ``takes_public_keys``.
     """
 
     errors = (401, 429)
@@ -109,7 +109,7 @@ class Authenticated(Described):
 
 
 class Anonymous(Described):
-    """Dependency of operations that take no credential: their upstream finds out by other means what may be shown."""
+    """Dependency of operations without a credential: their upstream decides by the request, such as a signed link."""
 
     security = ()
     principal: Final = Principal(

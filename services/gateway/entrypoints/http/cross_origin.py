@@ -27,7 +27,7 @@ _VARY: Final = (b"vary", b"Origin")
 
 
 class CrossOriginMiddleware(CORSMiddleware):
-    """Pages of configured origins may read everything, those of a public key's origins what that key is good for."""
+    """Configured origins may read every answer, the origins of a public key those of operations that take the key."""
 
     def __init__(self, app: ASGIApp, *, configured: Collection[str], authentication: Authentication) -> None:
         super().__init__(app, allow_origins=configured, expose_headers=_EXPOSED, max_age=600)

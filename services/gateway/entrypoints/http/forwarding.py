@@ -1,4 +1,4 @@
-"""Answers of the services that own them, passed on: of reads, and of writes from the events that end them."""
+"""Responses made from upstreams' bytes: their answers to reads, and the terminal events of writes."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Paths of the public API: the prefix, path parameters, and which operations stand at a path."""
+"""Routes of the public API: the prefix, path parameters, the class of all routes, and the operations at a path."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from inspect import iscoroutinefunction, signature

@@ -42,7 +42,7 @@ class DisconnectWatcher:
     """Keeps the request's task among ``tasks``, and cancels it when the client closes the connection.
 
     Watching starts a second after the request has been read: most answers are there by then and need no watcher.
-    Multipart uploads are not watched: their body is passed on while it is read, and that notices by itself.
+    Multipart uploads are not watched: their body is proxied while it is read, and reading notices a disconnect.
     """
 
     def __init__(self, scope: Scope, receive: Receive, tasks: set[asyncio.Task[object]]) -> None:
@@ -91,8 +91,8 @@ class DisconnectWatcher:
 class RequestLifecycleMiddleware:
     """Ends requests that fail: with an error before the response has begun, as an event within an event stream.
 
-    Any other response that has begun is left unfinished, so that the server closes the connection: what came of a
-    download must not look whole. Raises ``ClientDisconnect`` when the caller has left.
+    Any other response that has begun is left unfinished, so that the server closes the connection: a
+    truncated download must not look complete. Raises ``ClientDisconnect`` when the caller has left.
     """
 
     def __init__(self, app: ASGIApp, in_flight: InFlightRequests) -> None:
@@ -115,9 +115,9 @@ class RequestLifecycleMiddleware:
                 raise ClientDisconnect from None
             await response.fail(_STOPPING, scope, receive)
         except Exception as problem:
-            told = as_service_error(problem)
-            REFUSALS.labels(told.kind.value).inc()
-            await response.fail(told, scope, receive)
+            error = as_service_error(problem)
+            REFUSALS.labels(error.kind.value).inc()
+            await response.fail(error, scope, receive)
 
 
 class _Response:

@@ -8,7 +8,7 @@ from libs.contracts.api.sessions import MessagePage, Session, SessionPage, Turn
 from libs.contracts.errors import NotFound
 from libs.service_defaults import Caller, Limit, Offset
 from services.runtime.domain.ports import SessionReads
-from services.runtime.domain.sessions import existing
+from services.runtime.domain.sessions import valid_id
 
 T = TypeVar("T")
 
@@ -22,15 +22,15 @@ def sessions_router(reads: SessionReads) -> APIRouter:
 
     @router.get("/{session_id}")
     async def get_session(session_id: str, who: Caller) -> Session:
-        return _found(await reads.session(existing("session", session_id), who), "session")
+        return _found(await reads.session(valid_id("session", session_id), who), "session")
 
     @router.get("/{session_id}/messages")
     async def list_messages(session_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0) -> MessagePage:
-        return _found(await reads.messages(existing("session", session_id), who, limit=limit, offset=offset), "session")
+        return _found(await reads.messages(valid_id("session", session_id), who, limit=limit, offset=offset), "session")
 
     @router.get("/{session_id}/turns/{turn_id}")
     async def get_turn(session_id: str, turn_id: str, who: Caller) -> Turn:
-        return _found(await reads.turn(existing("session", session_id), existing("turn", turn_id), who), "turn")
+        return _found(await reads.turn(valid_id("session", session_id), valid_id("turn", turn_id), who), "turn")
 
     return router
 

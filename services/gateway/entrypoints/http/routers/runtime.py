@@ -1,4 +1,4 @@
-"""``/runtime/{session_id}/…``: executing messages and what came of it."""
+"""``/runtime/{session_id}/…``: executes messages; reads, follows and cancels their turns."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
