@@ -1,11 +1,12 @@
 """Queue of unfinished work: what is to be dispatched, reconciled or counted."""
 
 from collections.abc import Sequence
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import structlog
 
-from libs.persistence import Database, fetch_value, is_outage
+from libs.persistence import Connection, Database, fetch_value, is_outage
 from services.ingestion.adapters.metrics import WAITING
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import Due, ItemKey, RunKey
@@ -29,11 +30,16 @@ _DUE_ITEMS: Final = """
     SELECT sent.index_id, sent.file_id, r.company_id, r.correlation_id
     FROM sent JOIN ingestion_runs r ON r.id = sent.run_id
 """
-# Deleting a file changes its items; these were planned by an older release or came back with a restore.
+# Deleting a file changes its items; these were planned by an older release or came back with a restore. So a part of
+# the deleted files is looked at each time.
 _DELETED_FILES: Final = """
+    SELECT deleted_at, id FROM files WHERE deleted_at IS NOT NULL AND (deleted_at, id) > (%s, %s)
+    ORDER BY deleted_at, id LIMIT %s
+"""
+_ITEMS_OF_DELETED_FILES: Final = """
     UPDATE ingestion_items d SET state = 'removing', phase = '', attempts = 0, sent_at = NULL, retry_at = NULL FROM (
-        SELECT d.index_id, d.file_id FROM ingestion_items d JOIN files f ON f.id = d.file_id
-        WHERE f.deleted_at IS NOT NULL AND d.state <> 'removing' FOR UPDATE OF d SKIP LOCKED) deleted
+        SELECT index_id, file_id FROM ingestion_items
+        WHERE file_id = ANY (%s) AND state <> 'removing' FOR UPDATE SKIP LOCKED) deleted
     WHERE (d.index_id, d.file_id) = (deleted.index_id, deleted.file_id)
 """
 # Expired leases. Claiming raises the attempts, so a file that kills workers has an end.
@@ -63,9 +69,11 @@ _DONE_RUNS: Final = """
     SELECT r.id FROM ingestion_runs r WHERE r.state = 'running' AND NOT EXISTS (
         SELECT FROM ingestion_items d WHERE d.index_id = r.index_id AND d.state IN ('pending', 'running', 'removing'))
 """
+# The newest changes stand at the ends of two indexes. A search for any recent one may be planned as a scan of all.
 _MOVED: Final = """
-    SELECT EXISTS (SELECT FROM ingestion_items WHERE changed_at > now() - %(seconds)s * interval '1 second')
-        OR EXISTS (SELECT FROM ingestion_runs WHERE changed_at > now() - %(seconds)s * interval '1 second')
+    SELECT coalesce(
+        greatest((SELECT max(changed_at) FROM ingestion_items), (SELECT max(changed_at) FROM ingestion_runs))
+        > now() - %(seconds)s * interval '1 second', false)
 """
 _WAITING: Final = """
     SELECT EXISTS (
@@ -91,6 +99,7 @@ _UNPARSED: Final = """
         WHERE f.blob_id = t.blob_id AND f.content_type = t.content_type LIMIT 1) f
     WHERE t.state IN ('pending', 'running') AND (t.state = 'pending' OR t.lease_until < now()) LIMIT %s
 """
+_FIRST: Final[tuple[Any, ...]] = (datetime.min.replace(tzinfo=UTC), "")
 _MANY: Final = 5000
 _FEW: Final = 500
 
@@ -98,6 +107,7 @@ _FEW: Final = 500
 class PostgresWorkQueue:
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._looked_at = _FIRST
 
     async def due(self, limit: int) -> list[Due]:
         async with self._database.transaction() as connection:
@@ -117,10 +127,16 @@ class PostgresWorkQueue:
         age = {"seconds": seconds}
         async with self._database.transaction() as connection:
             limit = _FEW if await fetch_value(connection, _MOVED, age) else _MANY
-            count = 0
-            for statement in (_DELETED_FILES, _LOST_ITEMS, _UNHEARD_ITEMS, _UNHEARD_RUNS):
+            count = await self._take_deleted_files_out(connection)
+            for statement in (_LOST_ITEMS, _UNHEARD_ITEMS, _UNHEARD_RUNS):
                 count += (await connection.execute(statement, {**age, "limit": limit})).rowcount
             return count
+
+    async def _take_deleted_files_out(self, connection: Connection) -> int:
+        """Goes on where it ended the last time, and back to the start at the end; returns how many items it changed."""
+        found = await (await connection.execute(_DELETED_FILES, (*self._looked_at, _MANY))).fetchall()
+        self._looked_at = found[-1] if len(found) == _MANY else _FIRST
+        return (await connection.execute(_ITEMS_OF_DELETED_FILES, ([row[1] for row in found],))).rowcount
 
     async def finished_runs(self) -> list[str]:
         return [row[0] for row in await self._database.execute(_DONE_RUNS)]

@@ -15,6 +15,8 @@ from services.runtime.adapters.postgres.claims import (
 )
 from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, TurnSnapshot
 
+# What a look takes along: more than a worker has room for, however many a dead one left.
+_AT_ONCE: Final = 500
 _RENEW: Final = """
     INSERT INTO workers (id, lease_expires_at)
     VALUES (%(worker)s, clock_timestamp() + make_interval(secs => %(lease)s))
@@ -37,15 +39,18 @@ _ORPHANS: Final = f"""
     WHERE (t.status = 'running' OR t.worker_id IS NOT NULL)
       AND ({_IS_ORPHANED}
            OR (t.status = 'running' AND t.deadline < clock_timestamp() - make_interval(secs => %(grace)s)))
+    ORDER BY t.deadline NULLS FIRST LIMIT {_AT_ONCE}
 """
-# Longest waiting first: what does not fit is left to the next pass.
-_WAITING: Final = """
-    SELECT q.session_id, count(*),
-           bool_or(NOT EXISTS (SELECT FROM turns r WHERE r.session_id = q.session_id
-                               AND (r.status = 'running' OR r.worker_id IS NOT NULL)))
-    FROM turns q WHERE q.status = 'queued' GROUP BY q.session_id ORDER BY min(q.created_at)
+# Of each idle session its first turn, longest waiting first: what does not fit is left to the next pass.
+_CLAIMABLE: Final = f"""
+    SELECT q.session_id FROM turns q WHERE q.status = 'queued'
+      AND NOT EXISTS (SELECT FROM turns r WHERE r.session_id = q.session_id
+                      AND (r.status = 'running' OR r.worker_id IS NOT NULL OR r.status = 'queued'
+                           AND r.position < q.position))
+    ORDER BY q.created_at LIMIT {_AT_ONCE}
 """
-_DELETING: Final = "SELECT id FROM sessions WHERE status = 'deleting'"
+_QUEUED: Final = "SELECT count(*) FROM turns WHERE status = 'queued'"
+_DELETING: Final = f"SELECT id FROM sessions WHERE status = 'deleting' ORDER BY id LIMIT {_AT_ONCE}"
 # Locks out a renewal of these leases until the turns are taken.
 _LOCK_WORKERS: Final = "SELECT id FROM workers WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 _TAKE: Final = f"""
@@ -102,17 +107,18 @@ class PostgresLeaseReclaimer:
         async with self._database.connection() as connection, connection.pipeline():
             held = await connection.execute(_HELD, (self._worker_id,))
             orphans = await connection.execute(_ORPHANS, {**self._orphan_parameters(unknown), "grace": overdue_grace})
-            waiting = await connection.execute(_WAITING)
+            claimable = await connection.execute(_CLAIMABLE)
+            queued = await connection.execute(_QUEUED)
             deleting = await connection.execute(_DELETING)
             await connection.execute(_FORGET_WORKERS)
-            backlog, own = await waiting.fetchall(), await held.fetchall()
+            own = await held.fetchall()
             return TurnSnapshot(
                 held={row[0]: (row[1], row[2]) for row in own},
                 watches={row[0]: row[3] for row in own if row[3]},
                 orphans=tuple(_orphan(row) for row in await orphans.fetchall()),
-                claimable=tuple(row[0] for row in backlog if row[2]),
+                claimable=tuple(row[0] for row in await claimable.fetchall()),
                 deleting=tuple(row[0] for row in await deleting.fetchall()),
-                queued=sum(row[1] for row in backlog),
+                queued=sum(row[0] for row in await queued.fetchall()),
             )
 
     async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
