@@ -12,7 +12,7 @@ from cli.demo.screen import Screen
 from deploy.local.errors import StackError
 
 _INTERVAL = 0.2
-_PATIENCE = 120.0
+_TIMEOUT_SECONDS = 120.0
 _KINDS = {"rag_indexing": "indexed for search", "structural_parsing": "its tables are known", "vision": "an image"}
 
 
@@ -36,7 +36,7 @@ def hold(
         screen.blank()
         content: Any = question
         if document is not None:
-            artifact = _hand_over(screen, api, talk, document, pause)
+            artifact = _upload(screen, api, talk, document, pause)
             block = {"type": "file", "source": {"artifact_id": artifact["artifact_id"]}}
             content = [{"type": "text", "text": question}, block]
         screen.said("you", question if document is None else f"{question} [{document.name}]")
@@ -46,9 +46,7 @@ def hold(
     return talk, [_downloaded(screen, api, talk, artifact, place) for artifact in made]
 
 
-def _hand_over(
-    screen: Screen, api: Api, talk: Talk, document: Document, pause: Callable[[float], None]
-) -> dict[str, Any]:
+def _upload(screen: Screen, api: Api, talk: Talk, document: Document, pause: Callable[[float], None]) -> dict[str, Any]:
     began = time.monotonic()
     path = f"/sessions/{talk.session_id}/artifacts/"
     artifact: dict[str, Any] = api.upload(path, document.name, document.content)
@@ -65,7 +63,7 @@ def _hand_over(
 
 def _processed(api: Api, path: str, name: str, pause: Callable[[float], None]) -> None:
     waited = 0.0
-    while waited < _PATIENCE:
+    while waited < _TIMEOUT_SECONDS:
         state = api.get(path)
         if state["processing_status"] == "ready":
             return
@@ -73,7 +71,7 @@ def _processed(api: Api, path: str, name: str, pause: Callable[[float], None]) -
             raise StackError(f"{name} could not be processed: {state['error']['message']}", "See: ./aes logs artifacts")
         pause(_INTERVAL)
         waited += _INTERVAL
-    raise StackError(f"{name} was not processed within {_PATIENCE:g} seconds.", "See: ./aes logs artifacts")
+    raise StackError(f"{name} was not processed within {_TIMEOUT_SECONDS:g} seconds.", "See: ./aes logs artifacts")
 
 
 def _downloaded(screen: Screen, api: Api, talk: Talk, artifact: dict[str, Any], place: Path) -> Path:

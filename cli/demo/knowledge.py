@@ -12,7 +12,7 @@ from deploy.local.errors import StackError
 
 _PATH = "/knowledge-bases/"
 _INTERVAL = 0.2
-_PATIENCE = 300.0
+_TIMEOUT_SECONDS = 300.0
 
 
 def build(screen: Screen, api: Api, library: Library, pause: Callable[[float], None] = time.sleep) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def build(screen: Screen, api: Api, library: Library, pause: Callable[[float], N
 
 def _ingested(screen: Screen, api: Api, base_id: str, pause: Callable[[float], None]) -> dict[str, Any]:
     phase, waited = "", 0.0
-    while waited < _PATIENCE:
+    while waited < _TIMEOUT_SECONDS:
         base: dict[str, Any] = api.get(f"{_PATH}{base_id}/check_status/")["knowledge_base"]
         if base["status"] == "completed":
             return base
@@ -49,7 +49,7 @@ def _ingested(screen: Screen, api: Api, base_id: str, pause: Callable[[float], N
             screen.line(f"{base['progress']:3} %  {phase}", "dim")
         pause(_INTERVAL)
         waited += _INTERVAL
-    raise StackError(f"The documents were not taken up within {_PATIENCE:g} seconds.", "See: ./aes logs ingestion")
+    raise StackError(f"The documents were not ready within {_TIMEOUT_SECONDS:g} seconds.", "See: ./aes logs ingestion")
 
 
 def _try(screen: Screen, api: Api, base_id: str) -> None:

@@ -18,17 +18,17 @@ class RunningProcess:
     process: subprocess.Popen[bytes]
     stop_signal: signal.Signals
 
-    def stop(self, patience: float = 15) -> None:
+    def stop(self, grace: float = 15) -> None:
         if self.process.poll() is None:
             self.process.send_signal(self.stop_signal)
         try:
-            self.process.wait(patience)
+            self.process.wait(grace)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
 
 
-async def start(part: ManagedProcess, report: Report, patience: float = 180) -> RunningProcess:
+async def start(part: ManagedProcess, report: Report, timeout: float = 180) -> RunningProcess:
     """Prepare and start a part and wait until it is ready."""
     await part.prepare(report)
     command = part.command()
@@ -36,7 +36,7 @@ async def start(part: ManagedProcess, report: Report, patience: float = 180) -> 
     process = _spawn(command)
     running = RunningProcess(part, process, command.stop_signal)
     try:
-        await _until_ready(part, process, time.monotonic() + patience)
+        await _until_ready(part, process, time.monotonic() + timeout)
         await part.complete(report)
     except BaseException:
         running.stop()

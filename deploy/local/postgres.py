@@ -75,7 +75,7 @@ class Postgres:
         if self.socket_directory.lstat().st_uid not in (os.getuid(), self._user.uid if self._user else None):
             raise StackError(f"{self.socket_directory} belongs to another user.", "Remove it and try again.")
         if self._user is not None:
-            self._hand_over(report)
+            self._give_to_user(report)
         if not (self._data / "PG_VERSION").exists():
             report("creating the database cluster")
             await asyncio.to_thread(self._initialise)
@@ -135,7 +135,7 @@ class Postgres:
     def _data(self) -> Path:
         return self.directory / "data"
 
-    def _hand_over(self, report: Report) -> None:
+    def _give_to_user(self, report: Report) -> None:
         assert self._user is not None
         self._user.own(self.directory)
         self._user.own(self.socket_directory)

@@ -21,7 +21,7 @@ _FIRST_DELAY, _LONGEST_DELAY = 0.2, 15.0
 _STEADY_SECONDS = 30.0
 _FIRST_START = RetryPolicy(first=0.4, attempts=4)
 _FIRST_START_SECONDS = 180.0
-_PATIENCE = 12.0
+_GRACE_SECONDS = 12.0
 
 
 class ProcessSupervisor:
@@ -58,14 +58,14 @@ class ProcessSupervisor:
             raise self._failure("was not ready after three minutes") from None
         self._watch = asyncio.create_task(self._keep_running())
 
-    async def stop(self, patience: float) -> None:
-        """Asks the process to end and kills it after `patience` seconds."""
+    async def stop(self, grace: float) -> None:
+        """Asks the process to end and kills it after `grace` seconds."""
         if self._watch is not None:
             self._watch.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watch
         self._report("stopping")
-        await self._end_process(patience)
+        await self._end_process(grace)
         self._state.pid = self._state.started = None
         self._report("stopped")
 
@@ -94,7 +94,7 @@ class ProcessSupervisor:
                     # Any failure is retried, since the process has to come back; the supervisor's log has the details.
                     traceback.print_exc()
                     problem = f"could not be started: {error!r}"
-                await self._end_process(_PATIENCE)
+                await self._end_process(_GRACE_SECONDS)
             ready_since = time.monotonic()
 
     async def _bring_up(self) -> None:
@@ -133,14 +133,14 @@ class ProcessSupervisor:
         # In a thread: this loop supervises all other processes meanwhile.
         return port is None or await asyncio.to_thread(listens, pid, port)
 
-    async def _end_process(self, patience: float) -> None:
+    async def _end_process(self, grace: float) -> None:
         process = self._process
         if process is None or process.returncode is not None:
             return
         with suppress(ProcessLookupError):
             process.send_signal(self.managed.command().stop_signal)
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(grace):
                 await process.wait()
         except TimeoutError:
             with suppress(ProcessLookupError):

@@ -92,13 +92,13 @@ def marked(value: str) -> list[psutil.Process]:
     return found
 
 
-def end(processes: Iterable[psutil.Process], how: signal.Signals = signal.SIGTERM, patience: float = 15) -> None:
-    """Ask the processes to end and kill those that have not after `patience` seconds."""
+def end(processes: Iterable[psutil.Process], how: signal.Signals = signal.SIGTERM, grace: float = 15) -> None:
+    """Ask the processes to end and kill those that have not after `grace` seconds."""
     asked = list(processes)
     for process in asked:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(how)
-    _, alive = psutil.wait_procs(asked, timeout=patience)
+    _, alive = psutil.wait_procs(asked, timeout=grace)
     for process in alive:
         with suppress(psutil.NoSuchProcess):
             process.kill()

@@ -15,7 +15,7 @@ from deploy.local.state import ProcessState, StackState
 
 _POLL_SECONDS = 0.05
 # Longer than the grace that services have to finish or hand back what is in work.
-_PATIENCE = 15.0
+_GRACE_SECONDS = 15.0
 _READY_SECONDS = 180.0
 
 
@@ -44,7 +44,7 @@ def restart(home: Home, part: str) -> None:
     old = _running(home).parts[part]
     if old.pid is not None:
         process = Identity(old.pid, old.started or 0).process()
-        end([process] if process is not None else [], signal.SIGTERM, _PATIENCE)
+        end([process] if process is not None else [], signal.SIGTERM, _GRACE_SECONDS)
     deadline = time.monotonic() + _READY_SECONDS
     while not _is_replaced(old, new := _running(home).parts[part]):
         if time.monotonic() > deadline:

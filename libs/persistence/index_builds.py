@@ -9,7 +9,7 @@ from alembic.operations import Operations
 from sqlalchemy import text
 
 # Waits for transactions that began before it, in the way of nobody; a dump of the database takes long.
-_PATIENCE: Final = "SET lock_timeout = '15min'"
+_LOCK_TIMEOUT: Final = "SET lock_timeout = '15min'"
 _BRIEF: Final = "SET lock_timeout = '2s'"
 _IS_VALID: Final = text("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(:name)")
 
@@ -36,7 +36,7 @@ def replace_index(op: Operations | ModuleType, name: str, definition: str) -> No
 @contextmanager
 def _outside_of_transaction(op: Operations | ModuleType) -> Iterator[None]:
     with op.get_context().autocommit_block():
-        op.execute(_PATIENCE)
+        op.execute(_LOCK_TIMEOUT)
         try:
             yield
         finally:

@@ -35,7 +35,7 @@ class IngestionSettings(ServiceSettings):
     watchdog_seconds: float = Field(120.0, ge=10)
 
     @model_validator(mode="after")
-    def _check_patience(self) -> Self:
+    def _check_watchdog(self) -> Self:
         # While all parsing processes read long files, nothing else moves; the watchdog must not end them for that.
         if self.watchdog_seconds <= self.parsing_timeout_seconds:
             raise ValueError("AES_INGESTION_WATCHDOG_SECONDS must be longer than AES_INGESTION_PARSING_TIMEOUT_SECONDS")

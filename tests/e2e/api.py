@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import orjson
 
-from tests.e2e.waiting import PATIENCE, eventually
+from tests.e2e.waiting import TIMEOUT_SECONDS, eventually
 
 MODEL = "openai:stub"
 _REFUSALS_TO_REPEAT = (503, 504)
@@ -132,7 +132,7 @@ class Api:
 
         What came instead of an answer is kept in ``problems``.
         """
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:
                 reply = await self.http.request(method, path, **how)

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatu
 from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import PATIENCE, eventually
+from tests.e2e.waiting import TIMEOUT_SECONDS, eventually
 
 PAGE = f"https://{unique('shop')}.example"
 _LOST = (OSError, ConnectionClosed, InvalidMessage, InvalidStatus, TimeoutError)
@@ -120,7 +120,7 @@ async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
         replies[reply.json()["turn_id"]] = reply.json()["response"]["content"]
 
     async with running(first, second, events):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await asyncio.gather(first.connected.wait(), second.connected.wait())
         await asyncio.sleep(2)
         for number in range(3):

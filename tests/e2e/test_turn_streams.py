@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.api import Api, StreamedEvent, check_error, unique
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import PATIENCE, eventually
+from tests.e2e.waiting import TIMEOUT_SECONDS, eventually
 
 ENDS = ("turn.completed", "turn.failed", "turn.cancelled")
 SLOW = "openai:stub-slow-6000"
@@ -47,7 +47,7 @@ class Reader:
 
     async def follow(self) -> None:
         """Until the turn's end, however often the connection is lost."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while not self.has_ended:
                 try:
                     await self._read(self.api.follow(self.session, self.turn_id, self.last_id))

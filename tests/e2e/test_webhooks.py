@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from deploy.local.ports import choose_free
 from tests.e2e.api import Api, unique
 from tests.e2e.running_stack import RECEIVERS, ROOT
-from tests.e2e.waiting import PATIENCE, eventually
+from tests.e2e.waiting import TIMEOUT_SECONDS, eventually
 
 EXAMPLE = ROOT / "examples" / "receive_webhooks.py"
 
@@ -39,7 +39,7 @@ async def receiver(port: int, secret: str, until: str) -> AsyncIterator[asyncio.
 
 async def printed(process: asyncio.subprocess.Process) -> list[str]:
     """The types of the events that the receiver took until it ended."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         output, _ = await process.communicate()
     assert process.returncode == 0
     return [line.split()[2] for line in output.decode().splitlines()]

@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-PATIENCE = 240.0
+TIMEOUT_SECONDS = 240.0
 
 
-async def eventually(look: Callable[[], Awaitable[T | None]], *, limit: float = PATIENCE, pause: float = 0.1) -> T:
+async def eventually(
+    look: Callable[[], Awaitable[T | None]], *, limit: float = TIMEOUT_SECONDS, pause: float = 0.1
+) -> T:
     """Polls ``look`` until it finds something. Fails the test after ``limit`` seconds."""
     deadline = time.monotonic() + limit
     while True:
@@ -21,7 +23,7 @@ async def eventually(look: Callable[[], Awaitable[T | None]], *, limit: float = 
         await asyncio.sleep(pause)
 
 
-def wait_until(look: Callable[[], T | None], *, limit: float = PATIENCE, pause: float = 0.2) -> T:
+def wait_until(look: Callable[[], T | None], *, limit: float = TIMEOUT_SECONDS, pause: float = 0.2) -> T:
     """``eventually`` for code without an event loop."""
     deadline = time.monotonic() + limit
     while True:

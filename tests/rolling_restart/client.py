@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx
 import orjson
 
-PATIENCE: Final = 120.0
+TIMEOUT_SECONDS: Final = 120.0
 _LONGEST_PAUSE: Final = 2.0
 _TERMINAL: Final = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
 
@@ -57,7 +57,7 @@ class Client:
     async def call(self, method: str, path: str, *, expect: int, key: str | None = None, **how: Any) -> httpx.Response:
         """The answer with that status. Writes carry the same key each time. Raises Lost for any other."""
         headers = {**how.pop("headers", {}), "idempotency-key": key or unique()}
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             url = self._next()
             try:
@@ -69,11 +69,11 @@ class Client:
                 self.answered[url] += 1
                 return reply
             await self._refused(reply, method, path)
-        raise Lost(f"no answer to {method} {path} within {PATIENCE:g} s; last: {self.troubles.examples}")
+        raise Lost(f"no answer to {method} {path} within {TIMEOUT_SECONDS:g} s; last: {self.troubles.examples}")
 
     async def stream(self, path: str, body: dict[str, Any], key: str, headers: dict[str, str]) -> dict[str, Any]:
         """The terminal event of a streamed turn, repeated with the same key while the stream breaks off before it."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             url = self._next()
             try:
@@ -88,7 +88,7 @@ class Client:
                 return end
             else:
                 self.troubles.note("streams that ended early", path)
-        raise Lost(f"no end of a stream of {path} within {PATIENCE:g} s; last: {self.troubles.examples}")
+        raise Lost(f"no end of a stream of {path} within {TIMEOUT_SECONDS:g} s; last: {self.troubles.examples}")
 
     async def _streamed(
         self, url: str, body: dict[str, Any], headers: dict[str, str]

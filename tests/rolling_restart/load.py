@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, Final
 
-from tests.rolling_restart.client import PATIENCE, Client, Lost, unique
+from tests.rolling_restart.client import TIMEOUT_SECONDS, Client, Lost, unique
 
 MODEL: Final = "builtin:extractive"
 FILES_AT_ONCE: Final = 6
@@ -122,7 +122,7 @@ class Load:
         self.turns.append(turn)
 
     async def _ended(self, session: str, turn_id: str) -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             turn = (await self.client.call("GET", f"/runtime/{session}/turns/{turn_id}/", expect=200)).json()
             if turn["status"] in _ENDED:
@@ -131,7 +131,7 @@ class Load:
                 reply: dict[str, Any] = turn["reply"]
                 return reply
             await asyncio.sleep(0.1)
-        raise Lost(f"it did not end within {PATIENCE:g} s: {turn}")
+        raise Lost(f"it did not end within {TIMEOUT_SECONDS:g} s: {turn}")
 
     async def _upload(self) -> None:
         agent = {"name": "Rolling", "agent_type": "llm_agent", "llm_config": {"model": MODEL}}
@@ -155,7 +155,7 @@ class Load:
             await self._rest(self.pause * 3)
 
     async def _ingested(self, base: str) -> None:
-        deadline = time.monotonic() + 2 * PATIENCE
+        deadline = time.monotonic() + 2 * TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             found = (await self.client.call("GET", f"/knowledge-bases/{base}/", expect=200)).json()
             if found["status"] == "completed":

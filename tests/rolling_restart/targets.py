@@ -22,7 +22,7 @@ REPLICAS: Final = "gateway=2,runtime=2,ingestion=2"
 # Turns are to be under way when a process is asked to end.
 _MODEL_SECONDS: Final = "0.3"
 SERVICES: Final = ("gateway", "registry", "runtime", "ingestion", "artifacts")
-_PATIENCE: Final = 180.0
+_TIMEOUT_SECONDS: Final = 180.0
 
 
 class Target(Protocol):
@@ -63,7 +63,7 @@ class EmbeddedStack:
 
     def restart(self, process: str) -> None:
         # A service's name alone would stand for all of its processes.
-        self.stack.aes("restart", f"{process}-1" if process in SERVICES else process, limit=_PATIENCE)
+        self.stack.aes("restart", f"{process}-1" if process in SERVICES else process, limit=_TIMEOUT_SECONDS)
 
     def kill(self, process: str) -> None:
         before = self._part(process)["pid"]
@@ -188,10 +188,10 @@ class Commands:
 
 
 def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise SystemExit(f"waited {_PATIENCE:g} s in vain until {what}")
+            raise SystemExit(f"waited {_TIMEOUT_SECONDS:g} s in vain until {what}")
         time.sleep(0.2)
 
 
@@ -204,7 +204,7 @@ def _read(url: str) -> str | None:
 
 
 def _run(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{shlex.join(command)} failed:\n{done.stdout}{done.stderr}")
     return done.stdout

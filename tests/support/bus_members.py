@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from libs.eventing import Bus, Record
 from libs.eventing._bus import Partition
 
-PATIENCE = 180.0
+TIMEOUT_SECONDS = 180.0
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
     """Wait until the condition holds."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while not condition():
             await asyncio.sleep(0.02)
 

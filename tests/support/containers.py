@@ -30,7 +30,7 @@ from deploy.local.processes import Identity
 from tests.support.run_directory import RunDirectory
 
 _OWNER: Final = "aes.tests.owner"
-_PATIENCE: Final = 180.0
+_TIMEOUT_SECONDS: Final = 180.0
 # Nothing of a test run outlives the machine, so nothing needs to reach the disk.
 _FAST: Final = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=300", "jit=off")
 
@@ -187,7 +187,7 @@ def _prepare() -> None:
 
 
 def _wait(running: Running, answers: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     while not answers():
         container: Any = running.container.get_wrapped_container()
         container.reload()

@@ -19,7 +19,7 @@ from libs.contracts.commands.ingestion import CreateKnowledgeBase, IngestKnowled
 from libs.contracts.identifiers import new_id
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 
-PATIENCE = 240.0
+TIMEOUT_SECONDS = 240.0
 ROOT = Path(__file__).parents[2]
 # Long enough that whoever looks every now and then finds an ingestion in its middle, and longer while lock 43 is held.
 UNHURRIED = """
@@ -33,7 +33,7 @@ UNHURRIED = """
 async def until(condition: Callable[[], Awaitable[Any]], what: str = "") -> Any:
     """Poll until the condition is truthy; the limit is generous because it only bounds failures."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while not (found := await condition()):
                 await asyncio.sleep(0.1)
     except TimeoutError:

@@ -37,7 +37,7 @@ from tests.support.agent_fakes import answering
 from tests.support.memory_bus import MemoryBus
 
 SIGNING_KEY = "a key of tests, long enough to sign with"
-PATIENCE = 180.0
+TIMEOUT_SECONDS = 180.0
 # A stall of the machine must not look like the death of a worker: those that are to die are put to death.
 LEASE_SECONDS = 8.0
 Answer = Callable[[ModelRequest], ModelAnswer]
@@ -49,7 +49,7 @@ def person(user: str = "alice", company: str = "company-1", *scopes: str) -> Ide
 
 async def until(condition: Callable[[], Awaitable[Any] | Any], what: str = "") -> Any:
     """Polls until the condition is truthy; the limit is generous because it only bounds failures."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             found = condition()
             if asyncio.iscoroutine(found):

@@ -108,8 +108,8 @@ class ItemFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """Outcome of a run; ``switched``: its index is now the searched one."""
+class RunOutcome:
+    """The end of a run. ``switched``: its index is now the searched one."""
 
     run: RunRef
     completed: bool

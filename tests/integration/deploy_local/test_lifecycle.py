@@ -25,7 +25,7 @@ from deploy.local.probes import answers_ok
 from deploy.local.state import StackState
 
 pytestmark = pytest.mark.slow
-_PATIENCE = 120.0
+_TIMEOUT_SECONDS = 120.0
 PARTS = ("postgres", "kafka", "gateway", "registry", "runtime")
 
 
@@ -95,7 +95,7 @@ def running(installation: Installation) -> Installation:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.2)

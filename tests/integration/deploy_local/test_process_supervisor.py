@@ -38,7 +38,7 @@ def state() -> ProcessState:
 async def supervisor(script_part: ScriptPart, state: ProcessState) -> AsyncIterator[ProcessSupervisor]:
     supervisor = ProcessSupervisor(script_part, state, lambda: None)
     yield supervisor
-    await supervisor.stop(patience=5)
+    await supervisor.stop(grace=5)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -117,7 +117,7 @@ async def test_a_stopped_part_stays_stopped(
 ) -> None:
     await supervisor.start()
     pid = state.pid
-    await supervisor.stop(patience=5)
+    await supervisor.stop(grace=5)
     assert pid is not None
     assert not psutil.pid_exists(pid)
     assert (state.state, state.pid, script_part.starts) == ("stopped", None, 1)
@@ -129,6 +129,6 @@ async def test_a_part_that_does_not_listen_is_killed(
     script_part.script = _DEAF
     await supervisor.start()
     pid = state.pid
-    await supervisor.stop(patience=0.2)
+    await supervisor.stop(grace=0.2)
     assert pid is not None
     assert not psutil.pid_exists(pid)

@@ -12,7 +12,7 @@ from services.ingestion.adapters.postgres.knowledge_bases import settings_of
 from services.ingestion.adapters.postgres.run_events import count_items, publish_ending
 from services.ingestion.adapters.postgres.work_items import message_context_of
 from services.ingestion.domain.knowledge_bases import Progress
-from services.ingestion.domain.runs import ClaimedRun, Ending, RunKey, RunRef, Token
+from services.ingestion.domain.runs import ClaimedRun, RunKey, RunOutcome, RunRef, Token
 
 _CLAIM: Final = """
     UPDATE ingestion_runs r SET token = %(token)s, lease_until = now() + %(seconds)s * interval '1 second'
@@ -136,7 +136,7 @@ class PostgresRuns:
             )
             return True
 
-    async def end(self, run: ClaimedRun) -> Ending | None:
+    async def end(self, run: ClaimedRun) -> RunOutcome | None:
         ref = run.run
         async with self._outbox.transaction(message_context_of(ref)) as transaction:
             connection = transaction.connection
@@ -155,7 +155,7 @@ class PostgresRuns:
             await _release(connection, run, status)
             publish_ending(transaction, ref, progress)
         metrics.RUNS.labels(status).inc()
-        return Ending(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
+        return RunOutcome(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
         async with self._outbox.transaction(message_context_of(run)) as transaction:

@@ -17,10 +17,10 @@ from services.ingestion.domain.runs import (
     ClaimedItem,
     ClaimedRun,
     Due,
-    Ending,
     ItemFailure,
     ItemKey,
     RunKey,
+    RunOutcome,
     RunRef,
     Token,
 )
@@ -133,7 +133,7 @@ class Runs(Protocol):
     async def complete(self, run_id: str) -> bool:
         """Moves a running run without unfinished items to finishing, under its lock; False when it stays."""
 
-    async def end(self, run: ClaimedRun) -> Ending | None:
+    async def end(self, run: ClaimedRun) -> RunOutcome | None:
         """Ends a finishing run under the locks of knowledge base and run, switches to its index if that is complete,
         and emits the outcome. None when the run is no longer finishing, or not this worker's.
         """

@@ -1,4 +1,4 @@
-"""What changed last and which files were deleted is found without reading all."""
+"""Indexes for reads of the last changes and of deleted files, which had to scan whole tables."""
 
 from alembic import op
 
