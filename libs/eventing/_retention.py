@@ -1,4 +1,4 @@
-"""Deletes rows of outbox and inbox after their retention, in batches, a slice of time at once."""
+"""Deletes rows of outbox, inbox and tables of the owner after their retention, in batches, a slice of time at once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,6 +8,7 @@ import structlog
 
 from libs.eventing import _inbox as inbox
 from libs.eventing import _outbox_table as outbox
+from libs.eventing._expiry import Expiry
 from libs.persistence import Connection, is_outage
 
 _log = structlog.get_logger("eventing.retention")
@@ -19,10 +20,10 @@ _SLICE_SECONDS: Final = 0.5
 
 
 class Retention:
-    """Goes through outbox and inbox every ten minutes. What a slice of time leaves over is done in the next ones.
+    """Goes through the tables every ten minutes. What a slice of time leaves over is done in the next ones.
 
-    Neither table is partitioned by day: the unique indexes that make effects happen once, of a subject's sequence,
-    of a command's outcome and of a consumer's message, would hold within a day only.
+    Outbox and inbox are not partitioned by day: the unique indexes that make effects happen once, of a subject's
+    sequence, of a command's outcome and of a consumer's message, would hold within a day only.
 
     The caller waits for ``slice_seconds`` at most, and for one batch of ``rows``: unsent messages must not wait behind
     the deletion of millions of rows.
@@ -38,6 +39,14 @@ class Retention:
         }
         self._left: list[str] = []
         self._after = 0
+
+    def add(self, expiry: Expiry, days: int) -> None:
+        """Has these rows deleted after that many days, too."""
+
+        async def purge(connection: Connection) -> bool:
+            return await expiry.purge(connection, days, limit=self._rows) == self._rows
+
+        self._purges[expiry.table] = purge
 
     async def keep(self, connection: Connection) -> None:
         """Deletes what is old for a slice of time, if it is due."""

@@ -36,7 +36,7 @@ class Sweeper:
         self._database = database
         self._sender = sender
         self._publisher = publisher
-        self._retention = Retention()
+        self.retention = Retention()
         service = sender.source.rsplit("/", 1)[-1]
         self._parked, self._swept = metrics.PARKED.labels(service), metrics.SWEPT.labels(service)
         self.waiting = 0
@@ -60,7 +60,7 @@ class Sweeper:
         try:
             while self._sender.healthy and await self.sweep(connection) == _SWEEP_ROWS:
                 pass
-            await self._retention.keep(connection)
+            await self.retention.keep(connection)
         finally:
             await connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
 

@@ -13,6 +13,7 @@ from libs.eventing import (
     BatchHandler,
     CommandRouter,
     EventRouter,
+    Expiry,
     IdentitySigner,
     KafkaBus,
     Outbox,
@@ -113,6 +114,11 @@ class Service:
         They are a group of their own named ``<service>-<purpose>``.
         """
         self.consumers.add_batches(purpose, handler, topics, role=role)
+
+    def expire(self, *expiries: Expiry) -> None:
+        """Has rows about what has ended deleted after the days of the settings, by the process that sweeps."""
+        for expiry in expiries:
+            self.sweeper.retention.add(expiry, self.settings.tombstone_days)
 
     async def run(self, roles: frozenset[str] | None = None) -> None:
         """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back; None means all roles."""

@@ -37,6 +37,8 @@ class ServiceSettings(KafkaSettings):
     database_pool_size: int = Field(10, ge=2, le=200)
     host: str = "127.0.0.1"
     port: int = Field(0, ge=0, le=65535)
+    tombstone_days: int = Field(35, ge=9, le=3650)
+    """Longer than commands and events are kept anywhere: what is redelivered still meets the tombstone."""
     shutdown_grace_seconds: float = Field(10.0, gt=0, le=600)
 
     @field_validator("log_level", mode="before")

@@ -20,6 +20,7 @@ from services.runtime.adapters.observed import ObservedAgent, ObservedModel, obs
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
 from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
 from services.runtime.adapters.postgres.conversations import PostgresConversations
+from services.runtime.adapters.postgres.expiry import EXPIRIES
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
@@ -133,6 +134,7 @@ def build_worker(
 def build(settings: RuntimeSettings) -> Service:
     """The service, ready to run."""
     service = Service("runtime", settings, migrations=MIGRATIONS, plan_once=True)
+    service.expire(*EXPIRIES)
     http = new_session()
     resolver = settings.guarded_resolver()
     models = model_providers(os.environ, http, builtin_delay=settings.builtin_model_delay_seconds, resolver=resolver)
