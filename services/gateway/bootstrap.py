@@ -121,6 +121,7 @@ class PublicApi:
     feeds: TimelineFeeds
     texts: SessionTexts
     revoked: Callable[[str], None]
+    withdrawn: Callable[[str], None]
     changed: Callable[[str], None]
 
 
@@ -135,11 +136,15 @@ def assemble(outside: Dependencies) -> PublicApi:
         now=outside.now,
         monotonic=outside.monotonic,
     )
-    streams = EventStreams()
+    streams = EventStreams(outside.now)
     texts = SessionTexts()
     feeds = TimelineFeeds(outside.timeline, now=outside.now, on_slow=SLOW_READERS.inc)
 
     def revoked(identifier: str) -> None:
+        principals.forget(identifier)
+        streams.refuse(identifier)
+
+    def withdrawn(identifier: str) -> None:
         principals.forget(identifier)
         streams.end(identifier)
 
@@ -150,7 +155,7 @@ def assemble(outside: Dependencies) -> PublicApi:
         TransferProxy(outside.upstreams, TransferLimiter()),
         shared_origins=outside.shared_origins,
     )
-    return PublicApi(application, feeds, texts, revoked, principals.forget)
+    return PublicApi(application, feeds, texts, revoked, withdrawn, principals.forget)
 
 
 def _use_cases(
@@ -314,14 +319,19 @@ def listen(sender: CommandSender, api: PublicApi) -> None:
     def revoked(envelope: Envelope, _: bytes) -> None:
         api.revoked(envelope.subject)
 
-    def changed(envelope: Envelope, _: bytes) -> None:
+    def made(envelope: Envelope, _: bytes) -> None:
+        # A page may have asked for an agent's key before there was the agent.
         api.changed(envelope.subject)
+
+    def changed(envelope: Envelope, payload: bytes) -> None:
+        agent = AgentUpdated.decode(payload).agent
+        usable = agent.is_public and agent.allowed_origins
+        (api.changed if usable else api.withdrawn)(envelope.subject)
 
     for event in (ApiKeyRevoked, ConnectionDeleted, AgentDeleted):
         sender.on_event(event.TYPE, revoked)
-    # A page may have asked for an agent's key before there was the agent.
-    for news in (AgentCreated, AgentUpdated):
-        sender.on_event(news.TYPE, changed)
+    sender.on_event(AgentCreated.TYPE, made)
+    sender.on_event(AgentUpdated.TYPE, changed)
 
 
 def _positioned(sender: CommandSender) -> Callable[[], Awaitable[bool]]:

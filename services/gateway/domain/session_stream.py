@@ -9,7 +9,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, Self
 
-from libs.contracts.errors import ValidationFailed
+from libs.contracts.errors import InvalidRequest, ValidationFailed
 from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
 from libs.contracts.messages import public_name
 from libs.eventing import Received
@@ -21,6 +21,7 @@ _BEGINNINGS: Final = frozenset({"turn.queued", "turn.started", "turn.restarted"}
 TURN_ENDS: Final = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
 _MOST_EARLY_TURNS: Final = 4
 _MOST_EARLY_TEXTS: Final = 2000
+_NO_CURSOR: Final = "The message is not valid: after is not the id of a message that was received."
 _CURSOR: Final = re.compile(r"([0-9]{1,19})(?:/([0-9a-f-]{36})/([0-9.d]{1,60}))?", re.ASCII)
 
 
@@ -39,9 +40,14 @@ class SessionCursor(NamedTuple):
         """Raises ``ValidationFailed`` for text that is no cursor."""
         matched = _CURSOR.fullmatch(text)
         if matched is None or int(matched[1]) >= 2**63:
-            raise ValidationFailed("The message is not valid: after is not the id of a message that was received.")
+            raise ValidationFailed(_NO_CURSOR)
         position, turn_id, turn_at = matched.groups()
-        return cls(int(position)) if turn_id is None else cls(int(position), turn_id, Cursor.parse(turn_at))
+        if turn_id is None:
+            return cls(int(position))
+        try:
+            return cls(int(position), turn_id, Cursor.parse(turn_at))
+        except InvalidRequest:
+            raise ValidationFailed(_NO_CURSOR) from None
 
 
 class SessionMessage(NamedTuple):

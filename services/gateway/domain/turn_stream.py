@@ -33,7 +33,7 @@ _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
 _CALLS: Final = frozenset({ToolCallStarted.TYPE, ToolCallCompleted.TYPE, ToolCallFailed.TYPE})
 _ENDS: Final = frozenset({TurnCompleted.TYPE, TurnFailed.TYPE, TurnCancelled.TYPE})
 _MAX_HELD: Final = 10_000
-_CURSOR: Final = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})\.(\d{1,9})(\.d)?", re.ASCII)
+_CURSOR: Final = re.compile(r"(\d{1,9})\.([1-9]\d{0,8})\.([1-9]\d{0,8})\.(\d{1,9})(\.d)?", re.ASCII)
 # An answer has at most 8 Mi characters; twice that and one fit below.
 _NUMBERS_PER_EVENT: Final = 2**25
 

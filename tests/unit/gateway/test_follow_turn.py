@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 from psycopg import OperationalError
 
@@ -216,6 +218,17 @@ async def test_revoking_the_key_ends_the_streams_of_others_turns(public: Gateway
     await asyncio.sleep(0.05)
     public.api.revoked(public.key.id)
     assert [name for name, _ in events_in((await following).text)] == ["turn.started"]
+    assert public.bus.waiters == {}
+
+
+async def test_a_turns_stream_ends_when_its_key_expires(public: Gateway) -> None:
+    secret, _ = public.keys.issue(expires_at=public.clock.now() + timedelta(seconds=0.3))
+    sent = await begin(public)
+    async with asyncio.timeout(60):
+        followed = await public.client.get(events_path(sent.command_id), headers={"x-api-key": secret})
+    shown, told = followed.text.split("event: error\ndata: ")
+    assert [name for name, _ in events_in(shown)] == ["turn.started"]
+    assert orjson.loads(told)["error"]["type"] == "authentication_error"
     assert public.bus.waiters == {}
 
 

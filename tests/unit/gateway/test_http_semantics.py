@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
 from libs.service_defaults import UpstreamStream
 from libs.service_defaults.errors import error_response
+from services.gateway.entrypoints.http.authentication import Anonymous
 from services.gateway.entrypoints.http.dependencies import wants_events
 from services.gateway.entrypoints.http.event_streams import EventStreams
 from tests.support.gateway import Gateway, error_of
@@ -66,7 +68,7 @@ async def test_head_of_an_event_stream_ends() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    response = await EventStreams().respond(endless(), "key")
+    response = await EventStreams(lambda: datetime.now(UTC)).respond(endless(), Anonymous.principal)
     await response({"type": "http", "method": "HEAD"}, None, send)  # type: ignore[arg-type]
     assert [message.get("body", b"") for message in sent] == [b"", b""]
 

@@ -1,5 +1,6 @@
 """Publishable browser keys: their scopes, origins and expiry."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, cast
@@ -17,6 +18,7 @@ from libs.contracts.timestamps import now_text
 from libs.eventing import CommandSender
 from services.gateway.bootstrap import listen
 from tests.support.gateway import Gateway, Sent, error_of
+from tests.support.metrics import metric
 from tests.support.public_agents import AGENT_ID, ELSEWHERE, SHOP, connect, open_to_the_public, stored_agent
 
 OnEvent = Callable[[Envelope, bytes], None]
@@ -207,6 +209,26 @@ async def test_a_key_that_was_asked_for_too_early_is_good_from_the_agents_first_
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 401
     sender.hear(news(agent=Agent(**stored_agent())))
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 201
+
+
+async def test_an_agent_that_is_public_no_longer_ends_the_streams_of_its_key_until_it_is_so_again(
+    public: Gateway,
+) -> None:
+    sender = FakeSender()
+    listen(cast(CommandSender, sender), public.api)
+    open_to_the_public(public)
+    path = f"/events/?session_id={new_id()}&agent_key=support"
+    headers = {"Origin": SHOP, "Accept": "text/event-stream"}
+    for _ in range(2):
+        following = asyncio.create_task(public.client.get(path, headers=headers))
+        while not metric("aes_gateway_open_streams"):
+            await asyncio.sleep(0.01)
+        sender.hear(AgentUpdated(agent=Agent(**stored_agent())))
+        await asyncio.sleep(0.05)
+        assert not following.done()
+        sender.hear(AgentUpdated(agent=Agent(**{**stored_agent(), "is_public": False})))
+        async with asyncio.timeout(60):
+            assert (await following).status_code == 200
 
 
 async def test_a_registry_that_is_away_is_no_refusal(public: Gateway) -> None:

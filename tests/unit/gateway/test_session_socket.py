@@ -329,6 +329,7 @@ async def test_texts_that_are_lost_are_asked_for(public: Gateway, monkeypatch: p
         ({"x_api_key": "", "query": "agent_key=unknown", "origin": SHOP}, 4401),
         ({"path": f"/api/v1/ws/sessions/{new_id()}/"}, 4404),
         ({"path": "/api/v1/ws/sessions/x/"}, 4404),
+        ({"query": "session_id=x"}, 1008),
     ],
 )
 async def test_refusals_close_an_accepted_connection(public: Gateway, how: dict[str, str], code: int) -> None:

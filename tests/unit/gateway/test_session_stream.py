@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from libs.contracts.envelope import Envelope
-from libs.contracts.errors import ServiceError
+from libs.contracts.errors import ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.timestamps import now_text
 from libs.eventing import Received
@@ -196,5 +196,5 @@ def test_text_of_an_attempt_that_was_given_up_is_not_shown() -> None:
     "text", ["", "x", "1/", "-1", "1/turn/1.1.1.0", f"1/{new_id()}", f"1/{new_id()}/x", "9" * 19, "1 "]
 )
 def test_what_is_no_cursor_is_refused(text: str) -> None:
-    with pytest.raises(ServiceError):
+    with pytest.raises(ValidationFailed):
         SessionCursor.parse(text)

@@ -269,7 +269,9 @@ def test_cursors_are_texts_and_growing_numbers() -> None:
     assert numbers == sorted(set(numbers))
 
 
-@pytest.mark.parametrize("given", ["", "1", "1.1.1", "1.1.1.1.", "1.1.1.1.x", "-1.1.1.1", "1.1.1.1\n", "1.1.1.1 "])
+@pytest.mark.parametrize(
+    "given", ["", "1", "1.1.1", "1.1.1.1.", "1.1.1.1.x", "-1.1.1.1", "1.1.1.1\n", "1.1.1.1 ", "1.0.1.1", "1.1.0.1"]
+)
 def test_any_other_text_is_refused(given: str) -> None:
     with pytest.raises(InvalidRequest):
         Cursor.parse(given)

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Final
 
 from prometheus_client import Gauge
@@ -12,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from libs.contracts.errors import AuthenticationFailed
 from libs.eventing import ReadTooSlowly
+from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http.metrics import OPEN_STREAMS, SLOW_READERS
 
 MEDIA_TYPE: Final = "text/event-stream"
@@ -30,13 +32,14 @@ def render_event(name: str, data: bytes, *, event_id: str | None = None) -> byte
 class EventStreams:
     """The event streams that are open, by the key that they were asked for with."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
         self._open: defaultdict[str, set[asyncio.Task[object]]] = defaultdict(set)
         self._ended: set[asyncio.Task[object]] = set()
         self._revoked: OrderedDict[str, None] = OrderedDict()
 
     async def respond(
-        self, events: AsyncGenerator[bytes, None], key_id: str, headers: Mapping[str, str] | None = None
+        self, events: AsyncGenerator[bytes, None], caller: Principal, headers: Mapping[str, str] | None = None
     ) -> Response:
         """A response of these events, the first of which is there: what fails before it is answered with its status.
 
@@ -46,13 +49,13 @@ class EventStreams:
         try:
             first = await anext(events, None)
             # Between the check of a key and the first event of a turn lie seconds.
-            self.check(key_id)
+            self.check(caller.identity.key_id)
         except BaseException:
             await events.aclose()
             raise
         if first is None:
             return Response(status_code=204)
-        return EventStreamResponse(first, events, self, key_id, headers or {})
+        return EventStreamResponse(first, events, self, caller, headers or {})
 
     def check(self, key_id: str) -> None:
         """Raises ``AuthenticationFailed`` when the key was revoked meanwhile."""
@@ -74,11 +77,19 @@ class EventStreams:
             if not self._open[key_id]:
                 del self._open[key_id]
 
-    def end(self, key_id: str) -> None:
-        """Cancel the tasks that send streams to that key's holder; those that are about to are refused."""
+    def seconds_left(self, caller: Principal) -> float | None:
+        """The time until the caller's credential expires; none when it never does."""
+        return None if caller.expires_at is None else (caller.expires_at - self._now()).total_seconds()
+
+    def refuse(self, key_id: str) -> None:
+        """Ends the streams of that key's holder; those that are about to begin are refused."""
         self._revoked[key_id] = None
         if len(self._revoked) > _MAX_REVOKED:
             self._revoked.popitem(last=False)
+        self.end(key_id)
+
+    def end(self, key_id: str) -> None:
+        """Cancels the tasks that send streams to that key's holder."""
         for task in list(self._open.get(key_id, ())):
             self._ended.add(task)
             task.add_done_callback(self._ended.discard)
@@ -97,21 +108,27 @@ class EventStreamResponse(StreamingResponse):
         first: bytes,
         events: AsyncGenerator[bytes, None],
         streams: EventStreams,
-        key_id: str,
+        caller: Principal,
         headers: Mapping[str, str],
     ) -> None:
         super().__init__(_chain(first, events), headers={**headers, **_HEADERS})
         self._events = events
         self._streams = streams
-        self._key_id = key_id
+        self._caller = caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         # Not as Starlette does it: DisconnectWatcher notices who leaves, without a task for each stream.
+        expiry = asyncio.timeout(self._streams.seconds_left(self._caller))
         try:
-            with self._streams.opened(self._key_id):
-                if scope["method"] == "HEAD":
-                    self.body_iterator = no_body()
-                await self.stream_response(send)
+            async with expiry:
+                with self._streams.opened(self._caller.identity.key_id):
+                    if scope["method"] == "HEAD":
+                        self.body_iterator = no_body()
+                    await self.stream_response(send)
+        except TimeoutError:
+            if not expiry.expired():
+                raise
+            raise AuthenticationFailed("The credential has expired.") from None
         except asyncio.CancelledError:
             if not self._streams.was_ended():
                 raise

@@ -40,7 +40,7 @@ async def list_events(
         seen = last_event_id(request.headers.get("last-event-id"))
         after = wanted.after if seen is None else seen
         events = _rendered(use.follow_timeline(caller, wanted.query, after=after))
-        return await use.streams.respond(events, caller.identity.key_id)
+        return await use.streams.respond(events, caller)
     page = await use.read_timeline(caller, wanted.query, after=wanted.after or 0, limit=wanted.limit)
     return json_answer(_page(page))
 

@@ -66,7 +66,7 @@ async def execute(
     if wants_events(request.headers.get("accept")):
         headers: dict[str, str] = {}
         events = _events(use.submit_turn, write, session_id, body, headers)
-        return await use.streams.respond(events, caller.identity.key_id, headers)
+        return await use.streams.respond(events, caller, headers)
     session_id = id_of(session_id, "session")
     async with use.submit_turn(write, session_id, body, stream=False) as turn:
         end = await turn.finish(preference.wait) if preference.wait > 0 else await turn.accepted()
@@ -143,7 +143,7 @@ async def follow_turn(request: Request, session_id: str, turn_id: str, caller: R
     seen = request.headers.get("last-event-id")
     after = Cursor.parse(seen) if seen else START
     events = use.follow_turn(caller.identity, id_of(session_id, "session"), id_of(turn_id, "turn"), after)
-    return await use.streams.respond(_all_rendered(events), caller.identity.key_id)
+    return await use.streams.respond(_all_rendered(events), caller)
 
 
 async def _all_rendered(events: AsyncGenerator[StreamedEvent | None, None]) -> AsyncGenerator[bytes, None]:

@@ -53,6 +53,8 @@ _CODES: Final = {
     ErrorKind.PERMISSION: 4403,
     ErrorKind.NOT_FOUND: 4404,
     ErrorKind.RATE_LIMIT: 4429,
+    ErrorKind.INVALID_REQUEST: 1008,
+    ErrorKind.VALIDATION: 1008,
     ErrorKind.INTERNAL: 1011,
 }
 _TRY_AGAIN_LATER: Final = 1013
