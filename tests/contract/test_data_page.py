@@ -1,0 +1,29 @@
+"""docs/operations/data.md has every table of every service, and says what removes its rows."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECTIONS = dict(
+    re.findall(
+        r"^## ([\w ]+)\n(.*?)(?=^## |\Z)", (ROOT / "docs/operations/data.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+)
+ROW = re.compile(r"^\| `([\w.]+)` \| [^|]+ \| [\d,]+[^|]* \| [^|]+ \|$", re.MULTILINE)
+CREATED = re.compile(r"CREATE TABLE ([a-z_]+(?:\.[a-z_]+)?) \(")
+SERVICES = sorted(folder.parent for folder in (ROOT / "services").glob("*/migrations"))
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+def test_every_table_of_a_service_is_described(service: Path) -> None:
+    revisions = (service / "migrations" / "versions").glob("[0-9]*.py")
+    tables = {table for revision in revisions for table in CREATED.findall(revision.read_text())}
+    assert tables
+    assert set(ROW.findall(SECTIONS[service.name])) == tables
+
+
+def test_the_tables_of_all_services_are_described() -> None:
+    tables = set(CREATED.findall((ROOT / "libs/eventing/schema.py").read_text()))
+    assert set(ROW.findall(SECTIONS["Every service"])) == tables == {"outbox", "inbox", "event_sequences"}
