@@ -235,6 +235,30 @@ async def test_an_expired_key_ends_its_streams(public: Gateway, monkeypatch: pyt
     tending.cancel()
 
 
+async def test_a_database_that_hangs_silences_no_stream_and_keeps_none_open(
+    public: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline_feeds, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(feed_reader, "KEEP_ALIVE_SECONDS", 0.05)
+    secret, _ = public.keys.issue(expires_at=public.clock.now() + timedelta(seconds=60))
+    async with follow(public, x_api_key=secret) as stream:
+        await stream.until(live)
+        looked = asyncio.Event()
+
+        async def hang(_: object) -> dict[str, int]:
+            looked.set()
+            return await asyncio.Future()
+
+        monkeypatch.setattr(public.timeline, "heads", hang)
+        tending = asyncio.create_task(public.api.feeds.run())
+        await looked.wait()
+        await stream.until(lambda it: it.text.count(b": keep-alive") >= 3)
+        public.clock.advance(61)
+        await stream.ended()
+    assert orjson.loads(stream.blocks[-1]["data"])["error"]["type"] == "authentication_error"
+    tending.cancel()
+
+
 async def test_a_replica_that_stops_ends_its_streams_and_begins_none(public: Gateway) -> None:
     async with follow(public) as stream:
         await stream.until(live)

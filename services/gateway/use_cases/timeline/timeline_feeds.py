@@ -23,8 +23,8 @@ _LOOK_SECONDS: Final = 1.0
 class TimelineFeeds:
     """Opens a company's feed for its first reader and drops it after the last one.
 
-    Readers cost no task and no timer: one loop looks at all feeds each second for events that the bus did not tell of,
-    for keep-alives that are due, and for credentials that have expired.
+    Readers cost no task and no timer: each second one loop looks at all feeds for keep-alives that are due and for
+    credentials that have expired, another one for events that the bus did not tell of.
     """
 
     def __init__(
@@ -60,11 +60,10 @@ class TimelineFeeds:
 
     async def run(self) -> None:
         """Looks after the feeds for as long as the replica lives."""
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            if self._feeds:
-                self._tend()
-                await self._look()
+        # Two loops: a database that hangs keeps nobody's stream silent, and no stream open beyond its credential.
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._keep_tending(), name="timeline.tend")
+            loops.create_task(self._keep_looking(), name="timeline.look")
 
     def stop(self) -> None:
         """Ends all readers, and refuses new ones."""
@@ -82,6 +81,17 @@ class TimelineFeeds:
 
     def _open(self, company_id: str, head: int) -> CompanyFeed:
         return CompanyFeed(company_id, self._timeline, head, on_slow=self._on_slow)
+
+    async def _keep_tending(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self._tend()
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self._feeds:
+                await self._look()
 
     def _tend(self) -> None:
         now, moment = asyncio.get_running_loop().time(), self._now()
