@@ -15,8 +15,8 @@ _PAGE: Final = 200
 class FollowTimeline:
     """Yields the events after a position and then those that come, each once, in order.
 
-    Where the past ends, and after every 15 s without an event, it yields the position that it has come to. Without
-    ``after`` it begins with what comes from now on.
+    Where the past ends, after a page of the past without an event that is wanted, and after every 15 s without one, it
+    yields the position that it has come to. Without ``after`` it begins with what comes from now on.
 
     Raises ``PermissionDenied`` before the first event, later ``AuthenticationFailed`` when the credential has expired,
     and ``ServiceUnavailable`` when the reader is too slow or this replica ends.
@@ -36,6 +36,9 @@ class FollowTimeline:
             for event in page.events:
                 yield event
             position, has_more = page.next, page.has_more
+            if has_more and not page.events:
+                # Of millions of events there may be none for this reader, who would hear nothing for minutes.
+                yield position
         async with self.feeds.joined(where, expires_at=caller.expires_at) as reader:
             if position is None:
                 position = reader.joined_at

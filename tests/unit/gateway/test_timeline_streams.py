@@ -201,6 +201,16 @@ async def test_a_silent_stream_is_kept_alive(public: Gateway, monkeypatch: pytes
     tending.cancel()
 
 
+async def test_a_long_search_says_how_far_it_is(public: Gateway) -> None:
+    public.timeline.looked_at = 5
+    for _ in range(12):
+        store(public)
+    wanted = store(public, type="agent.created")
+    async with follow(public, "after=0&type=agent.*") as stream:
+        await stream.until(lambda it: it.ids == [wanted.position])
+        assert stream.text.startswith(b": keep-alive\nid: 5\n\n: keep-alive\nid: 10\n\n")
+
+
 async def test_a_reader_that_leaves_too_much_unread_is_ended(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_reader, "MOST_UNREAD", 5)
     async with follow(public) as slow, follow(public, "type=agent.*") as other:
