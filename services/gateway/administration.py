@@ -20,6 +20,7 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.use_cases.change_keys import IssuedKey, IssueKey, KeyRequest, RevokeKey, RotateKey
 
 DEVELOPMENT_COMPANY: Final = "Development"
+DEVELOPMENT_KEY: Final = "development"
 _PAGE: Final = 200
 
 
@@ -108,8 +109,15 @@ class Administration:
 
     async def is_valid(self, secret: str) -> bool:
         """Whether a request with this secret is authenticated now."""
+        return await self.valid_key(secret) is not None
+
+    async def valid_key(self, secret: str) -> ApiKey | None:
         found = await self._keys.find_by_digest(digest_of(secret)) if has_form(secret) else None
-        return found is not None and found.key.state(_now()) == "valid"
+        return found.key if found is not None and found.key.state(_now()) == "valid" else None
+
+    async def grant_all_scopes(self, key: ApiKey) -> None:
+        """Replicas of the gateway that know the key notice when their cache forgets it."""
+        await self._keys.change_scopes(key, ALL_SCOPES)
 
     async def _write_to(self, key_id: str) -> Write:
         found = await self._keys.find_by_id(key_id) if is_id(key_id) else None
@@ -132,16 +140,20 @@ async def administration(database_url: str) -> AsyncIterator[Administration]:
 async def ensure_development_key(database_url: str, existing: str | None = None) -> str:
     """Returns the secret of a key of the development company: all scopes, no rate limit, no expiry.
 
-    This is ``existing`` while it is valid, otherwise that of a new key. The caller keeps the secret.
+    This is ``existing`` while it is valid, otherwise that of a new key. The caller keeps the secret. Scopes that came
+    with an upgrade are added to the existing one.
     """
     async with administration(database_url) as gateway:
-        if existing is not None and await gateway.is_valid(existing):
+        key = await gateway.valid_key(existing) if existing is not None else None
+        if existing is not None and key is not None:
+            if key.name == DEVELOPMENT_KEY and key.scopes != ALL_SCOPES:
+                await gateway.grant_all_scopes(key)
             return existing
         with suppress(Conflict):
             await gateway.create_company(DEVELOPMENT_COMPANY, rate_limit=None)
         with suppress(Conflict):
             await gateway.create_user(DEVELOPMENT_COMPANY, "developer")
-        return (await gateway.create_key(DEVELOPMENT_COMPANY, "developer", name="development")).secret
+        return (await gateway.create_key(DEVELOPMENT_COMPANY, "developer", name=DEVELOPMENT_KEY)).secret
 
 
 def _name(text: str) -> str:

@@ -38,6 +38,21 @@ async def test_the_development_key_is_made_once(migrated: str, gateway: Administ
     assert (await gateway.is_valid(secret), await gateway.is_valid(other)) == (False, True)
 
 
+async def test_the_development_key_gets_the_scopes_of_a_newer_release(migrated: str, gateway: Administration) -> None:
+    await gateway.create_company("Development")
+    await gateway.create_user("Development", "developer")
+    old = await gateway.create_key(
+        "Development", "developer", scopes=ALL_SCOPES - {"webhooks:read", "webhooks:write"}, name="development"
+    )
+    assert await ensure_development_key(migrated, old.secret) == old.secret
+    [key] = await gateway.keys("Development")
+    assert (key.id, key.scopes) == (old.key.id, ALL_SCOPES)
+    own = await gateway.create_key("Development", "developer", scopes=frozenset({"agents:read"}), name="narrow")
+    assert await ensure_development_key(migrated, own.secret) == own.secret
+    [narrow, _] = await gateway.keys("Development")
+    assert narrow.scopes == {"agents:read"}
+
+
 async def test_a_company_with_a_user_with_a_key(gateway: Administration) -> None:
     company = await gateway.create_company("Acme", rate_limit=100)
     user = await gateway.create_user("Acme", "ada")

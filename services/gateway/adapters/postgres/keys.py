@@ -31,6 +31,7 @@ _SUPERSEDE: Final = """
 UPDATE api_keys SET successor_id = %s, expires_at = least(expires_at, %s)
 WHERE company_id = %s AND id = %s AND successor_id IS NULL AND revoked_at IS NULL
 """
+_CHANGE_SCOPES: Final = "UPDATE api_keys SET scopes = %s WHERE company_id = %s AND id = %s"
 _REVOKE: Final = "UPDATE api_keys SET revoked_at = %s WHERE company_id = %s AND id = %s AND revoked_at IS NULL"
 
 
@@ -81,6 +82,9 @@ class PostgresKeys:
         except _Superseded:
             return False
         return True
+
+    async def change_scopes(self, key: ApiKey, scopes: frozenset[str]) -> None:
+        await self._database.execute(_CHANGE_SCOPES, (sorted(scopes), key.company_id, key.id))
 
     async def revoke_key(self, key: ApiKey, write: Write, *, at: datetime) -> None:
         async with self._outbox.transaction(MessageContext(key.company_id, write.correlation_id)) as transaction:
