@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from libs.contracts.errors import NotFound
 from libs.contracts.identity import Identity
 from libs.secrets import SecretCipher, id_of
 from services.gateway.domain.idempotency import Write
@@ -65,12 +66,13 @@ class FakeWebhooks:
         self.rows[webhook.id] = _Row(webhook, await self.timeline.head(webhook.company_id), [secret])
         self.events.append(("created", webhook.id))
 
-    async def change(self, webhook: Webhook, write: Write) -> bool:
+    async def change(self, webhook: Webhook, changed: Callable[[Webhook], Webhook], write: Write) -> Webhook | None:
         await self._idempotency.claim(write, webhook.id)
         row = self.rows.get(webhook.id)
         if row is None:
-            return False
-        before, row.webhook = row.webhook.status, webhook
+            return None
+        before = row.webhook.status
+        webhook = row.webhook = changed(row.webhook)
         self.events.append(("updated", webhook.id))
         if webhook.status is WebhookStatus.ENABLED:
             row.streak = FailureStreak()
@@ -78,7 +80,7 @@ class FakeWebhooks:
                 self._head_due(webhook.id, {each.chain for each in self._pending(webhook.id)}, webhook.updated_at)
         elif before is WebhookStatus.ENABLED:
             self.events.append(("disabled", webhook.id))
-        return True
+        return webhook
 
     async def delete(self, webhook: Webhook, write: Write) -> None:
         if self.rows.pop(webhook.id, None) is not None:
@@ -87,7 +89,9 @@ class FakeWebhooks:
     async def replace_secret(
         self, webhook: Webhook, secret: WebhookSecret, write: Write, *, old_expires_at: datetime, most: int
     ) -> bool:
-        row = self.rows[webhook.id]
+        row = self.rows.get(webhook.id)
+        if row is None:
+            raise NotFound("There is no webhook with this id.")
         live = [each for each in row.secrets if each.expires_at is None or each.expires_at > secret.created_at]
         if len(live) >= most:
             return False

@@ -1,6 +1,6 @@
 """Interfaces of webhooks to the database and to the endpoints."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -23,12 +23,15 @@ class WebhookStore(Protocol):
         """Returns a page of the webhooks that the reader may see, newest first, and the number of all of them."""
 
     async def add(self, webhook: Webhook, secret: WebhookSecret, write: Write, *, most: int) -> None:
-        """It gets what happens from now on. Raises ``TooManyWebhooks`` when the company has ``most`` already."""
+        """It gets what happens from now on. Raises ``TooManyWebhooks`` when the company has ``most`` already, and
+        ``WriterRevoked`` when its key is revoked.
+        """
 
-    async def change(self, webhook: Webhook, write: Write) -> bool:
-        """Stores url, types, description, status and key; False when the webhook was deleted meanwhile.
+    async def change(self, webhook: Webhook, changed: Callable[[Webhook], Webhook], write: Write) -> Webhook | None:
+        """Stores what ``changed`` makes of the webhook as it is now: url, types, description, status and key.
 
-        One that is enabled goes on where it was: what waits is due at once.
+        One that is enabled goes on where it was: what waits is due at once. None when it was deleted meanwhile.
+        Raises ``WriterRevoked`` when it would stand on a revoked key of the writer.
         """
 
     async def delete(self, webhook: Webhook, write: Write) -> None:
@@ -37,7 +40,10 @@ class WebhookStore(Protocol):
     async def replace_secret(
         self, webhook: Webhook, secret: WebhookSecret, write: Write, *, old_expires_at: datetime, most: int
     ) -> bool:
-        """Adds a secret and lets the one before it expire; False when ``most`` sign already."""
+        """Adds a secret and lets the one before it expire; False when ``most`` sign already.
+
+        Raises ``NotFound`` when the webhook was deleted meanwhile.
+        """
 
     async def deliveries(self, webhook_id: str, *, limit: int, offset: int) -> tuple[Sequence[Delivery], int]:
         """Returns a page of deliveries, newest first, and the number of all of them."""

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 from libs.contracts.asyncapi import published_messages
-from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.errors import AuthenticationFailed, ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.contracts.messages import public_name
 from libs.contracts.topics import TopicKind
@@ -42,6 +42,13 @@ class DisabledReason(StrEnum):
 
 class TooManyWebhooks(Exception):
     """The company has as many webhooks as it may have."""
+
+
+class WriterRevoked(AuthenticationFailed):
+    """A webhook must not stand on a key that was revoked while the request was under way."""
+
+    def __init__(self) -> None:
+        super().__init__("The API key was revoked.")
 
 
 class SecretsUnavailable(ServiceUnavailable):

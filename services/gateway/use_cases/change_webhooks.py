@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from libs.contracts.errors import Conflict, ErrorDetail, NotFound, PermissionDenied, ValidationFailed
 from libs.contracts.identifiers import is_id, new_id
@@ -119,7 +120,7 @@ class GetChangeableWebhook:
 
 @dataclass(frozen=True, slots=True)
 class ChangeWebhook:
-    """A webhook whose key was revoked stands on the key of whoever enables it again."""
+    """A webhook stands on the key of whoever enables it again: the one before may have been revoked meanwhile."""
 
     store: WebhookStore
     client: WebhookClient
@@ -129,22 +130,22 @@ class ChangeWebhook:
         webhook = await GetChangeableWebhook(self.store)(write.identity, webhook_id)
         if change.url is not None and change.url != webhook.url:
             await _check_url(self.client, change.url)
-        changed = self._changed(webhook, change, write.identity)
         try:
-            if not await self.store.change(changed, write):
-                raise NotFound("There is no webhook with this id.")
+            changed = await self.store.change(webhook, partial(self._changed, change, write.identity), write)
         except KeyReused as reuse:
             if write.request is None or write.request.body_hash != reuse.body_hash:
                 raise OtherBody from None
             return webhook
+        if changed is None:
+            raise NotFound("There is no webhook with this id.")
         return changed
 
-    def _changed(self, webhook: Webhook, change: WebhookChange, writer: Identity) -> Webhook:
+    def _changed(self, change: WebhookChange, writer: Identity, webhook: Webhook) -> Webhook:
         status = change.status or webhook.status
         reason = None
         if status is WebhookStatus.DISABLED:
             reason = webhook.disabled_reason or DisabledReason.REQUESTED
-        revoked = webhook.disabled_reason is DisabledReason.KEY_REVOKED
+        enabled_again = webhook.status is WebhookStatus.DISABLED and status is WebhookStatus.ENABLED
         return replace(
             webhook,
             url=change.url or webhook.url,
@@ -152,7 +153,7 @@ class ChangeWebhook:
             description=webhook.description if change.description is None else change.description,
             status=status,
             disabled_reason=reason,
-            key_id=writer.key_id if revoked and reason is None else webhook.key_id,
+            key_id=writer.key_id if enabled_again else webhook.key_id,
             updated_at=self.now(),
         )
 

@@ -1,10 +1,11 @@
 """Webhooks in PostgreSQL, as their makers see them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
+from libs.contracts.errors import NotFound
 from libs.contracts.events.gateway import WebhookCreated, WebhookDeleted, WebhookDisabled, WebhookUpdated
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, Outbox, Transaction
@@ -13,7 +14,14 @@ from services.gateway.adapters.postgres.idempotency import claim
 from services.gateway.adapters.postgres.pages import visible_page
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.webhook_deliveries import Delivery, DeliveryStatus
-from services.gateway.domain.webhooks import DisabledReason, TooManyWebhooks, Webhook, WebhookSecret, WebhookStatus
+from services.gateway.domain.webhooks import (
+    DisabledReason,
+    TooManyWebhooks,
+    Webhook,
+    WebhookSecret,
+    WebhookStatus,
+    WriterRevoked,
+)
 
 COLUMNS: Final = """
 k.id::text, k.company_id::text, k.user_id::text, k.key_id::text, k.sees_company, k.url, k.event_types, k.description,
@@ -21,6 +29,9 @@ k.status, k.disabled_reason, k.created_at, k.updated_at
 """
 _LIVE: Final = "(SELECT * FROM webhooks WHERE deleted_at IS NULL) AS k"
 _ONE: Final = f"SELECT {COLUMNS} FROM webhooks k WHERE company_id = %s AND id = %s AND deleted_at IS NULL"
+_ONE_LOCKED: Final = f"{_ONE} FOR NO KEY UPDATE"
+# Whoever revokes a key changes its row first and the webhooks of it afterwards.
+_LOCK_KEY: Final = "SELECT id FROM api_keys WHERE id = %s AND revoked_at IS NULL FOR SHARE"
 _LOCK_COMPANY: Final = "SELECT id FROM companies WHERE id = %s FOR NO KEY UPDATE"
 _COUNT: Final = "SELECT count(*) FROM webhooks WHERE company_id = %s AND deleted_at IS NULL"
 _INSERT: Final = """
@@ -96,6 +107,8 @@ class PostgresWebhooks:
         async with self._outbox.transaction(_context(webhook, write)) as transaction:
             connection = transaction.connection
             await claim(connection, write, webhook.id)
+            if await fetch_value(connection, _LOCK_KEY, (webhook.key_id,)) is None:
+                raise WriterRevoked
             await connection.execute(_LOCK_COMPANY, (webhook.company_id,))
             if await fetch_value(connection, _COUNT, (webhook.company_id,)) >= most:
                 raise TooManyWebhooks
@@ -106,21 +119,20 @@ class PostgresWebhooks:
             )
             transaction.emit(created, subject=webhook.id, owner_id=webhook.user_id)
 
-    async def change(self, webhook: Webhook, write: Write) -> bool:
-        enabled = webhook.status is WebhookStatus.ENABLED
+    async def change(self, webhook: Webhook, changed: Callable[[Webhook], Webhook], write: Write) -> Webhook | None:
         async with self._outbox.transaction(_context(webhook, write)) as transaction:
             connection = transaction.connection
             await claim(connection, write, webhook.id)
-            before = await fetch_value(connection, _LOCK, (webhook.id,))
-            if before is None:
-                return False
-            await connection.execute(_CHANGE, {**_values(webhook), "enabled": enabled})
-            if enabled and before != WebhookStatus.ENABLED:
-                await connection.execute(_ALL_CHAINS_DUE, {"id": webhook.id, "now": webhook.updated_at})
-            emit_updated(transaction, webhook)
-            if not enabled and before == WebhookStatus.ENABLED:
-                emit_disabled(transaction, webhook, DisabledReason.REQUESTED)
-        return True
+            writer_is_valid = await fetch_value(connection, _LOCK_KEY, (write.identity.key_id,)) is not None
+            rows = await fetch_records(connection, _ONE_LOCKED, (webhook.company_id, webhook.id))
+            if not rows:
+                return None
+            before = webhook_of(rows[0])
+            after = changed(before)
+            if after.key_id != before.key_id and not writer_is_valid:
+                raise WriterRevoked
+            await _keep_change(transaction, before, after)
+        return after
 
     async def delete(self, webhook: Webhook, write: Write) -> None:
         async with self._outbox.transaction(_context(webhook, write)) as transaction:
@@ -135,7 +147,8 @@ class PostgresWebhooks:
             async with self._outbox.transaction(_context(webhook, write)) as transaction:
                 connection = transaction.connection
                 await claim(connection, write, secret.id)
-                await connection.execute(_LOCK, (webhook.id,))
+                if await fetch_value(connection, _LOCK, (webhook.id,)) is None:
+                    raise NotFound("There is no webhook with this id.")
                 await connection.execute(_FORGET_SECRETS, (webhook.id, secret.created_at))
                 await connection.execute(_RETIRE, (old_expires_at, webhook.id))
                 if await fetch_value(connection, _COUNT_SECRETS, (webhook.id,)) >= most:
@@ -172,6 +185,16 @@ class PostgresWebhooks:
 
 class _TooManySecrets(Exception):
     """Rolls the transaction back."""
+
+
+async def _keep_change(transaction: Transaction, before: Webhook, after: Webhook) -> None:
+    was_enabled, enabled = (each.status is WebhookStatus.ENABLED for each in (before, after))
+    await transaction.connection.execute(_CHANGE, {**_values(after), "enabled": enabled})
+    if enabled and not was_enabled:
+        await transaction.connection.execute(_ALL_CHAINS_DUE, {"id": after.id, "now": after.updated_at})
+    emit_updated(transaction, after)
+    if was_enabled and not enabled:
+        emit_disabled(transaction, after, DisabledReason.REQUESTED)
 
 
 def emit_updated(transaction: Transaction, webhook: Webhook) -> None:

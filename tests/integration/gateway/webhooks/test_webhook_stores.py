@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
+from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import new_id
 from libs.persistence import Database
 from libs.secrets import SecretCipher
@@ -20,13 +22,17 @@ from services.gateway.domain.webhook_deliveries import (
     pending_delivery,
 )
 from services.gateway.domain.webhook_ports import ClaimedWebhook
-from services.gateway.domain.webhooks import DisabledReason, TooManyWebhooks, Webhook, WebhookStatus
+from services.gateway.domain.webhooks import DisabledReason, TooManyWebhooks, Webhook, WebhookStatus, WriterRevoked
 from tests.integration.gateway.webhooks.conftest import START, Stores, secret_of, write
 from tests.support.webhook_fakes import CIPHER
 
 WORKER, OTHER = new_id(), new_id()
 OK, DOWN = Answer(200, "fine\0"), Answer(None, "the host cannot be reached")
 SECOND = timedelta(seconds=1)
+
+
+def disabled(webhook: Webhook) -> Webhook:
+    return replace(webhook, status=WebhookStatus.DISABLED)
 
 
 async def held(stores: Stores, webhook: Webhook, worker: str = WORKER) -> ClaimedWebhook:
@@ -183,6 +189,21 @@ async def test_what_another_worker_recorded_stays(stores: Stores) -> None:
     assert (kept.status, kept.attempts) == (DeliveryStatus.DELIVERED, 1)
 
 
+async def test_changes_at_the_same_time_are_all_kept(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    await asyncio.gather(
+        *(
+            stores.store.change(webhook, partial(replace, **{name: value}), write(ada))
+            for name, value in {"url": "https://example.org/", "description": "new", "event_types": ("turn.*",)}.items()
+        ),
+        stores.store.change(webhook, disabled, write(ada)),
+    )
+    kept = await stores.store.webhook(ada.company_id, webhook.id)
+    assert (kept.url, kept.description, kept.event_types) == ("https://example.org/", "new", ("turn.*",))
+    assert kept.status is WebhookStatus.DISABLED
+
+
 async def test_a_webhook_is_given_up_and_enabled_again(stores: Stores) -> None:
     ada = await stores.caller()
     webhook = await stores.webhook(ada)
@@ -197,7 +218,7 @@ async def test_a_webhook_is_given_up_and_enabled_again(stores: Stores) -> None:
     assert (found.status, found.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.UNREACHABLE)
     assert await stores.queue.claimed(WORKER, webhook.id, now=now) is None
     enabled = replace(found, status=WebhookStatus.ENABLED, disabled_reason=None, updated_at=now)
-    assert await stores.store.change(enabled, write(ada))
+    assert await stores.store.change(found, lambda _: enabled, write(ada)) == enabled
     claimed = await stores.queue.claimed(WORKER, webhook.id, now=now)
     (chain,) = await stores.queue.due(claimed, now=now, without=[], chains=5)
     assert [each.attempts for each in chain] == [6, 0]
@@ -244,7 +265,7 @@ async def test_old_deliveries_are_purged_but_for_those_that_wait(stores: Stores)
     weeks = {"keep": timedelta(days=7), "keep_pending": timedelta(days=30), "limit": 100}
     assert await stores.maintenance.purge(now=START + timedelta(days=6), **weeks) == 0
     assert await stores.maintenance.purge(now=START + timedelta(days=31), **weeks) == 2
-    await stores.store.change(replace(webhook, status=WebhookStatus.DISABLED), write(ada))
+    await stores.store.change(webhook, disabled, write(ada))
     assert await stores.maintenance.purge(now=START + timedelta(days=29), **weeks) == 0
     assert await stores.maintenance.purge(now=START + timedelta(days=31), **weeks) == 1
     await stores.store.delete(other, write(ada))
@@ -270,7 +291,9 @@ async def test_a_deleted_webhook_is_nobodys(stores: Stores) -> None:
     await stores.store.delete(webhook, write(ada))
     assert not await stores.queue.pick_up(WORKER, claimed, [], cursor=1)
     assert not await stores.queue.record(WORKER, webhook, [], now=START)
-    assert not await stores.store.change(webhook, write(ada))
+    assert await stores.store.change(webhook, disabled, write(ada)) is None
+    with pytest.raises(NotFound):
+        await stores.store.replace_secret(webhook, secret_of(webhook), write(ada), old_expires_at=START, most=5)
     assert await stores.queue.claim(OTHER, now=START, limit=10) == []
 
 
@@ -281,7 +304,7 @@ async def emitted(database: Database) -> list[tuple[str, str]]:
 async def test_every_change_has_its_event(real: Stores, database: Database) -> None:
     ada = await real.caller()
     webhook = await real.webhook(ada)
-    await real.store.change(replace(webhook, status=WebhookStatus.DISABLED), write(ada))
+    await real.store.change(webhook, disabled, write(ada))
     later = START + timedelta(hours=1)
     await real.store.replace_secret(webhook, secret_of(webhook), write(ada), old_expires_at=later, most=5)
     await real.store.delete(webhook, write(ada))
@@ -301,6 +324,18 @@ async def test_revoking_a_key_disables_its_webhooks_and_rotating_it_does_not(rea
         await gateway.revoke_key(successor.id)
     found = await real.store.webhook(ada.company_id, webhook.id)
     assert (found.status, found.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.KEY_REVOKED)
+
+
+async def test_no_webhook_comes_to_stand_on_a_revoked_key(real: Stores) -> None:
+    ada, other = await real.caller(), await real.caller()
+    webhook = await real.webhook(ada)
+    async with administration(real.database_url) as gateway:
+        await gateway.revoke_key(other.key_id)
+    with pytest.raises(WriterRevoked):
+        await real.webhook(other)
+    with pytest.raises(WriterRevoked):
+        await real.store.change(webhook, partial(replace, key_id=other.key_id), write(other))
+    assert (await real.store.webhook(ada.company_id, webhook.id)).key_id == ada.key_id
 
 
 async def test_two_workers_claim_no_webhook_twice(real: Stores) -> None:

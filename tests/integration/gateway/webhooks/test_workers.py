@@ -134,7 +134,7 @@ async def test_refusals_are_repeated_and_a_410_disables(real: Stores, receiver: 
     assert (kept.status, kept.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.GONE)
     receiver.answer = lambda _: web.Response()
     enabled = replace(kept, status=WebhookStatus.ENABLED, disabled_reason=None, updated_at=now())
-    await real.store.change(enabled, write(ada))
+    await real.store.change(kept, lambda _: enabled, write(ada))
     async with working(real):
         assert {each.status for each in (await settled(real, webhook, 3))[::2]} == {DeliveryStatus.DELIVERED}
 

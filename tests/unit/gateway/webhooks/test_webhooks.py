@@ -175,6 +175,18 @@ async def test_a_webhook_whose_key_was_revoked_stands_on_the_key_that_enables_it
     assert public.webhooks.rows[made["id"]].webhook.key_id == key.id
 
 
+async def test_a_change_does_not_undo_what_happened_meanwhile(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = (await make(public)).json()
+
+    async def looked_at_for_long(_: str) -> None:
+        public.webhooks.disable(made["id"], DisabledReason.KEY_REVOKED)
+
+    monkeypatch.setattr(public.endpoints, "refusal", looked_at_for_long)
+    changed = await public.client.patch(f"/webhooks/{made['id']}/", json={"url": "https://example.org/"})
+    assert (changed.status_code, changed.json()["url"]) == (200, "https://example.org/")
+    assert (changed.json()["status"], changed.json()["disabled_reason"]) == ("disabled", "key_revoked")
+
+
 async def test_deliveries_are_listed_and_begun_again(public: Gateway) -> None:
     made = (await make(public)).json()
     place = f"/webhooks/{made['id']}"
