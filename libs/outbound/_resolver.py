@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import unicodedata
 from collections.abc import Awaitable, Callable
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -26,12 +27,16 @@ class UnusableUrl(ValueError):
 
 def parse_url(address: str, base: URL | None = None) -> URL:
     """The http(s) URL, relative to ``base`` where there is one. Raises UnusableUrl."""
+    # The parser drops or quotes these without a word: what is stored would not be what is called. Servers that redirect
+    # do send spaces.
+    if base is None and any(character.isspace() or unicodedata.category(character) == "Cc" for character in address):
+        raise UnusableUrl("a URL has no spaces, line breaks or control characters")
     try:
         url = base.join(URL(address)) if base is not None else URL(address)
         port = url.port
     except ValueError as error:
         raise UnusableUrl("this is not a valid URL") from error
-    if url.scheme not in USUAL_PORTS or not url.host or port is None:
+    if url.scheme not in USUAL_PORTS or not url.host or not port:
         raise UnusableUrl("only http:// and https:// URLs can be called")
     if url.user or url.password:
         raise UnusableUrl("a URL with a user name or password is refused")

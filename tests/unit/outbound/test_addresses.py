@@ -2,7 +2,16 @@ import pytest
 from pydantic import ValidationError
 from yarl import URL
 
-from libs.outbound import AddressRefused, GuardedResolver, OutboundSettings, is_public, parse_networks, public_or_within
+from libs.outbound import (
+    AddressRefused,
+    GuardedResolver,
+    OutboundSettings,
+    UnusableUrl,
+    is_public,
+    parse_networks,
+    parse_url,
+    public_or_within,
+)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +68,26 @@ def test_an_address_in_place_of_a_host_is_looked_at() -> None:
             resolver.check_literal(URL(url))
     resolver.check_literal(URL("https://8.8.8.8/"))
     resolver.check_literal(URL("https://example.com/"))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        " https://example.com/",
+        "https://example.com/\n",
+        "https://exa mple.com/",
+        "https://example.com/\r\nX-Header: 1",
+        "https://example.com/\x7f",
+        "https://example.com:0/",
+        "https://user@example.com/",
+        "file:///etc/passwd",
+        "//example.com/",
+    ],
+)
+def test_what_is_no_url_to_be_called(address: str) -> None:
+    with pytest.raises(UnusableUrl):
+        parse_url(address)
+
+
+def test_spaces_of_a_redirect_are_quoted() -> None:
+    assert str(parse_url("/a b", URL("https://example.com/"))) == "https://example.com/a%20b"
