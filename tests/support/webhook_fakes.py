@@ -113,6 +113,8 @@ class FakeWebhooks:
         return found if found is not None and found.webhook_id == webhook_id else None
 
     async def add_test(self, delivery: Delivery, event: bytes, write: Write) -> None:
+        if delivery.webhook_id not in self.rows:
+            raise NotFound("There is no webhook with this id.")
         await self._idempotency.claim(write, delivery.id)
         self.kept[delivery.id] = delivery
         self.own_events[delivery.id] = event

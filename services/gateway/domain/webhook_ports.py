@@ -50,10 +50,14 @@ class WebhookStore(Protocol):
 
     async def delivery(self, webhook_id: str, delivery_id: str) -> Delivery | None: ...
 
-    async def add_test(self, delivery: Delivery, event: bytes, write: Write) -> None: ...
+    async def add_test(self, delivery: Delivery, event: bytes, write: Write) -> None:
+        """Raises ``NotFound`` when the webhook was deleted meanwhile."""
 
     async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> bool:
-        """Makes a settled delivery pending, in a chain of its own; False when it is pending already."""
+        """Makes a settled delivery pending, in a chain of its own; False when it is pending already.
+
+        Raises ``NotFound`` when the webhook was deleted meanwhile.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

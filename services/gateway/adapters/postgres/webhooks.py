@@ -147,8 +147,7 @@ class PostgresWebhooks:
             async with self._outbox.transaction(_context(webhook, write)) as transaction:
                 connection = transaction.connection
                 await claim(connection, write, secret.id)
-                if await fetch_value(connection, _LOCK, (webhook.id,)) is None:
-                    raise NotFound("There is no webhook with this id.")
+                await _lock(connection, webhook.id)
                 await connection.execute(_FORGET_SECRETS, (webhook.id, secret.created_at))
                 await connection.execute(_RETIRE, (old_expires_at, webhook.id))
                 if await fetch_value(connection, _COUNT_SECRETS, (webhook.id,)) >= most:
@@ -170,21 +169,35 @@ class PostgresWebhooks:
     async def add_test(self, delivery: Delivery, event: bytes, write: Write) -> None:
         async with self._database.transaction() as connection:
             await claim(connection, write, delivery.id)
+            await _lock(connection, delivery.webhook_id)
             await connection.execute(_INSERT_DELIVERY, {**asdict(delivery), "event": event})
             await connection.execute(_ONE_MORE, (delivery.webhook_id,))
 
     async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> bool:
-        async with self._database.transaction() as connection:
-            await claim(connection, write, delivery.id)
-            await connection.execute(_LOCK, (delivery.webhook_id,))
-            again = await connection.execute(_AGAIN, (now, delivery.id))
-            if again.rowcount:
+        try:
+            async with self._database.transaction() as connection:
+                await claim(connection, write, delivery.id)
+                await _lock(connection, delivery.webhook_id)
+                if (await connection.execute(_AGAIN, (now, delivery.id))).rowcount == 0:
+                    raise _IsPending
                 await connection.execute(_ONE_MORE, (delivery.webhook_id,))
-            return bool(again.rowcount)
+        except _IsPending:
+            return False
+        return True
 
 
 class _TooManySecrets(Exception):
     """Rolls the transaction back."""
+
+
+class _IsPending(Exception):
+    """Rolls the transaction back: a refused request must not be taken for one that was carried out."""
+
+
+async def _lock(connection: Connection, webhook_id: str) -> None:
+    """Raises ``NotFound`` for a webhook that was deleted meanwhile."""
+    if await fetch_value(connection, _LOCK, (webhook_id,)) is None:
+        raise NotFound("There is no webhook with this id.")
 
 
 async def _keep_change(transaction: Transaction, before: Webhook, after: Webhook) -> None:

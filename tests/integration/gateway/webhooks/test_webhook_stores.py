@@ -13,6 +13,7 @@ from libs.contracts.identifiers import new_id
 from libs.persistence import Database
 from libs.secrets import SecretCipher
 from services.gateway.administration import administration
+from services.gateway.domain.idempotency import IdempotentRequest, KeyReused
 from services.gateway.domain.webhook_deliveries import (
     GIVE_UP_AFTER,
     Answer,
@@ -336,6 +337,40 @@ async def test_no_webhook_comes_to_stand_on_a_revoked_key(real: Stores) -> None:
     with pytest.raises(WriterRevoked):
         await real.store.change(webhook, partial(replace, key_id=other.key_id), write(other))
     assert (await real.store.webhook(ada.company_id, webhook.id)).key_id == ada.key_id
+
+
+async def test_a_delivery_that_is_pending_already_leaves_its_idempotency_key_unused(real: Stores) -> None:
+    ada = await real.caller()
+    webhook = await real.webhook(ada)
+    await real.happen(ada)
+    await pick_up(real, webhook)
+    ((pending,), _) = await real.store.deliveries(webhook.id, limit=5, offset=0)
+    request = IdempotentRequest(
+        company_id=ada.company_id, principal_id=ada.user_id, method="POST", path="/again", key="k", body_hash=b"h"
+    )
+    again = replace(write(ada), request=request)
+    for _ in range(2):
+        assert not await real.store.deliver_again(pending, again, now=START)
+    ((due_now,),) = await due(real, webhook)
+    await real.queue.record(WORKER, webhook, [outcome_of(due_now, OK, START)], now=START)
+    assert await real.store.deliver_again(pending, again, now=START)
+    with pytest.raises(KeyReused):
+        await real.store.deliver_again(pending, again, now=START)
+
+
+async def test_a_deleted_webhook_gets_no_more_deliveries(real: Stores, database: Database) -> None:
+    ada = await real.caller()
+    webhook = await real.webhook(ada)
+    (event_id,) = await real.happen(ada)
+    await pick_up(real, webhook)
+    ((delivery,), _) = await real.store.deliveries(webhook.id, limit=5, offset=0)
+    await real.store.delete(webhook, write(ada))
+    test = replace(delivery, id=new_id(), event_id=new_id(), type="webhook.test")
+    with pytest.raises(NotFound):
+        await real.store.add_test(test, b"{}", write(ada))
+    with pytest.raises(NotFound):
+        await real.store.deliver_again(delivery, write(ada), now=START)
+    assert await database.execute("SELECT event_id FROM webhook_deliveries") == [(event_id,)]
 
 
 async def test_two_workers_claim_no_webhook_twice(real: Stores) -> None:
