@@ -16,10 +16,10 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
-from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record, Tail
+from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._messages import PayloadCorrupt, PayloadReader, send_span, with_current_span
-from libs.retry import RetryPolicy
+from libs.eventing._tail_reader import TailReader
 from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.request_reply")
@@ -29,10 +29,6 @@ _SILENCE_SECONDS: Final = 2.0
 _LONGEST_SILENCE_SECONDS: Final = 15.0
 # A minute of a turn's text, which comes in pieces of 30 ms.
 _UNREAD_EVENTS: Final = 2000
-_POLL_SECONDS: Final = 0.5
-_PROBE_SECONDS: Final = 2.0
-_FRESH_SECONDS: Final = 10.0
-_RECONNECT: Final = RetryPolicy(first=0.5, longest=0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,71 +150,6 @@ class Replies:
         if state.known:
             self.accepted = True
         return state.outcome
-
-
-class TailReader:
-    """Gives every record of some topics to a callback, without a gap while ``positioned`` is set.
-
-    ``from_start``: also all that the topics still keep, which is given before ``positioned`` is set, and again after an
-    outage. Otherwise reading begins at the end.
-    """
-
-    def __init__(
-        self, bus: Bus, topics: Sequence[str], on_record: Callable[[Record], None], *, from_start: bool = False
-    ) -> None:
-        self.positioned = asyncio.Event()
-        self._bus = bus
-        self._topics = topics
-        self._on_record = on_record
-        self._from_start = from_start
-        self._answered = float("-inf")
-
-    @property
-    def fresh(self) -> bool:
-        """Whether the broker answered within the last seconds, so that nothing important is missed."""
-        return asyncio.get_running_loop().time() - self._answered < _FRESH_SECONDS
-
-    async def run(self) -> None:
-        """Read until cancelled; waits for an unreachable broker."""
-        await _RECONNECT.run(self._follow, on=BusUnavailable, before_sleep=self._log)
-
-    def _log(self, problem: Exception, _attempt: int) -> None:
-        _log.warning("tail.unreachable", topics=list(self._topics), problem=str(problem))
-
-    async def _follow(self) -> None:
-        tail = self._bus.tail(self._topics, from_start=self._from_start)
-        try:
-            await tail.start()
-            await self._read(tail)
-        finally:
-            # The next tail starts at the end: records in between are missed.
-            self.positioned.clear()
-            self._answered = float("-inf")
-            await tail.stop()
-
-    async def _read(self, tail: Tail) -> None:
-        probe = asyncio.create_task(self._probe(tail), name="tail.probe")
-        try:
-            while True:
-                if not self.positioned.is_set() and await tail.caught_up():
-                    self.positioned.set()
-                for record in await tail.poll(_POLL_SECONDS):
-                    self._on_record(record)
-        finally:
-            probe.cancel()
-
-    async def _probe(self, tail: Tail) -> None:
-        # A quiet topic and a frozen broker look alike to the fetches.
-        loop = asyncio.get_running_loop()
-        while True:
-            started = loop.time()
-            try:
-                if await tail.answering():
-                    # When it was asked, not when it answered: what happened in between may not be read yet.
-                    self._answered = started
-            except Exception:
-                _log.exception("tail.probe_failed", topics=list(self._topics))
-            await asyncio.sleep(_PROBE_SECONDS)
 
 
 class CommandSender:

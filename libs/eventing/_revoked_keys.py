@@ -9,7 +9,7 @@ from libs.contracts.envelope import MalformedEnvelope, envelope_from
 from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
 from libs.contracts.topics import GATEWAY_EVENTS
 from libs.eventing._bus import Bus, Record
-from libs.eventing._request_reply import TailReader
+from libs.eventing._tail_reader import TailReader
 
 _log = structlog.get_logger("eventing.revoked_keys")
 _REMEMBERED: Final = 100_000

@@ -1,0 +1,81 @@
+"""Reads whole topics without a group, through outages of the broker."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from libs.eventing._bus import Bus, BusUnavailable, Record, Tail
+from libs.retry import RetryPolicy
+
+_log = structlog.get_logger("eventing.tail_reader")
+_POLL_SECONDS: Final = 0.5
+_PROBE_SECONDS: Final = 2.0
+_FRESH_SECONDS: Final = 10.0
+_RECONNECT: Final = RetryPolicy(first=0.5, longest=0.5)
+
+
+class TailReader:
+    """Gives every record of some topics to a callback, without a gap while ``positioned`` is set.
+
+    ``from_start``: also all that the topics still keep, which is given before ``positioned`` is set, and again after an
+    outage. Otherwise reading begins at the end.
+    """
+
+    def __init__(
+        self, bus: Bus, topics: Sequence[str], on_record: Callable[[Record], None], *, from_start: bool = False
+    ) -> None:
+        self.positioned = asyncio.Event()
+        self._bus = bus
+        self._topics = topics
+        self._on_record = on_record
+        self._from_start = from_start
+        self._answered = float("-inf")
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the broker answered within the last seconds, so that nothing important is missed."""
+        return asyncio.get_running_loop().time() - self._answered < _FRESH_SECONDS
+
+    async def run(self) -> None:
+        """Read until cancelled; waits for an unreachable broker."""
+        await _RECONNECT.run(self._follow, on=BusUnavailable, before_sleep=self._log)
+
+    def _log(self, problem: Exception, _attempt: int) -> None:
+        _log.warning("tail.unreachable", topics=list(self._topics), problem=str(problem))
+
+    async def _follow(self) -> None:
+        tail = self._bus.tail(self._topics, from_start=self._from_start)
+        try:
+            await tail.start()
+            await self._read(tail)
+        finally:
+            # The next tail starts at the end: records in between are missed.
+            self.positioned.clear()
+            self._answered = float("-inf")
+            await tail.stop()
+
+    async def _read(self, tail: Tail) -> None:
+        probe = asyncio.create_task(self._probe(tail), name="tail.probe")
+        try:
+            while True:
+                if not self.positioned.is_set() and await tail.caught_up():
+                    self.positioned.set()
+                for record in await tail.poll(_POLL_SECONDS):
+                    self._on_record(record)
+        finally:
+            probe.cancel()
+
+    async def _probe(self, tail: Tail) -> None:
+        # A quiet topic and a frozen broker look alike to the fetches.
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.time()
+            try:
+                if await tail.answering():
+                    # When it was asked, not when it answered: what happened in between may not be read yet.
+                    self._answered = started
+            except Exception:
+                _log.exception("tail.probe_failed", topics=list(self._topics))
+            await asyncio.sleep(_PROBE_SECONDS)
