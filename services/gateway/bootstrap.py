@@ -49,7 +49,7 @@ from services.gateway.entrypoints.http.dependencies import UseCases
 from services.gateway.entrypoints.http.event_streams import EventStreams
 from services.gateway.entrypoints.http.forwarding import Forwarder
 from services.gateway.entrypoints.http.metrics import SLOW_READERS
-from services.gateway.entrypoints.http.paths import PREFIX
+from services.gateway.entrypoints.http.routing import PREFIX
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 from services.gateway.entrypoints.maintenance import keep_timeline, repeat, repeat_while_busy

@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 from libs import tracing
 from libs.contracts.identifiers import new_id
-from services.gateway.entrypoints.http import paths
+from services.gateway.entrypoints.http import routing
 from services.gateway.entrypoints.http.authentication import Anonymous, Authenticated
 from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.http.dependencies import WriteDependency
-from services.gateway.entrypoints.http.paths import described_dependencies, public_router
 from services.gateway.entrypoints.http.reference.described import ALWAYS
 from services.gateway.entrypoints.http.routers import runtime
+from services.gateway.entrypoints.http.routing import described_dependencies, public_router
 from services.gateway.entrypoints.http.sockets import session_socket
 from tests.support.gateway import Gateway
 
@@ -139,7 +139,7 @@ async def test_a_request_has_its_span_before_an_upstream_is_asked(
 
 async def test_every_operation_calls_its_dependencies_directly(public: Gateway) -> None:
     for route in operations_of(public):
-        assert route.get_route_handler().__module__ == paths.__name__, route.name
+        assert route.get_route_handler().__module__ == routing.__name__, route.name
 
 
 async def test_an_operation_with_other_parameters_is_left_to_fastapi() -> None:

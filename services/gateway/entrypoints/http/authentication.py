@@ -13,8 +13,8 @@ from libs.contracts.identity import Identity
 from libs.service_defaults.observed_requests import begin_span
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.rate_limit import RateLimiter
-from services.gateway.entrypoints.http.paths import reads_body
 from services.gateway.entrypoints.http.reference.described import Described
+from services.gateway.entrypoints.http.routing import reads_body
 from services.gateway.entrypoints.http.validation import query_values
 from services.gateway.use_cases.principals import Principals
 

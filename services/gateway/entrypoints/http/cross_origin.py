@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from libs.contracts.errors import PermissionDenied
 from services.gateway.entrypoints.http.authentication import Authenticated, Authentication
 from services.gateway.entrypoints.http.errors import as_service_error, refusal
-from services.gateway.entrypoints.http.paths import described_dependencies, methods_of, routes_at
+from services.gateway.entrypoints.http.routing import described_dependencies, methods_of, routes_at
 
 _EXPOSED: Final = (
     "Content-Disposition", "Content-Range", "ETag", "Location", "Preference-Applied", "Retry-After",

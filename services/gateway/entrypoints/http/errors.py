@@ -16,7 +16,7 @@ from libs.contracts.errors import (
 from libs.persistence import is_outage
 from libs.service_defaults.errors import error_response
 from services.gateway.entrypoints.http.metrics import REFUSALS
-from services.gateway.entrypoints.http.paths import methods_of, routes_at
+from services.gateway.entrypoints.http.routing import methods_of, routes_at
 
 _log = structlog.get_logger("http")
 

@@ -6,13 +6,11 @@ import orjson
 from fastapi import Depends, Request
 from starlette.responses import Response
 
-from libs.contracts.errors import NotFound
-from libs.contracts.identifiers import is_id
 from libs.eventing import Received
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.ports import Upstreams
-from services.gateway.entrypoints.http.paths import PREFIX
+from services.gateway.entrypoints.http.routing import PREFIX
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 
 
@@ -38,13 +36,6 @@ def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None =
 def created(body: bytes, location: str | None) -> Response:
     """A 201, with the path below ``/api/v1`` of what was made."""
     return json_answer(body, 201, None if location is None else {"Location": f"{PREFIX}{location}"})
-
-
-def id_of(value: str, thing: str) -> str:
-    """An id in the path. Raises ``NotFound`` for a malformed one, which cannot be anything's."""
-    if not is_id(value):
-        raise NotFound(f"There is no {thing} with this id.")
-    return value
 
 
 def entity_in(received: Received, name: str) -> bytes:

@@ -13,10 +13,10 @@ from pydantic.json_schema import models_json_schema
 
 from libs.contracts.errors import ErrorKind
 from libs.service_defaults.errors import RETRIED, STATUSES
-from services.gateway.entrypoints.http.paths import described_dependencies
 from services.gateway.entrypoints.http.reference import texts
 from services.gateway.entrypoints.http.reference.described import ALWAYS, Described, Schema
 from services.gateway.entrypoints.http.reference.parameters import SHARED, reference_to
+from services.gateway.entrypoints.http.routing import described_dependencies
 from services.gateway.entrypoints.http.schemas import ErrorBody
 
 _REFS: Final = "#/components/schemas/{model}"

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from libs.contracts import asyncapi
 from libs.contracts.errors import NotFound
-from services.gateway.entrypoints.http.paths import PREFIX, PublicRoute
 from services.gateway.entrypoints.http.reference import texts
+from services.gateway.entrypoints.http.routing import PREFIX, PublicRoute
 
 _START_NAME: Final = "start.js"
 _MEDIA_TYPES: Final = {

@@ -24,9 +24,9 @@ from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, Unfiltered, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, id_of, json_answer
-from services.gateway.entrypoints.http.paths import public_router
+from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, json_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors
+from services.gateway.entrypoints.http.routing import id_of, public_router
 from services.gateway.entrypoints.http.schemas import AgentVersionPage
 
 router = public_router("/agent", "Agents")

@@ -16,17 +16,16 @@ from libs.contracts.api.artifacts import (
     PlatformCopy,
 )
 from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
-from libs.contracts.errors import NotFound, PermissionDenied
+from libs.contracts.errors import PermissionDenied
 from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
-from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http.authentication import anonymous, by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, id_of, json_answer
-from services.gateway.entrypoints.http.paths import public_router
+from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, json_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors, file_answer
 from services.gateway.entrypoints.http.reference.parameters import also_takes, query_parameter
+from services.gateway.entrypoints.http.routing import id_of, public_router
 from services.gateway.entrypoints.http.upload_stream import UploadBody, UploadStream
 from services.gateway.entrypoints.http.validation import PUBLIC_KEYS, chosen_from, number_of, query_values
 
@@ -212,9 +211,7 @@ def _ids_for_change(caller: Principal, session_id: str, artifact_id: str) -> dic
     """The ids in the path. Beside its own scope the operation needs one for files, as the copy is no artifact."""
     if not caller.identity.allows(Scope.FILES_WRITE):
         raise PermissionDenied(f"The credential lacks the scope {Scope.FILES_WRITE}.")
-    if not (is_id(session_id) and is_id(artifact_id)):
-        raise NotFound("There is no artifact with this id.")
-    return {"session_id": session_id, "artifact_id": artifact_id}
+    return {"session_id": id_of(session_id, "session"), "artifact_id": id_of(artifact_id, "artifact")}
 
 
 def _platform_copy(file_id: str) -> Response:

@@ -10,8 +10,8 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.dependencies import Page
 from services.gateway.entrypoints.http.forwarding import Upstream
-from services.gateway.entrypoints.http.paths import public_router
 from services.gateway.entrypoints.http.reference.described import answer
+from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.schemas import ModelPage, ToolPage
 
 router = public_router("", "Catalogues")

@@ -14,17 +14,10 @@ from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Paging, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import (
-    TransferProxyDep,
-    Upstream,
-    created,
-    id_of,
-    json_answer,
-    results_in,
-)
-from services.gateway.entrypoints.http.paths import public_router
+from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, json_answer, results_in
 from services.gateway.entrypoints.http.reference.described import answer, errors, file_answer
 from services.gateway.entrypoints.http.reference.parameters import query_parameter
+from services.gateway.entrypoints.http.routing import id_of, public_router
 from services.gateway.entrypoints.http.upload_stream import UploadBody, UploadStream
 
 router = public_router("/files", "Files")

@@ -13,8 +13,8 @@ from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, PlainWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import json_answer
-from services.gateway.entrypoints.http.paths import public_router
 from services.gateway.entrypoints.http.reference.described import answer, errors
+from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.schemas import (
     CreateKeyBody,
     IssuedKeyReply,

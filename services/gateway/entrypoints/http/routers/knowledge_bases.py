@@ -30,9 +30,9 @@ from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, Unfiltered, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, id_of, json_answer
-from services.gateway.entrypoints.http.paths import public_router
+from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, json_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors
+from services.gateway.entrypoints.http.routing import id_of, public_router
 
 router = public_router("/knowledge-bases", "Knowledge bases")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_READ])]

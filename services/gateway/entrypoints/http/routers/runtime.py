@@ -9,9 +9,7 @@ from starlette.responses import Response
 
 from libs.contracts.api.sessions import ExecuteBody, ExecuteReply, MessagePage, Turn, TurnAccepted
 from libs.contracts.commands.runtime import CancelTurn
-from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import CancelTurnAccepted
-from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
 from services.gateway.domain.accounts import Principal
@@ -29,11 +27,11 @@ from services.gateway.entrypoints.http.dependencies import (
     wants_events,
 )
 from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, MEDIA_TYPE, render_event
-from services.gateway.entrypoints.http.forwarding import Upstream, id_of, json_answer
-from services.gateway.entrypoints.http.paths import PREFIX, public_router
+from services.gateway.entrypoints.http.forwarding import Upstream, json_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.reference.parameters import also_takes, reference_to
 from services.gateway.entrypoints.http.reference.texts import EVENTS, EXECUTE, TURN_EVENTS
+from services.gateway.entrypoints.http.routing import PREFIX, id_of, public_router
 from services.gateway.entrypoints.http.schemas import TurnCancelledReply
 from services.gateway.use_cases.submit_turn import SubmitTurn, Unfinished
 
@@ -158,9 +156,7 @@ async def _all_rendered(events: AsyncGenerator[StreamedEvent | None, None]) -> A
     responses={200: answer("The turn is cancelled.", TurnCancelledReply), **errors(404, 409)},
 )
 async def cancel_turn(session_id: str, turn_id: str, _: Executor, write: IdempotentWrite, use: UseCasesDep) -> Response:
-    if not (is_id(session_id) and is_id(turn_id)):
-        raise NotFound("There is no turn with this id.")
-    command = CancelTurn(session_id=session_id, turn_id=turn_id)
+    command = CancelTurn(session_id=id_of(session_id, "session"), turn_id=id_of(turn_id, "turn"))
     accepted = CancelTurnAccepted.decode((await use.commands.run(write, command, subject=turn_id)).payload)
     reply = TurnCancelledReply(turn_id=turn_id, session_id=session_id, status=accepted.status)
     return json_answer(reply.model_dump_json().encode())

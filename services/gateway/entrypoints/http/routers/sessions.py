@@ -16,9 +16,9 @@ from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.http.bodies import ParsedObject
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import Upstream, created, id_of, json_answer
-from services.gateway.entrypoints.http.paths import public_router
+from services.gateway.entrypoints.http.forwarding import Upstream, created, json_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors
+from services.gateway.entrypoints.http.routing import id_of, public_router
 
 router = public_router("/sessions", "Sessions")
 _SHOWN_TO_PUBLIC: Final = ("name", "agent_type")

@@ -30,9 +30,9 @@ from services.gateway.domain.timeline_reading import Restarting
 from services.gateway.entrypoints.http.authentication import Authentication, require_scopes
 from services.gateway.entrypoints.http.dependencies import UseCases, repeatable
 from services.gateway.entrypoints.http.errors import as_service_error
-from services.gateway.entrypoints.http.forwarding import Forwarder, id_of
+from services.gateway.entrypoints.http.forwarding import Forwarder
 from services.gateway.entrypoints.http.metrics import OPEN_SOCKETS, REFUSALS
-from services.gateway.entrypoints.http.paths import PREFIX
+from services.gateway.entrypoints.http.routing import PREFIX, id_of
 from services.gateway.entrypoints.http.sockets.client_messages import (
     Cancel,
     ClientMessage,
