@@ -1,0 +1,61 @@
+"""The example of a receiver answers strangers, too."""
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+
+import pytest
+from standardwebhooks import Webhook
+
+from examples.receive_webhooks import Receiver
+
+SECRET, OTHER = ("whsec_" + letter * 43 + "=" for letter in "AE")
+BODY = json.dumps({"type": "turn.completed", "timestamp": "now", "data": {"position": 1, "data": {}}}).encode()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver(("127.0.0.1", 0), [OTHER, SECRET], "") as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def signed(secret: str, body: bytes = BODY) -> dict[str, str]:
+    now = datetime.now(UTC)
+    signature = Webhook(secret).sign("event", now, body.decode())
+    stamp = str(int(now.timestamp()))
+    return {"webhook-id": "event", "webhook-timestamp": stamp, "webhook-signature": signature}
+
+
+def status(receiver: Receiver, headers: Mapping[str, str], body: bytes = BODY) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", receiver.server_address[1], timeout=20)
+    try:
+        connection.request("POST", "/", body=body, headers=dict(headers))
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("secret", [SECRET, OTHER])
+def test_what_one_of_the_secrets_signed_is_taken(receiver: Receiver, secret: str) -> None:
+    assert status(receiver, signed(secret)) == 200
+    assert status(receiver, signed(secret), BODY + b" ") == 401
+
+
+@pytest.mark.parametrize("signature", ["", "v1", "v1,a,b", "v1,a", "v2,AAAA", "v1,AAAA v1"])
+def test_what_is_no_signature_is_refused(receiver: Receiver, signature: str) -> None:
+    assert status(receiver, {**signed(SECRET), "webhook-signature": signature}) == 401
+
+
+def test_bytes_that_are_no_text_are_refused(receiver: Receiver) -> None:
+    assert status(receiver, signed(SECRET), b"\xff") == 401
+
+
+@pytest.mark.parametrize("length", ["-1", "x", "99999999999", "9" * 400])
+def test_a_length_that_is_none_is_refused(receiver: Receiver, length: str) -> None:
+    assert status(receiver, {**signed(SECRET), "content-length": length}, b"") == 413
