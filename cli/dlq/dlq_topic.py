@@ -17,9 +17,11 @@ from cli.dlq.replay_offsets import ReplayOffsets
 from deploy.local.errors import StackError
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind, dead_letter_name, with_dead_letters
 from libs.eventing import connection_diagnostics
+from libs.retry import RetryPolicy
 
 GROUP: Final = "dead-letter-replay"
 _SECONDS: Final = 30.0
+_RETRIES: Final = RetryPolicy(first=0.2, longest=0.2)
 
 
 @dataclass(frozen=True)
@@ -125,18 +127,15 @@ class DlqReader:
         return TopicPartition(self._address.prefix + topic, partition)
 
     async def _replayed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, ReplayOffsets]:
+        group = self._address.prefix + GROUP
         async with asyncio.timeout(_SECONDS):
-            while True:
-                try:
-                    offsets = await self._admin.list_consumer_group_offsets(
-                        self._address.prefix + GROUP, partitions=partitions
-                    )
-                    return {partition: ReplayOffsets.read(at.offset, at.metadata) for partition, at in offsets.items()}
-                except KafkaError as problem:
-                    # A broker that has just started makes its group coordinator when first asked for it.
-                    if not problem.retriable:
-                        raise
-                await asyncio.sleep(0.2)
+            # A broker that has just started makes its group coordinator when first asked for it.
+            offsets = await _RETRIES.run(
+                lambda: self._admin.list_consumer_group_offsets(group, partitions=partitions),
+                on=KafkaError,
+                when=lambda problem: isinstance(problem, KafkaError) and problem.retriable,
+            )
+        return {partition: ReplayOffsets.read(at.offset, at.metadata) for partition, at in offsets.items()}
 
 
 @asynccontextmanager

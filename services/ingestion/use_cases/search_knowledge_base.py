@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from libs.contracts.api.knowledge import SearchBody, SearchReply
 from libs.contracts.api.sessions import Citation
 from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed
 from libs.contracts.identity import Identity
+from libs.retry import RetryPolicy
 from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
 from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexMissing, Query, Vector
 from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBaseNotFound, LiveIndex
@@ -16,7 +18,7 @@ from services.ingestion.use_cases.search_deadline import RETRY_AFTER, SearchDead
 
 _RECREATED_AFTER = 30
 # A run may switch the index between the lookup and the search; once per request is rare enough.
-_ATTEMPTS = 2
+_RETRY: Final = RetryPolicy(first=0.0, attempts=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +32,26 @@ class SearchKnowledgeBase:
 
     async def __call__(self, caller: Identity, knowledge_base_id: str, body: SearchBody) -> SearchReply:
         deadline = SearchDeadline()
-        for attempt in range(1, _ATTEMPTS + 1):
-            index = await self.indexes.live_index(caller.company_id, knowledge_base_id)
-            if index is None:
-                raise KnowledgeBaseNotFound
-            try:
-                results = await self._results(caller.company_id, index, body, deadline)
-            except IndexMissing:
-                if attempt < _ATTEMPTS:
-                    continue
-                raise ServiceUnavailable(
-                    "The search engine does not have this knowledge base's index, which will be made anew.",
-                    retry_after=_RECREATED_AFTER,
-                ) from None
-            except (EngineUnavailable, EmbeddingUnavailable) as problem:
-                raise ServiceUnavailable(f"The search failed: {problem}.", retry_after=RETRY_AFTER) from problem
-            return SearchReply(query=body.query, mode=body.mode, results=results)
-        raise AssertionError("unreachable")
+        try:
+            results = await _RETRY.run(
+                lambda: self._search(caller.company_id, knowledge_base_id, body, deadline), on=IndexMissing
+            )
+        except IndexMissing:
+            raise ServiceUnavailable(
+                "The search engine does not have this knowledge base's index, which will be made anew.",
+                retry_after=_RECREATED_AFTER,
+            ) from None
+        except (EngineUnavailable, EmbeddingUnavailable) as problem:
+            raise ServiceUnavailable(f"The search failed: {problem}.", retry_after=RETRY_AFTER) from problem
+        return SearchReply(query=body.query, mode=body.mode, results=results)
+
+    async def _search(
+        self, company_id: str, knowledge_base_id: str, body: SearchBody, deadline: SearchDeadline
+    ) -> list[Citation]:
+        index = await self.indexes.live_index(company_id, knowledge_base_id)
+        if index is None:
+            raise KnowledgeBaseNotFound
+        return await self._results(company_id, index, body, deadline)
 
     async def _results(
         self, company_id: str, index: LiveIndex, body: SearchBody, deadline: SearchDeadline

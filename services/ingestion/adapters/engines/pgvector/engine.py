@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import Final
 
 import psycopg
 
 from libs.persistence import Connection, Database, is_outage
+from libs.retry import RetryPolicy
 from services.ingestion.adapters.engines.pgvector.build_indexes import finish
 from services.ingestion.adapters.engines.pgvector.catalog import ensure_catalog, required
 from services.ingestion.adapters.engines.pgvector.searching import search
@@ -24,7 +26,7 @@ from services.ingestion.domain.engines import (
 
 # Below this size a full scan takes milliseconds, is exact and costs writers nothing.
 INDEXED_FROM = 5_000
-_ATTEMPTS = 5
+_RETRIES: Final = RetryPolicy(first=0.01, longest=0.1, attempts=5)
 
 
 class PgvectorEngine:
@@ -125,15 +127,13 @@ class PgvectorEngine:
         """The database is not owned by the engine."""
 
     async def _changed(self, index_id: str, change: Callable[[Connection], Awaitable[None]]) -> None:
-        """Repeats a change at once when it conflicts with another writer. Raises ``EngineConflict`` in the end."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                async with self._connected(index_id) as connection:
-                    await change(connection)
-                return
-            except EngineConflict:
-                if attempt == _ATTEMPTS:
-                    raise
+        """Repeats a change that conflicts with another writer. Raises ``EngineConflict`` in the end."""
+
+        async def attempt() -> None:
+            async with self._connected(index_id) as connection:
+                await change(connection)
+
+        await _RETRIES.run(attempt, on=EngineConflict)
 
     @asynccontextmanager
     async def _connected(self, index_id: str = "") -> AsyncIterator[Connection]:
