@@ -27,7 +27,7 @@ class Workload:
     async def prepare(self) -> None:
         if self._job.warm_up:
             await self._create_sessions(self._job.warm_up)
-            await self._carry_out(self._job.warm_up)
+            await self._run_turns(self._job.warm_up)
         await self._create_sessions(self._job.turns)
 
     async def run(self) -> Outcome:
@@ -36,7 +36,7 @@ class Workload:
         gc.disable()
         try:
             began = time.perf_counter()
-            outcome = await self._carry_out(self._job.turns)
+            outcome = await self._run_turns(self._job.turns)
             outcome.seconds = time.perf_counter() - began
         finally:
             gc.enable()
@@ -60,7 +60,7 @@ class Workload:
 
         await self._side_by_side(worker)
 
-    async def _carry_out(self, turns: int) -> Outcome:
+    async def _run_turns(self, turns: int) -> Outcome:
         outcome = Outcome()
         self._turns_left = turns
         self._until = time.perf_counter() + self._job.seconds

@@ -52,7 +52,7 @@ def publish_again(url: str, since: str) -> int:
 
     They keep their ids, so that consumers that have processed one skip it.
     """
-    with _failures_told(), psycopg.connect(url) as connection:
+    with _database_errors(), psycopg.connect(url) as connection:
         found = connection.execute(
             "UPDATE outbox SET published_at = NULL, attempts = 0"
             " WHERE published_at >= %s::timestamptz - %s::interval AND parked_at IS NULL",
@@ -66,19 +66,19 @@ def forget_positions(url: str) -> None:
 
     What it has already is found by its id. Backups of releases without a timeline have no such offsets.
     """
-    with _failures_told(), psycopg.connect(url) as connection:
+    with _database_errors(), psycopg.connect(url) as connection:
         if connection.execute("SELECT to_regclass('timeline_offsets')").fetchone() != (None,):
             connection.execute("DELETE FROM timeline_offsets")
 
 
 def _value(url: str, statement: LiteralString) -> object:
-    with _failures_told(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+    with _database_errors(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         row = connection.execute(statement).fetchone()
     return row[0] if row else None
 
 
 @contextmanager
-def _failures_told() -> Iterator[None]:
+def _database_errors() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as problem:

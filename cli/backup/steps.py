@@ -16,23 +16,23 @@ class Steps:
     def __init__(self, what: str) -> None:
         self._what = what
         self._total = self._count = 0
-        self._told = time.monotonic()
+        self._printed_at = time.monotonic()
         self._on_terminal = sys.stderr.isatty()
 
     def begin(self, total: int) -> None:
         self._total = total
         if not total:
-            self._tell()
+            self._print()
 
     def done(self) -> None:
         """Counts one more; may be called from any thread."""
         self._count += 1
         pause = _TERMINAL_SECONDS if self._on_terminal else _LOG_SECONDS
-        if self._count >= self._total or time.monotonic() - self._told >= pause:
-            self._told = time.monotonic()
-            self._tell()
+        if self._count >= self._total or time.monotonic() - self._printed_at >= pause:
+            self._printed_at = time.monotonic()
+            self._print()
 
-    def _tell(self) -> None:
+    def _print(self) -> None:
         text = f"{self._what}: {self._count} of {self._total}"
         if self._on_terminal:
             end = "\n" if self._count >= self._total else ""

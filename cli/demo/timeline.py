@@ -14,7 +14,7 @@ from cli.demo.screen import Screen
 from cli.demo.start import Running
 from deploy.local.errors import StackError
 
-_PATIENCE_SECONDS = 15.0
+_TIMEOUT_SECONDS = 15.0
 _PAUSE_SECONDS = 0.2
 _ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
 
@@ -70,7 +70,7 @@ def read(
         after = page["next"]
         open_turns -= {event["subject"] for event in page["events"] if event["type"] in _ENDS}
         if open_turns and not page["has_more"]:
-            if waited >= _PATIENCE_SECONDS:
+            if waited >= _TIMEOUT_SECONDS:
                 raise StackError("The timeline did not get all events in time.", "See: ./aes logs gateway")
             sleep(_PAUSE_SECONDS)
             waited += _PAUSE_SECONDS

@@ -23,7 +23,7 @@ from deploy.local.topics import are_created, create_topics, remember_created
 
 ALREADY_RUNNING = 3
 # Services promise to end within 10 s.
-_SERVICE_PATIENCE, _STORAGE_PATIENCE = 12.0, 20.0
+_SERVICE_GRACE, _STORAGE_GRACE = 12.0, 20.0
 _LARGEST_LOG = 50 * 1024 * 1024
 _PORT_CHOICES = 5
 
@@ -107,8 +107,8 @@ class Supervisor:
         await self._stop_processes()
 
     async def _stop_processes(self) -> None:
-        await asyncio.gather(*(supervisor.stop(_SERVICE_PATIENCE) for supervisor in self._services))
-        await asyncio.gather(*(supervisor.stop(_STORAGE_PATIENCE) for supervisor in self._storage))
+        await asyncio.gather(*(supervisor.stop(_SERVICE_GRACE) for supervisor in self._services))
+        await asyncio.gather(*(supervisor.stop(_STORAGE_GRACE) for supervisor in self._storage))
         # Child processes that an ended process has left behind.
         await asyncio.to_thread(end_orphans, self._home.root, self._home.postgres)
 

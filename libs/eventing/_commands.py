@@ -147,11 +147,11 @@ class CommandRouter:
         with process_span(record, envelope) as span:
             context = self._context(envelope, record.value)
             measurement = metrics.CommandMeasurement(envelope.type)
-            outcome = await self._carry_out(record, envelope, context)
+            outcome = await self._execute(record, envelope, context)
             measurement.end(outcome)
             span.set("aes.outcome", outcome)
 
-    async def _carry_out(self, record: Record, envelope: Envelope, context: CommandContext) -> str:
+    async def _execute(self, record: Record, envelope: Envelope, context: CommandContext) -> str:
         command, handler = self._routes[envelope.type]
         try:
             await self._check_authority(envelope, context)

@@ -19,7 +19,7 @@ NAMING_CONVENTION: Final = {
 LOCK_TIMEOUT: Final = "-c lock_timeout=2s"
 """Time that a revision waits for a lock: statements of others wait behind it."""
 _ADVISORY_LOCK: Final = zlib.crc32(b"aes.migrations")
-_PATIENCE_SECONDS: Final = 60.0
+_TIMEOUT_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
 # Alembic keeps the migration that runs in module globals.
@@ -46,7 +46,7 @@ def migrate(url: str, migrations: Path) -> None:
 def _lock(connection: psycopg.Connection[tuple[object, ...]]) -> None:
     """Takes the advisory lock. Asks again and again: a statement that waits would hold up concurrent builds of indexes,
     which wait for every statement that began before them."""
-    until = time.monotonic() + _PATIENCE_SECONDS
+    until = time.monotonic() + _TIMEOUT_SECONDS
     while connection.execute("SELECT pg_try_advisory_lock(%s)", (_ADVISORY_LOCK,)).fetchone() != (True,):
         if time.monotonic() >= until:
             raise psycopg.errors.LockNotAvailable("another process is migrating the database")
@@ -57,7 +57,7 @@ def _upgrade_patiently(url: str, migrations: Path) -> None:
     """Tries again when a revision did not get a lock: those before it are done, and it can be run again."""
     from sqlalchemy.exc import OperationalError
 
-    until = time.monotonic() + _PATIENCE_SECONDS
+    until = time.monotonic() + _TIMEOUT_SECONDS
     while True:
         try:
             return _upgrade(url, migrations)

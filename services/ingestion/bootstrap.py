@@ -20,7 +20,7 @@ from services.ingestion.adapters.kafka import KafkaWorkSender
 from services.ingestion.adapters.parsing.pool import parsing_pool
 from services.ingestion.adapters.postgres.artifact_documents import (
     PostgresArtifactJobs,
-    PostgresArtifactPlaces,
+    PostgresArtifactLocator,
     PostgresArtifactWriter,
 )
 from services.ingestion.adapters.postgres.collections import (
@@ -179,7 +179,7 @@ def _add_artifacts(service: Service, store: ObjectStore, search: _Search) -> Non
     fetch = FetchArtifact(PostgresUploads(database), store, HttpArtifactSource(service.calls))
     artifact_commands(service.commands, fetch, StoreFetchedArtifact(PostgresUploadWriter))
     artifact_events(service.follow("artifacts"), PostgresArtifactWriter)
-    places = PostgresArtifactPlaces(database)
+    places = PostgresArtifactLocator(database)
     searching = SearchArtifacts(places, search.embedders, search.engines, search.resolver)
     service.http.include_router(artifact_texts_router(ReadArtifactText(places, store), searching))
 

@@ -12,7 +12,7 @@ from tests.e2e.running_stack import temporary_home
 
 
 @pytest.fixture
-def leftover() -> Path:
+def dead_home() -> Path:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait(60)
     home = Path(tempfile.mkdtemp(prefix="aes-e2e-", dir="/tmp"))
@@ -20,14 +20,14 @@ def leftover() -> Path:
     return home
 
 
-def test_what_a_checkout_that_is_gone_left_is_cleared_away(leftover: Path) -> None:
-    (leftover / "cache").symlink_to(leftover / "gone" / "cache")
+def test_what_a_checkout_that_is_gone_left_is_cleared_away(dead_home: Path) -> None:
+    (dead_home / "cache").symlink_to(dead_home / "gone" / "cache")
     with temporary_home(kept=False) as home:
         assert home.is_dir()
-        assert not leftover.exists()
+        assert not dead_home.exists()
 
 
-def test_what_cannot_be_ended_is_told_and_cleared_away(leftover: Path) -> None:
-    (leftover / "logs").write_text("a file where a directory should be")
-    with pytest.warns(UserWarning, match=leftover.name), temporary_home(kept=False):
-        assert not leftover.exists()
+def test_what_cannot_be_ended_is_told_and_cleared_away(dead_home: Path) -> None:
+    (dead_home / "logs").write_text("a file where a directory should be")
+    with pytest.warns(UserWarning, match=dead_home.name), temporary_home(kept=False):
+        assert not dead_home.exists()

@@ -114,7 +114,7 @@ async def roll(target: Target, plan: Plan, say: Say) -> Outcome:
                 kill = plan.kill == "all" or (plan.kill == "second" and process.endswith("2"))
                 outcome.restarts.append(await _restarted(target, process, kill=kill))
                 await asyncio.sleep(plan.between)
-                say(_told(outcome, number, process))
+                say(_describe(outcome, number, process))
         await asyncio.sleep(plan.settle)
         await load.stop()
         say(f"load ended: {len(load.turns)} turns, {len(load.ingestions)} ingestions, {len(load.uploads)} artifacts")
@@ -136,7 +136,7 @@ async def _restarted(target: Target, process: str, *, kill: bool) -> Restart:
     return Restart(process, began, time.monotonic() - began)
 
 
-def _told(outcome: Outcome, number: int, process: str) -> str:
+def _describe(outcome: Outcome, number: int, process: str) -> str:
     load, restart = outcome.load, outcome.restarts[-1]
     waiting = max((time.monotonic() - began for began in load.underway.values()), default=0.0)
     stall = max(outcome.longest_stall(restart), waiting)

@@ -53,8 +53,8 @@ class TcpProxy:
             upstream, downstream = await asyncio.open_connection("127.0.0.1", self._target_port)
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(self._pass_on(reader, downstream))
-                    group.create_task(self._pass_on(upstream, writer))
+                    group.create_task(self._forward(reader, downstream))
+                    group.create_task(self._forward(upstream, writer))
             finally:
                 downstream.close()
         except (OSError, ExceptionGroup):
@@ -63,7 +63,7 @@ class TcpProxy:
             self._connections.discard(connection)
             writer.close()
 
-    async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _forward(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
             while data := await source.read(65536):
                 await self._flowing.wait()

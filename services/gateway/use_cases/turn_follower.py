@@ -14,7 +14,7 @@ from services.gateway.use_cases.turn_history import FollowedTurn, TurnHistory
 _log = structlog.get_logger("gateway.turns")
 KEEP_ALIVE_SECONDS: Final = 15.0
 # Events and deltas come on topics of their own: one may be a little behind the other.
-_PATIENCE_SECONDS: Final = 0.25
+_GRACE_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 4.0
 _GIVE_UP_SECONDS: Final = 60.0
 
@@ -29,7 +29,7 @@ class TurnFollower:
         self._history = history
         self._since: float | None = None
         self._repair_at = 0.0
-        self._pause = _PATIENCE_SECONDS
+        self._pause = _GRACE_SECONDS
 
     async def follow(self, received: Received | None) -> AsyncGenerator[StreamedEvent | None, None]:
         """Yields events, beginning with those of ``received``, up to the terminal one, and ``None`` after 15 s without.
@@ -54,7 +54,7 @@ class TurnFollower:
             received = await self._replies.next(KEEP_ALIVE_SECONDS)
             return None if received is None else self._stream.take(received)
         if self._since is None:
-            self._since, self._pause = now, _PATIENCE_SECONDS
+            self._since, self._pause = now, _GRACE_SECONDS
             self._repair_at = now + self._pause
         if (left := self._repair_at - now) > 0:
             received = await self._replies.wait(left)

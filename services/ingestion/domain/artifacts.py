@@ -93,7 +93,7 @@ class ArtifactJobs(Protocol):
         """Records that chunks and texts of these documents are removed."""
 
 
-class ArtifactPlaces(Protocol):
+class ArtifactLocator(Protocol):
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
         """Indexes of the company's documents that are indexed, or were until the index was lost."""
 

@@ -9,7 +9,7 @@ from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
 from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed
 from libs.contracts.identity import Identity
 from libs.objects import ObjectMissing, ObjectStore, read_all
-from services.ingestion.domain.artifacts import ArtifactNotFound, ArtifactPlaces, IndexPlace, artifact_text_key
+from services.ingestion.domain.artifacts import ArtifactLocator, ArtifactNotFound, IndexPlace, artifact_text_key
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
 from services.ingestion.domain.engines import EngineUnavailable, FileSelection, IndexMissing, Query
@@ -24,7 +24,7 @@ _INDEXED_AGAIN_AFTER: Final = 30
 class ReadArtifactText:
     """The artifacts service decides who may see an artifact; here only companies are kept apart."""
 
-    places: ArtifactPlaces
+    places: ArtifactLocator
     store: ObjectStore
 
     async def __call__(self, caller: Identity, artifact_id: str, *, offset: int, limit: int) -> ArtifactText:
@@ -43,7 +43,7 @@ class ReadArtifactText:
 class SearchArtifacts:
     """Searches the named documents of a company, as far as they are indexed."""
 
-    places: ArtifactPlaces
+    places: ArtifactLocator
     embedders: Embedders
     engines: Engines
     resolver: SettingsResolver

@@ -84,13 +84,13 @@ def test_every_variable_is_read_and_every_needed_one_given(
             open_store(objects.get_secret_value())
 
 
-def _mounted(manifest: Manifest, path: str, stand_in: Path) -> str:
+def _mounted(manifest: Manifest, path: str, fallback: Path) -> str:
     """Stands for a file that a volume mounts."""
     mounts = {mount["mountPath"]: mount["name"] for mount in pod(manifest)["containers"][0]["volumeMounts"]}
     directory, _, name = path.rpartition("/")
     (volume,) = [one for one in pod(manifest)["volumes"] if one["name"] == mounts[directory]]
     assert name in [item["path"] for item in volume["secret"]["items"]]
-    return str(stand_in)
+    return str(fallback)
 
 
 def _check_process(manifest: Manifest, container: Manifest, settings: ServiceSettings) -> None:

@@ -170,7 +170,7 @@ async def test_the_log_is_read_before_the_owner_and_need_not_answer(public: Gate
 
 
 async def test_events_that_the_bus_lost_are_fetched(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_follower, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(turn_follower, "_GRACE_SECONDS", 0.01)
     streaming = asyncio.create_task(public.client.post(PATH, json={"content": "Hi"}, headers=STREAM))
     sent = await public.until_sent()
     public.bus.publish(sent, queued(sent))

@@ -306,7 +306,7 @@ async def test_subscribe_alone_shows_a_running_turn_from_its_start(
 
 
 async def test_texts_that_are_lost_are_asked_for(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_follower, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(session_follower, "_GRACE_SECONDS", 0.01)
     async with opened(public) as socket:
         sent = await executed(public, socket)
         happen(public, sent, started(sent))

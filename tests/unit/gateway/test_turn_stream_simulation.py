@@ -54,7 +54,7 @@ class World:
         while self.step <= last_step:
             yield from self._say()
             if self.chance.random() < 0.2:
-                yield from self._take_over()
+                yield from self._reclaim()
                 continue
             if self.chance.random() < 0.03:
                 yield from self._record(TurnCancelled(**IDS, reason="asked for"))
@@ -77,7 +77,7 @@ class World:
             self._publish(OutputTextDelta(**self._place(), offset=len(self.text), text=piece))
             self.text += piece
             if cut_off and self.chance.random() < 0.3:
-                yield from self._take_over()
+                yield from self._reclaim()
                 yield from self._say()
                 return
             yield
@@ -109,9 +109,9 @@ class World:
         for call in calls:
             yield from self._record(ToolCallCompleted(**about, call_id=call, output="4"))
             if self.chance.random() < 0.1:
-                yield from self._take_over()
+                yield from self._reclaim()
 
-    def _take_over(self) -> Iterator[None]:
+    def _reclaim(self) -> Iterator[None]:
         self.attempt, self.text = self.attempt + 1, ""
         yield from self._record(TurnRestarted(**IDS, attempt=self.attempt, resumed_from_step=self.step - 1))
 
@@ -200,7 +200,7 @@ class Replica:
             self._chance.shuffle(self._deltas)
         while (self._events or self._deltas) and self._chance.random() < 0.8:
             topic = self._chance.choice([topic for topic in (self._events, self._deltas) if topic])
-            self._pass_on(self._stream.take(topic.pop(0)))
+            self._forward(self._stream.take(topic.pop(0)))
 
     def repair(self) -> None:
         """Fetches what was recorded, as the log or as the owner has it, and has the text sent again."""
@@ -211,13 +211,13 @@ class Replica:
         is_all = len(events) < through
         if is_all:
             events += self._world.recorded
-        self._pass_on(self._stream.take_history(events, texts, through, is_all=is_all))
+        self._forward(self._stream.take_history(events, texts, through, is_all=is_all))
 
     @property
     def is_incomplete(self) -> bool:
         return self._stream.is_incomplete
 
-    def _pass_on(self, events: list[StreamedEvent]) -> None:
+    def _forward(self, events: list[StreamedEvent]) -> None:
         for event in events:
             self._client.take(event)
 

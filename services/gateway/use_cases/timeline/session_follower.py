@@ -18,7 +18,7 @@ from services.gateway.use_cases.turn_history import FollowedTurn, TurnHistory
 _log = structlog.get_logger("gateway.sessions")
 _PAGE: Final = 200
 # Events and texts come over different ways: one may be a little behind the other.
-_PATIENCE_SECONDS: Final = 0.25
+_GRACE_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 4.0
 _GIVE_UP_SECONDS: Final = 60.0
 
@@ -44,7 +44,7 @@ class SessionFollower:
         self._read_to = after.position
         self._since: float | None = None
         self._ask_at = 0.0
-        self._pause = _PATIENCE_SECONDS
+        self._pause = _GRACE_SECONDS
 
     async def past(self, *, until: int | None = None) -> AsyncGenerator[SessionMessage, None]:
         """Yields the messages of recorded events, at least of those up to that position."""
@@ -76,7 +76,7 @@ class SessionFollower:
             return await self._take(await reader.next())
         now = asyncio.get_running_loop().time()
         if self._since is None:
-            self._since, self._pause = now, _PATIENCE_SECONDS
+            self._since, self._pause = now, _GRACE_SECONDS
             self._ask_at = now + self._pause
         try:
             async with asyncio.timeout_at(self._ask_at):

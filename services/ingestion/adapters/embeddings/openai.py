@@ -81,12 +81,12 @@ class EmbeddingServer:
             raise Transient(f"the embedding server cannot be reached ({type(problem).__name__})") from problem
         if status == 200:
             return content
-        message = f"the embedding server answered {status}: {self._told(content)}"
+        message = f"the embedding server answered {status}: {self._reason(content)}"
         if status in _RETRIED:
             raise Transient(message, min(float(after), _LONGEST_WAIT) if after.isdigit() else None)
         raise EmbeddingRefused(message)
 
-    def _told(self, content: bytes) -> str:
+    def _reason(self, content: bytes) -> str:
         try:
             told = str(orjson.loads(content)["error"]["message"])
         except (orjson.JSONDecodeError, KeyError, TypeError):

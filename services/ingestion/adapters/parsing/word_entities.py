@@ -10,8 +10,8 @@ from pathlib import Path
 
 _ENTITY = re.compile(rb"&(amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _NAMED = {b"amp": "&", b"lt": "<", b"gt": ">", b"quot": '"', b"apos": "'"}
-_STAND_INS = {sign: chr(0xF8D0 + place) for place, sign in enumerate(_NAMED.values())}
-_BACK = str.maketrans({stand_in: sign for sign, stand_in in _STAND_INS.items()})
+_PLACEHOLDERS = {sign: chr(0xF8D0 + place) for place, sign in enumerate(_NAMED.values())}
+_BACK = str.maketrans({placeholder: sign for sign, placeholder in _PLACEHOLDERS.items()})
 
 
 def guard_entities(path: Path) -> bytes | None:
@@ -35,7 +35,7 @@ def restore_entities(text: str) -> str:
 def _guarded(entity: re.Match[bytes]) -> bytes:
     name = entity.group(1)
     sign = _NAMED.get(name) or _numbered(name[1:])
-    return _STAND_INS.get(sign, sign).encode("utf-8", "replace")
+    return _PLACEHOLDERS.get(sign, sign).encode("utf-8", "replace")
 
 
 def _numbered(name: bytes) -> str:

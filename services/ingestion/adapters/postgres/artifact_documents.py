@@ -165,7 +165,7 @@ class PostgresArtifactJobs:
         return row is not None
 
 
-class PostgresArtifactPlaces:
+class PostgresArtifactLocator:
     def __init__(self, database: Database) -> None:
         self._database = database
 

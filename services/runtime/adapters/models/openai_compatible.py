@@ -93,7 +93,7 @@ class _Attempt:
         try:
             async with model.post(body, stream=self._on_text is not None) as response:
                 if response.status != 200:
-                    raise await self._refusal(response)
+                    raise await self._error_from(response)
                 # Some servers answer a request for a stream in one piece.
                 if self._on_text is None or response.content_type == "application/json":
                     return await self._whole(response)
@@ -112,7 +112,7 @@ class _Attempt:
     def _error(self, failure: ModelFailed, *, passing: bool, retry_after: float | None = None) -> Exception:
         return Retryable(failure, retry_after) if passing and not self._emitted else failure
 
-    async def _refusal(self, response: aiohttp.ClientResponse) -> Exception:
+    async def _error_from(self, response: aiohttp.ClientResponse) -> Exception:
         payload = await response.content.read(_LARGEST_ERROR_BYTES)
         try:
             body = orjson.loads(payload)

@@ -63,7 +63,7 @@ class ToolCaller:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _make(self, task: AgentTask, call: ToolCall, offered: Collection[str], *, resumed: bool) -> ToolResult:
-        refusal = self._refusal(call, offered)
+        refusal = self._rejection(call, offered)
         if refusal is not None:
             return ToolResult(call.id, call.name, refusal, "failed")
         tool = self._toolbox[call.name]
@@ -76,7 +76,7 @@ class ToolCaller:
         text = self._cut(output.text)
         return ToolResult(call.id, call.name, text, "completed", output.citations, output.artifacts, output.warnings)
 
-    def _refusal(self, call: ToolCall, offered: Collection[str]) -> str | None:
+    def _rejection(self, call: ToolCall, offered: Collection[str]) -> str | None:
         if call.name not in offered or call.name not in self._toolbox:
             return f"There is no tool {call.name[:100]!r}. Tools: {', '.join(offered) or 'none'}."
         if call.validation_error is not None:

@@ -169,7 +169,7 @@ class SessionSocket:
         except WebSocketDisconnect:
             return
         except Exception as problem:
-            await self._tell(problem, ref)
+            await self._send_error(problem, ref)
 
     async def _act(self, message: ClientMessage, values: dict[str, Any]) -> None:
         match message:
@@ -232,7 +232,7 @@ class SessionSocket:
             except WebSocketDisconnect:
                 return
             except Exception as problem:
-                await self._tell(problem, ref)
+                await self._send_error(problem, ref)
 
         task = asyncio.create_task(told(), name="socket.work")
         self._work.add(task)
@@ -269,7 +269,7 @@ class SessionSocket:
         shown = {"type": message.type, "id": str(message.id), "data": orjson.Fragment(message.payload)}
         await self._send(shown, self._refs.get(message.turn_id))
 
-    async def _tell(self, problem: Exception, ref: str | None) -> None:
+    async def _send_error(self, problem: Exception, ref: str | None) -> None:
         told = as_service_error(problem)
         REFUSALS.labels(told.kind.value).inc()
         error = orjson.loads(error_body(told.info()))["error"]

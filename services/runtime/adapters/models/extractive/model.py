@@ -171,8 +171,8 @@ def _texts(request: ModelRequest, earlier: Sequence[Message], document: str) -> 
     for message in reversed(earlier):
         if isinstance(message, UserMessage):
             said = message.own_text
-            told = "\n".join(s.text for s in sentences(said) if not s.text.endswith("?"))
-            texts.append(said if len(said) >= _SHORTEST_DOCUMENT else told)
+            statements = "\n".join(s.text for s in sentences(said) if not s.text.endswith("?"))
+            texts.append(said if len(said) >= _SHORTEST_DOCUMENT else statements)
     if len(request.system) >= _SHORTEST_DOCUMENT:
         texts.append(request.system)
     return [_Source(text) for text in texts if text.strip()]
@@ -181,15 +181,15 @@ def _texts(request: ModelRequest, earlier: Sequence[Message], document: str) -> 
 def _compose(
     question: str, results: Sequence[ToolResult], sources: Sequence[_Source], request: ModelRequest
 ) -> ModelAnswer:
-    told = [_tell(result) for result in results if not result.citations]
+    tool_texts = [_text_of(result) for result in results if not result.citations]
     chosen = _choose(question, sources) if sources else []
     # A tool's result answers the question; the texts only help without one.
-    if told and not any(result.citations for result in results):
-        return _said("\n".join(told), request)
+    if tool_texts and not any(result.citations for result in results):
+        return _said("\n".join(tool_texts), request)
     if chosen:
-        return _quote(chosen, sources, told, request)
-    if told:
-        return _said("\n".join(told), request)
+        return _quote(chosen, sources, tool_texts, request)
+    if tool_texts:
+        return _said("\n".join(tool_texts), request)
     if _GREETING.match(question):
         return _said("Hello. Ask me about a text in this conversation and I will quote what it says.", request)
     if sources:
@@ -201,7 +201,7 @@ def _compose(
     )
 
 
-def _tell(result: ToolResult) -> str:
+def _text_of(result: ToolResult) -> str:
     output = result.output.strip()
     if result.status == "unknown":
         return f"It is not known whether {result.name} was carried out: {output}"
@@ -221,7 +221,7 @@ def _choose(question: str, sources: Sequence[_Source]) -> list[Sentence]:
 
 
 def _quote(
-    chosen: Sequence[Sentence], sources: Sequence[_Source], told: Sequence[str], request: ModelRequest
+    chosen: Sequence[Sentence], sources: Sequence[_Source], tool_texts: Sequence[str], request: ModelRequest
 ) -> ModelAnswer:
     """Each source that is quoted gets a number in the order of its first quotation, and a citation."""
     numbers: dict[int, int] = {}
@@ -235,7 +235,7 @@ def _quote(
         for place in numbers
     )
     names = [f"[{number}] {name}" for place, number in numbers.items() if (name := sources[place].name)]
-    parts = [*told, " ".join(lines), *([" · ".join(names)] if names else []), _NOTE]
+    parts = [*tool_texts, " ".join(lines), *([" · ".join(names)] if names else []), _NOTE]
     text = "\n\n".join(parts)
     return ModelAnswer(text, (), _usage(request, text), "stop", citations)
 
