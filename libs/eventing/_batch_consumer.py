@@ -83,7 +83,7 @@ _Batch = Sequence[Waiting[_Content[T]]]
 class BatchConsumer(Generic[T]):
     """A group member that owns whole copartitions and hands their records on in batches, until it is stopped.
 
-    It begins where the handler has stored to, and commits offsets to the broker only for those who look at the lag.
+    It begins where the handler has stored to, and commits offsets to the broker only as a measure of its lag.
     ``joined``: the group has given this member its, possibly empty, assignment, and it reads where it has to.
     """
 
@@ -321,7 +321,7 @@ class BatchConsumer(Generic[T]):
         self._forget()
 
     def _forget(self) -> None:
-        """Drops what is not stored; it is read again by whoever owns its partitions."""
+        """Drops records that are not stored; the owners of their partitions read them again."""
         self.joined = False
         self._partitions = frozenset()
         self._merge.assign((), 1)

@@ -136,7 +136,7 @@ class CopartitionConsumer(Protocol):
         """
 
     def drained(self) -> dict[Partition, float]:
-        """When each partition was last found to have nothing beyond what was polled, by the clock of the loop."""
+        """When each partition was last found to have no unpolled record, by the clock of the loop."""
 
     async def positions(self) -> "dict[Partition, tuple[int, int]]":
         """The next offset to be fetched and the end of each assigned partition. Raises ``BusUnavailable``."""

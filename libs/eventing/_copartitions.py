@@ -108,7 +108,7 @@ class CopartitionMerge(Generic[T]):
     def take(self, drained: Mapping[Partition, float], most: int, most_bytes: int) -> list[Waiting[T]]:
         """Takes records whose turn it is, in an order in which they may be handled.
 
-        ``drained``: when each partition was last found to have nothing beyond what was added of it.
+        ``drained``: when each partition was last found to have no record beyond the added ones.
         """
         taken: list[Waiting[T]] = []
         # Another copartition first each time: a backlog in one must not keep the others waiting.

@@ -1,4 +1,4 @@
-"""Rows about what has ended: tombstones, and the numbers of events about it."""
+"""Rows about ended entities: tombstones, and the numbers of their events."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -104,7 +104,7 @@ class Publisher:
             self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._wake.set)
 
     def send_now(self) -> None:
-        """End the linger of what is queued."""
+        """End the linger of the queued messages."""
         if self._queue:
             self._wake.set()
 
@@ -114,7 +114,7 @@ class Publisher:
             self._deferred[subject] = self._deferred.get(subject, 0) + 1
 
     async def run(self) -> None:
-        """Send what is queued, in order, until cancelled."""
+        """Send queued messages in order, until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -157,7 +157,7 @@ class Publisher:
             raise BusUnavailable("the broker did not confirm in time") from problem
 
     async def drain(self) -> None:
-        """Wait up to 2 s until what is queued has been acknowledged, and mark it."""
+        """Wait up to 2 s until the queued messages have been acknowledged, and mark them."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _DRAIN_SECONDS
         self._wake.set()
@@ -177,7 +177,7 @@ class Publisher:
                 await self.release()
 
     async def flush(self) -> None:
-        """Mark what was acknowledged; in an outage of the database it stays for the next time."""
+        """Mark acknowledged messages; in an outage of the database they stay for the next time."""
         while self._sent:
             batch, self._sent = self._sent[:_FLUSH_ROWS], self._sent[_FLUSH_ROWS:]
             try:

@@ -49,7 +49,7 @@ class Retention:
         self._purges[expiry.table] = purge
 
     async def keep(self, connection: Connection) -> None:
-        """Deletes what is old for a slice of time, if it is due."""
+        """Deletes old rows for a slice of time, if it is due."""
         now = asyncio.get_running_loop().time()
         if not self._left and now >= self._due_at:
             self._due_at = now + _INTERVAL_SECONDS

@@ -1,4 +1,4 @@
-"""Indexes of tables that are in use, built by migrations without stopping those who write."""
+"""Builds indexes of tables in use without stopping writers; for migrations."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

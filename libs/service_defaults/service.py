@@ -116,7 +116,7 @@ class Service:
         self.consumers.add_batches(purpose, handler, topics, role=role)
 
     def expire(self, *expiries: Expiry) -> None:
-        """Has rows about what has ended deleted after the days of the settings, by the process that sweeps."""
+        """Deletes rows about ended entities after the days of the settings, in the process that sweeps."""
         for expiry in expiries:
             self.sweeper.retention.add(expiry, self.settings.tombstone_days)
 

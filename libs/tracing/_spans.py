@@ -53,7 +53,7 @@ def start(service: str, environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def stop() -> None:
-    """Sends what is left and switches tracing off. Blocks for up to two seconds when the collector is away."""
+    """Sends the remaining spans and switches tracing off. Blocks for up to two seconds when the collector is away."""
     global _tracer
     tracer, _tracer = _tracer, None
     if tracer is not None:

@@ -1,4 +1,4 @@
-"""Reads what is in artifacts: bytes, tables, texts and passages."""
+"""Reads the contents of artifacts: bytes, tables, texts and chunks."""
 
 import asyncio
 from dataclasses import dataclass

@@ -83,7 +83,7 @@ class SessionStream:
 
     @property
     def incomplete_turn(self) -> str | None:
-        """A turn of which something is missing that came before what has arrived; most of it is on its way."""
+        """A turn with a missing earlier event or piece of text; most of it is on its way."""
         if self._waiting:
             return self._waiting[0].subject
         return next((turn_id for turn_id, turn in self._turns.items() if turn.is_incomplete), None)

@@ -121,7 +121,7 @@ class TurnStream:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether something that came before what has arrived is missing; most of it is on its way."""
+        """Whether an earlier event or piece of text is missing; most of it is on its way."""
         return bool(self._events or self._texts) or self._longest > self.at.offset
 
     @property

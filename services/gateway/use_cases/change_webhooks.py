@@ -120,7 +120,7 @@ class GetChangeableWebhook:
 
 @dataclass(frozen=True, slots=True)
 class ChangeWebhook:
-    """A webhook stands on the key of whoever enables it again: the one before may have been revoked meanwhile."""
+    """A webhook is bound to the key that enables it again: the previous key may have been revoked."""
 
     store: WebhookStore
     client: WebhookClient

@@ -15,7 +15,7 @@ _ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 @dataclass(frozen=True, slots=True)
 class FollowTurn:
-    """Streams a turn from a cursor on, whoever began it: what was, then what comes."""
+    """Streams a turn from a cursor on: past events first, then live ones."""
 
     bus: CommandSender
     history: TurnHistory

@@ -1,4 +1,4 @@
-"""Follows a turn event by event, and finds what was lost on the way."""
+"""Follows a turn event by event, and fetches missing events and text."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Sends due work to the workers, and sends again what was lost on the way."""
+"""Sends due work to the workers, and sends lost work again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The outbox keeps the owner of what an event is about: the event carries it to those who decide who may see it."""
+"""The outbox keeps the owner of an event's subject; readers of the event filter by it."""
 
 from alembic import op
 

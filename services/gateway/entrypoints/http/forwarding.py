@@ -34,7 +34,7 @@ def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None =
 
 
 def created(body: bytes, location: str | None) -> Response:
-    """A 201, with the path below ``/api/v1`` of what was made."""
+    """A 201, with the path of the created resource below ``/api/v1``."""
     return json_answer(body, 201, None if location is None else {"Location": f"{PREFIX}{location}"})
 
 

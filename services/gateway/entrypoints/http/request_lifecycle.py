@@ -121,7 +121,7 @@ class RequestLifecycleMiddleware:
 
 
 class _Response:
-    """State of a response: what has been sent of it."""
+    """State of a response: how much of it has been sent."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

@@ -49,7 +49,7 @@ class _Chain:
 
 
 class WebhookDelivery:
-    """Picks up events, sends what is due, and records what became of it, until nothing is left to do.
+    """Picks up events, sends deliveries that are due and records their outcome, until nothing is left to do.
 
     An attempt that was made and not recorded is made again, with the same ``webhook-id``.
     """
@@ -102,7 +102,7 @@ class WebhookDelivery:
         return more or bool(self._chains)
 
     async def _pick_up(self, claimed: ClaimedWebhook) -> bool:
-        """Moves the cursor over what is new; True when there is more."""
+        """Moves the cursor past new events; True when there are more."""
         tools, webhook = self._tools, claimed.webhook
         # The head comes first: everything up to it is there to be read.
         head = await tools.timeline.head(webhook.company_id)

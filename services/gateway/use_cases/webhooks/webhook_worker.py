@@ -47,7 +47,7 @@ class WebhookWorker:
             await asyncio.sleep(0 if found else POLL_SECONDS)
 
     async def poll(self) -> int:
-        """Releases what ended, claims what has something to do, and returns how much was claimed."""
+        """Releases idle webhooks, claims those with work, and returns the number claimed."""
         ended = tuple(self._ended)
         if ended:
             await self._tools.queue.release(self._worker_id, ended)
@@ -66,7 +66,7 @@ class WebhookWorker:
             await asyncio.wait(self._tasks)
 
     async def stop(self, seconds: float) -> None:
-        """Ends within that time; what was sent is recorded, the rest is left to other workers."""
+        """Ends within that time: records sent deliveries and leaves the rest to other workers."""
         self._stopping = True
         for delivery in self._running.values():
             delivery.drain()

@@ -1,4 +1,4 @@
-"""Queue of unfinished work: what is to be dispatched, reconciled or counted."""
+"""Queue of unfinished work: items to dispatch, to reconcile or to count."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

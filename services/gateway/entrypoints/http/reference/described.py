@@ -23,7 +23,7 @@ class Described:
 
 
 def answer(description: str, model: Any = None, *, location: bool = False) -> dict[str, Any]:
-    """A documented success. ``location``: it says where to find what was made."""
+    """A documented success. ``location``: it has the address of the created resource."""
     described: dict[str, Any] = {"description": description}
     if model is not None:
         described["model"] = model
