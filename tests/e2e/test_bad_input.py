@@ -142,12 +142,12 @@ async def test_pages_out_of_range(api: Api, session: str, query: str) -> None:
 
 async def test_other_methods_and_paths(api: Api, session: str) -> None:
     for method, path, allowed in (
-        ("PUT", f"/sessions/{session}/", {"GET", "DELETE"}),
+        ("PUT", f"/sessions/{session}/", {"GET", "HEAD", "DELETE"}),
         ("GET", f"/runtime/{session}/execute/", {"POST"}),
-        ("DELETE", "/agent/", {"GET", "POST"}),
-        ("POST", "/me/", {"GET"}),
-        ("POST", "/docs/", {"GET"}),
-        ("PROPFIND", "/agent/", {"GET", "POST"}),
+        ("DELETE", "/agent/", {"GET", "HEAD", "POST"}),
+        ("POST", "/me/", {"GET", "HEAD"}),
+        ("POST", "/docs/", {"GET", "HEAD"}),
+        ("PROPFIND", "/agent/", {"GET", "HEAD", "POST"}),
     ):
         reply = await api.http.request(method, path)
         check_error(reply, 405, "method_not_allowed")

@@ -19,6 +19,8 @@ from services.gateway.bootstrap import Dependencies, assemble
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
 from tests.support.gateway import Clock, FakeBus
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
+from tests.support.timeline import FakeTimeline
+from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks
 
 HEAD = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
 TAIL = b"\r\n--b--\r\n"
@@ -75,6 +77,10 @@ async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
             idempotency=idempotency,
             bus=FakeBus(),
             upstreams=calls,
+            timeline=FakeTimeline(),
+            webhooks=FakeWebhooks(idempotency),
+            webhook_client=FakeEndpoints(),
+            cipher=CIPHER,
             now=clock.now,
             monotonic=clock.monotonic,
         )
@@ -179,7 +185,7 @@ async def test_a_caller_who_leaves_in_the_middle_leaves_nothing(front: Front, in
 
 
 async def test_an_owner_that_is_away(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(front.calls._addresses._addresses, "ingestion", ["http://127.0.0.1:1"])
+    monkeypatch.setitem(front.calls._addresses.by_service, "ingestion", ["http://127.0.0.1:1"])
     up = await front.client.post("/files/", files={"file": ("a.txt", b"x" * 5_000_000)})
     assert (up.status_code, up.json()["error"]["type"]) == (503, "service_unavailable")
 

@@ -25,6 +25,7 @@ from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
 from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
 from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
 from tests.integration.gateway.webhooks.conftest import Stores, secret_of, write
+from tests.support.bus_members import eventually
 from tests.support.webhook_fakes import CIPHER, NoMetrics
 from tests.support.webhook_receiver import Receiver, receiving
 
@@ -107,7 +108,7 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver
         expected = [(await real.happen(ada))[0] for _ in range(30)]
         await settled(real, webhook, 30)
         assert sorted(receiver.ids()) == sorted(expected)
-        assert len(receiver.ids("/hang")) == 32
+        await eventually(lambda: len(receiver.ids("/hang")) == 32)
     assert all([(await real.store.deliveries(each.id, limit=1, offset=0))[1] == 30 for each in hanging])
 
 
