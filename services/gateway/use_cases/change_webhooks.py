@@ -24,6 +24,8 @@ from services.gateway.domain.webhooks import (
     secret_place,
 )
 
+_REFUSED_URL_HINT = "use a public http(s) address; networks of its own the operator names in AES_OUTBOUND_NETWORKS"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookRequest:
@@ -194,7 +196,7 @@ class RotateWebhookSecret:
 async def _check_url(client: WebhookClient, url: str) -> None:
     problem = await client.refusal(url)
     if problem is not None:
-        detail = ErrorDetail(loc=["url"], type="url_refused", message=problem, hint="use a public http(s) address")
+        detail = ErrorDetail(loc=["url"], type="url_refused", message=problem, hint=_REFUSED_URL_HINT)
         raise ValidationFailed(f"The body is not valid: url: {problem}.", details=[detail])
 
 
