@@ -14,6 +14,7 @@ shows; `--ca-file` where it is reached by TLS. The embedded stack's Kafka, with 
 import argparse
 import asyncio
 import json
+import logging
 import os
 import ssl
 import sys
@@ -21,8 +22,11 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, ConsumerRecord
-from aiokafka.errors import KafkaError
+try:
+    from aiokafka import AIOKafkaConsumer, ConsumerRecord
+    from aiokafka.errors import KafkaError
+except ModuleNotFoundError:
+    sys.exit("error: the package aiokafka is missing; the project's own Python has it: .aes/venv/bin/python")
 
 EVENT_TOPICS = ("runtime-events", "registry-events", "ingestion-events", "artifacts-events", "gateway-events")
 CONNECT_SECONDS = 10
@@ -59,6 +63,8 @@ def security(username: str, ca_file: str, mechanism: str = "SCRAM-SHA-512") -> d
         except OSError as problem:
             raise CannotFollow(f"{ca_file} cannot be read: {problem}") from problem
     if username:
+        # Whether to send it without TLS is the caller's choice: aiokafka warns of it at each connection.
+        logging.getLogger("aiokafka.conn").addFilter(lambda record: "in the clear" not in record.getMessage())
         given |= {
             "security_protocol": "SASL_SSL" if ca_file else "SASL_PLAINTEXT",
             "sasl_mechanism": mechanism,

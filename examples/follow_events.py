@@ -83,9 +83,12 @@ def main() -> int:
     parser.add_argument("--until", help="end with the first event of this type")
     options = parser.parse_args()
     wanted = {"correlation_id": options.correlation_id, "session_id": options.session_id, "type": options.type}
+    if not options.base_url.startswith(("http://", "https://")):
+        parser.error(f"{options.base_url} is no address: it begins with http:// or https://")
+    base_url = options.base_url.rstrip("/").removesuffix("/api/v1")
     query = {name: value for name, value in wanted.items() if value}
     try:
-        for event in follow(options.base_url, os.environ.get("AES_API_KEY", ""), query, options.after):
+        for event in follow(base_url, os.environ.get("AES_API_KEY", ""), query, options.after):
             print(f"{event['position']:>8}  {event['time']}  {event['type']:<28} {event['subject']}", flush=True)
             if event["type"] == options.until:
                 return 0

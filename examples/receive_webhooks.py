@@ -9,6 +9,7 @@ turn.completed` ends it with that event.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -113,8 +114,14 @@ def main() -> None:
     secrets = [part.strip() for part in os.environ.get("WEBHOOK_SECRET", "").split(",") if part.strip()]
     if not secrets:
         sys.exit("set WEBHOOK_SECRET to the secret of the webhook")
-    with Receiver((options.host, options.port), secrets, options.until) as server:
-        server.serve_forever()
+    try:
+        receiver = Receiver((options.host, options.port), secrets, options.until)
+    except ValueError:
+        sys.exit("WEBHOOK_SECRET is no secret of a webhook: those begin with whsec_")
+    except OSError as problem:
+        sys.exit(f"{options.host}:{options.port} cannot be listened on: {problem.strerror}")
+    with receiver, contextlib.suppress(KeyboardInterrupt):
+        receiver.serve_forever()
 
 
 if __name__ == "__main__":

@@ -11,9 +11,12 @@ from cli.demo.sse import ServerEvent, events_in, lines_in
 from deploy.local.errors import StackError
 
 _REMEDIES = {
+    400: "Change what the message names.",
     401: "Check the key: --api-key or AES_API_KEY, else the one that `./aes up` printed.",
     403: "Use a key with the scopes that the demo needs: agents:read, knowledge:read, knowledge:write, "
     "files:write, sessions:write, sessions:read, runtime:execute, artifacts:read, artifacts:write, events:read.",
+    404: "Check the address and the ids.",
+    422: "Change what the message names.",
     429: "Wait a moment and run the demo again.",
     502: "Check the model's name, its provider's key and your account there; more in: ./aes logs runtime",
     503: "A part of the service is down or starting. See: ./aes status",

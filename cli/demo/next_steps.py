@@ -34,7 +34,7 @@ def show(screen: Screen, stack: Running, talk: Talk) -> None:
         key=_key(stack),
         session_id=talk.session_id,
         question=talk.agent.part.questions[-1].replace("'", "").replace('"', ""),
-        agent=_near(Path(talk.agent.path)),
+        agent=near(Path(talk.agent.path)),
     )
     screen.console.print()
     screen.command(commands)
@@ -47,10 +47,10 @@ def _key(stack: Running) -> str:
     """Shell expression that yields the key, so that the key itself stays off the screen."""
     if stack.key_file is None:
         return "$AES_API_KEY"
-    return f"$(cat {_near(stack.key_file)})"
+    return f"$(cat {near(stack.key_file)})"
 
 
-def _near(path: Path) -> str:
+def near(path: Path) -> str:
     """The path relative to the current directory where that is shorter."""
     full = path if path.is_absolute() else PROJECT_ROOT / path
     here = Path(os.path.relpath(full))

@@ -21,6 +21,7 @@ class Running:
     bus: BusAddress | None
     key_file: Path | None
     """File with the key; None when the caller gave the key."""
+    kafka_password_file: Path | None = None
 
 
 def is_running() -> bool:
@@ -52,7 +53,8 @@ def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running
     connection = Connection(state.base_url, api_key or development_key(home))
     _welcome(screen, connection)
     bus = embedded_bus(home, state.parts["kafka"].port or 0, prefix)
-    return Running(connection, bus, home.development_key_file if own else None)
+    password_file = home.kafka_password_file if bus.kafka.password else None
+    return Running(connection, bus, home.development_key_file if own else None, password_file)
 
 
 def _welcome(screen: Screen, connection: Connection) -> None:

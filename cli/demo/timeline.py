@@ -1,8 +1,10 @@
 """Steps 6 and 7: the history of the sessions, and all events of the demo by its correlation id."""
 
+import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from rich.text import Text
@@ -10,6 +12,7 @@ from rich.text import Text
 from cli.bus_address import BusAddress
 from cli.demo.api import Api
 from cli.demo.conversation import Talk
+from cli.demo.next_steps import near
 from cli.demo.screen import Screen
 from cli.demo.start import Running
 from deploy.local.errors import StackError
@@ -53,8 +56,8 @@ def show(
         )
     screen.line(f"{len(events)} events, each with its service and position. Follow: ./aes events tail", "dim")
     if stack.bus is not None:
-        screen.line("The same from Kafka, with its password in KAFKA_PASSWORD where it has one:", "dim")
-        screen.command(_consumer_command(stack.bus, correlation_id))
+        screen.line("The same from Kafka:", "dim")
+        screen.command(consumer_command(stack.bus, stack.kafka_password_file, correlation_id))
     return events
 
 
@@ -77,15 +80,18 @@ def read(
     return found
 
 
-def _consumer_command(bus: BusAddress, correlation_id: str) -> str:
-    """The example's call; the password of Kafka, where there is one, stays in the environment."""
+def consumer_command(bus: BusAddress, password_file: Path | None, correlation_id: str) -> str:
+    """The example's call, to be copied; Kafka's password itself, where there is one, stays off the screen."""
     options = [f"--bootstrap-servers {bus.servers}"]
     if bus.prefix:
         options.append(f"--prefix {bus.prefix}")
     if bus.kafka.username:
         options.append(f"--username {bus.kafka.username} --mechanism {bus.kafka.sasl_mechanism}")
     options.append(f"--correlation-id {correlation_id} --from-beginning --timeout 5")
-    return " \\\n     ".join(["   python examples/consume_events.py", *options])
+    call = f"{near(Path(sys.executable))} examples/consume_events.py"
+    if password_file is not None:
+        call = f"KAFKA_PASSWORD=$(cat {near(password_file)}) {call}"
+    return " \\\n     ".join([call, *options])
 
 
 def _names(base: dict[str, Any], talks: list[Talk]) -> dict[str, str]:

@@ -1,10 +1,16 @@
+import shlex
+import sys
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from cli.bus_address import BusAddress
 from cli.demo import timeline
 from cli.demo.api import Api
 from deploy.local.errors import StackError
+from deploy.local.home import PROJECT_ROOT
+from libs.eventing import KafkaConnection
 
 
 class FakeApi:
@@ -31,3 +37,24 @@ def test_the_timeline_is_read_until_the_turns_have_ended() -> None:
 def test_a_timeline_that_gets_nothing_ends_the_demo() -> None:
     with pytest.raises(StackError, match="timeline"):
         timeline.read(cast(Api, FakeApi()), "mine", {"a"}, sleep=lambda _: None)
+
+
+def test_the_command_for_kafka_can_be_copied(tmp_path: Path) -> None:
+    password_file = tmp_path / "kafka-password"
+    kafka = KafkaConnection(
+        servers="127.0.0.1:9092",
+        security_protocol="sasl_plaintext",
+        sasl_mechanism="PLAIN",
+        username="aes",
+        password="of-kafka",
+    )
+    command = timeline.consumer_command(BusAddress(kafka, "test-"), password_file, "mine").replace("\\\n", "")
+    assert command.startswith(f"KAFKA_PASSWORD=$(cat {password_file}) ")
+    interpreter, example, *options = shlex.split(command.partition(") ")[2])
+    assert Path(interpreter).resolve() == Path(sys.executable).resolve()
+    assert (PROJECT_ROOT / example).exists()
+    assert options[: options.index("--timeout")] == [
+        *("--bootstrap-servers", "127.0.0.1:9092", "--prefix", "test-", "--username", "aes", "--mechanism", "PLAIN"),
+        *("--correlation-id", "mine", "--from-beginning"),
+    ]
+    assert "of-kafka" not in command

@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -9,8 +11,10 @@ from datetime import UTC, datetime
 import pytest
 from standardwebhooks import Webhook
 
+from deploy.local.home import PROJECT_ROOT
 from examples.receive_webhooks import Receiver
 
+EXAMPLE = PROJECT_ROOT / "examples" / "receive_webhooks.py"
 SECRET, OTHER = ("whsec_" + letter * 43 + "=" for letter in "AE")
 BODY = json.dumps({"type": "turn.completed", "timestamp": "now", "data": {"position": 1, "data": {}}}).encode()
 
@@ -59,3 +63,18 @@ def test_bytes_that_are_no_text_are_refused(receiver: Receiver) -> None:
 @pytest.mark.parametrize("length", ["-1", "x", "99999999999", "9" * 400])
 def test_a_length_that_is_none_is_refused(receiver: Receiver, length: str) -> None:
     assert status(receiver, {**signed(SECRET), "content-length": length}, b"") == 413
+
+
+def test_what_keeps_it_from_starting_is_said_in_a_line(receiver: Receiver) -> None:
+    taken = str(receiver.server_address[1])
+    for secret, port, said in ((SECRET, taken, "cannot be listened on"), ("whsec_a", "0", "begin with whsec_")):
+        done = subprocess.run(
+            [sys.executable, EXAMPLE, "--port", port],
+            env={"WEBHOOK_SECRET": secret},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
