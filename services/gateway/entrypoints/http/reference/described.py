@@ -22,6 +22,13 @@ class Described:
     """Names of the security schemes of which one is needed; ``None`` when the dependency is about something else."""
 
 
+EVENT_SCHEMA: Final = {
+    "type": "object",
+    "description": "One event of the stream.",
+    "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+}
+
+
 def answer(description: str, model: Any = None, *, location: bool = False) -> dict[str, Any]:
     """A documented success. ``location``: it has the address of the created resource."""
     described: dict[str, Any] = {"description": description}

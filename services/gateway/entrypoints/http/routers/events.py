@@ -13,14 +13,14 @@ from services.gateway.entrypoints.http.authentication import by_api_key_or_publi
 from services.gateway.entrypoints.http.dependencies import UseCasesDep, wants_events
 from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, render_event
 from services.gateway.entrypoints.http.forwarding import json_answer
-from services.gateway.entrypoints.http.reference.described import answer
+from services.gateway.entrypoints.http.reference.described import EVENT_SCHEMA, answer
 from services.gateway.entrypoints.http.reference.texts import TIMELINE, TIMELINE_EVENTS
 from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.schemas import EventPage
 from services.gateway.entrypoints.http.timeline_query import TimelineParameters, TimelineRequest, last_event_id
 
 router = public_router("/events", "Events")
-_STREAM: Final = {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"timeline": {"value": TIMELINE_EVENTS}}}}
+_STREAM: Final = {MEDIA_TYPE: {"schema": EVENT_SCHEMA, "examples": {"timeline": {"value": TIMELINE_EVENTS}}}}
 
 
 @router.get(

@@ -28,7 +28,7 @@ from services.gateway.entrypoints.http.dependencies import (
 )
 from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, MEDIA_TYPE, render_event
 from services.gateway.entrypoints.http.forwarding import Upstream, json_answer
-from services.gateway.entrypoints.http.reference.described import answer, errors
+from services.gateway.entrypoints.http.reference.described import EVENT_SCHEMA, answer, errors
 from services.gateway.entrypoints.http.reference.parameters import also_takes, reference_to
 from services.gateway.entrypoints.http.reference.texts import EVENTS, EXECUTE, TURN_EVENTS
 from services.gateway.entrypoints.http.routing import PREFIX, id_of, public_router
@@ -39,6 +39,7 @@ router = public_router("/runtime", "Runtime")
 Executor = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.RUNTIME_EXECUTE])]
 Reader = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.SESSIONS_READ])]
 _STREAM: Final = {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"turn": {"value": EVENTS}}}}
+_FOLLOWED: Final = {MEDIA_TYPE: {"schema": EVENT_SCHEMA, "examples": {"turn": {"value": EVENTS}}}}
 
 
 @router.post(
@@ -131,7 +132,7 @@ async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upst
     summary="Follow a turn",
     description=TURN_EVENTS,
     responses={
-        200: {"description": "The turn's events.", "content": _STREAM},
+        200: {"description": "The turn's events.", "content": _FOLLOWED},
         204: {"description": "The event of `Last-Event-ID` was the last one."},
         **errors(400, 404),
     },
