@@ -88,10 +88,10 @@ def consumer_command(bus: BusAddress, password_file: Path | None, correlation_id
     if bus.kafka.username:
         options.append(f"--username {bus.kafka.username} --mechanism {bus.kafka.sasl_mechanism}")
     options.append(f"--correlation-id {correlation_id} --from-beginning --timeout 5")
-    call = f"{near(Path(sys.executable))} examples/consume_events.py"
+    command = [f"{near(Path(sys.executable))} examples/consume_events.py", *options]
     if password_file is not None:
-        call = f"KAFKA_PASSWORD=$(cat {near(password_file)}) {call}"
-    return " \\\n     ".join([call, *options])
+        command.insert(0, f"KAFKA_PASSWORD=$(cat {near(password_file)})")
+    return " \\\n     ".join(command)
 
 
 def _names(base: dict[str, Any], talks: list[Talk]) -> dict[str, str]:
