@@ -23,9 +23,10 @@ _POLL_RECORDS: Final = 500
 _HELD_SECONDS: Final = 0.02
 # A fetch and a batch cost about the same for one record as for twenty. Where many come the processor is what is short:
 # batches are fewer and fuller then.
-_PACE_SECONDS: Final = 0.05
-_BUSY_PACE: Final = 3
+_PACE_SECONDS: Final = 0.02
+_BUSY_PACE: Final = 7
 _BUSY_RECORDS_PER_SECOND: Final = 300.0
+_RATE_SECONDS: Final = 1.0
 _BATCH_RECORDS: Final = 500
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _WAITING_RECORDS: Final = 1000
@@ -106,6 +107,8 @@ class BatchConsumer(Generic[T]):
         self._topics = topics
         self._pace = pace
         self._polled_at = 0.0
+        # Records a second, lately: a single poll says little.
+        self._rate = 0.0
         self._next_poll = 0.0
         self._attempts = Attempts(group, retries)
         self._fetch_attempts = Attempts(group, _FETCH_RETRIES)
@@ -203,10 +206,11 @@ class BatchConsumer(Generic[T]):
         seconds = _HELD_SECONDS if self._merge.waiting else _POLL_SECONDS
         records = await consumer.poll(seconds, _POLL_RECORDS, self._merge.wanted(_WAITING_RECORDS, _WAITING_BYTES))
         now = loop.time()
-        if 0 < len(records) < _POLL_RECORDS:
-            busy = len(records) > _BUSY_RECORDS_PER_SECOND * (now - self._polled_at)
-            self._next_poll = now + self._pace * (_BUSY_PACE if busy else 1)
+        elapsed = max(now - self._polled_at, 0.001)
+        self._rate += min(elapsed / _RATE_SECONDS, 1.0) * (len(records) / elapsed - self._rate)
         self._polled_at = now
+        if 0 < len(records) < _POLL_RECORDS:
+            self._next_poll = now + self._pace * (_BUSY_PACE if self._rate > _BUSY_RECORDS_PER_SECOND else 1)
         self._add(records)
 
     def _add(self, records: Sequence[Record]) -> None:
