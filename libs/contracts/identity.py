@@ -23,6 +23,7 @@ class Scope(StrEnum):
     KEYS_READ = "keys:read"
     KEYS_WRITE = "keys:write"
     RUNTIME_EXECUTE = "runtime:execute"
+    RUNTIME_APPROVE = "runtime:approve"
     WEBHOOKS_READ = "webhooks:read"
     WEBHOOKS_WRITE = "webhooks:write"
     COMPANY_READ = "company:read"

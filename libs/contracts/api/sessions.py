@@ -9,7 +9,8 @@ from libs.contracts.errors import ErrorInfo
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.timestamps import Timestamp
 
-TurnStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
+TurnStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
+ActionKind = Literal["approval", "tool_result"]
 SessionStatus = Literal["active", "deleting"]
 
 
@@ -169,18 +170,54 @@ class ExecuteReply(WireModel):
     warnings: list[str] = []
 
 
+class RequestedToolCall(WireModel):
+    """A tool call that the model asked for and that has not been made."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class RequiredAction(WireModel):
+    """An answer from outside that a waiting turn needs before it goes on.
+
+    ``approval``: a person decides whether the call is made, with exactly these arguments. ``tool_result``: the caller
+    runs the tool and gives its result. At ``expires_at`` the call fails and the turn goes on.
+    """
+
+    action_id: str
+    kind: ActionKind
+    tool_call: RequestedToolCall
+    expires_at: Timestamp
+
+
+class OpenAction(RequiredAction):
+    """An action of ``GET /actions/``, with the turn that waits for it."""
+
+    session_id: str
+    turn_id: str
+    created_at: Timestamp
+
+
+class ActionPage(WireModel):
+    actions: list[OpenAction]
+    total: int
+    has_more: bool
+
+
 class TurnAccepted(WireModel):
-    """The 202 body: the turn goes on; ``Location`` names it."""
+    """The 202 body: the turn goes on; ``Location`` names it. ``required_actions``: what a waiting turn needs."""
 
     success: bool = True
     turn_id: str
     session_id: str
     status: TurnStatus
     correlation_id: str
+    required_actions: list[RequiredAction] = []
 
 
 class Turn(WireModel):
-    """A turn's state; ``reply`` once completed, ``error`` once failed."""
+    """A turn's state; ``reply`` once completed, ``error`` once failed, ``required_actions`` while it is waiting."""
 
     turn_id: str
     session_id: str
@@ -193,6 +230,7 @@ class Turn(WireModel):
     usage: Usage | None = None
     reply: ExecuteReply | None = None
     error: ErrorInfo | None = None
+    required_actions: list[RequiredAction] = []
     created_at: Timestamp
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None

@@ -1,12 +1,13 @@
 """Commands to the runtime."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from libs.contracts.api.sessions import ContentBlock
 from libs.contracts.events.runtime import (
     CancelTurnAccepted,
+    ResolveActionAccepted,
     SessionCreated,
     SessionDeleted,
     TurnCancelled,
@@ -47,3 +48,18 @@ class CancelTurn(Command, type="aes.runtime.cancel_turn.v1", outcomes=(CancelTur
 
     session_id: str
     turn_id: str
+
+
+class ResolveAction(Command, type="aes.runtime.resolve_action.v1", outcomes=(ResolveActionAccepted,)):
+    """Answer an open action of a waiting turn: an approval by ``decision``, a tool's result by ``output`` or ``error``.
+
+    Without ``decision`` and ``error`` it is an ``output``, which may be null.
+    """
+
+    session_id: str
+    turn_id: str
+    action_id: str
+    decision: Literal["approve", "deny"] | None = None
+    reason: str | None = None
+    output: Any = None
+    error: str | None = None

@@ -3,9 +3,9 @@
 The subject and the causation id of a turn's events are the turn's id, which is that of its command.
 """
 
-from typing import Any
+from typing import Any, Literal
 
-from libs.contracts.api.sessions import Citation, ExecuteReply
+from libs.contracts.api.sessions import ActionKind, Citation, ExecuteReply, RequiredAction, Turn
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.messages import Event
 from libs.contracts.topics import RUNTIME_DELTAS
@@ -90,6 +90,33 @@ class ToolCallFailed(TurnEvent, type="aes.runtime.turn.tool_call.failed.v1"):
     call_id: str
     name: str
     reason: str
+
+
+class TurnActionRequired(TurnEvent, type="aes.runtime.turn.action_required.v1"):
+    """The turn waits for an answer to this action. A turn may wait for several; it goes on when all are resolved."""
+
+    step: int
+    action: RequiredAction
+
+
+class TurnActionResolved(TurnEvent, type="aes.runtime.turn.action_resolved.v1"):
+    """An action was answered, or has expired. ``decision`` is null for a tool's result, ``by`` empty for an expiry.
+
+    A result, a denial and an expiry are followed by the call's ``tool_call.completed`` or ``tool_call.failed``, an
+    approval once the call was made. The end of the turn closes its open actions without this event.
+    """
+
+    action_id: str
+    kind: ActionKind
+    call_id: str
+    decision: Literal["approve", "deny", "expired"] | None = None
+    by: str = ""
+
+
+class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted.v1"):
+    """The answer to an action was taken, or had been before. ``turn`` is the turn's state after it."""
+
+    turn: Turn
 
 
 class CitationAdded(TurnEvent, type="aes.runtime.turn.citation.added.v1"):
