@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from libs.confined import JobRefused
+
 _SAMPLE_CHARACTERS: Final = 65_536
 _PIECE_BYTES: Final = 1024**2
 _FALLBACK: Final = "cp1252"
@@ -15,7 +17,7 @@ _FALLBACK: Final = "cp1252"
 csv.field_size_limit(2**31 - 1)
 
 
-class TableUnreadable(Exception):
+class TableUnreadable(JobRefused):
     """The file cannot be read; the message is for its owner."""
 
 

@@ -1,7 +1,4 @@
 import io
-import json
-import resource
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,13 +8,10 @@ import pytest
 from libs.tables import (
     CSV,
     JSON,
-    ProcessKilled,
     TableUnreadable,
-    answer_job,
     column_name,
     distinct_names,
     read_tables,
-    run_confined,
 )
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -85,40 +79,6 @@ def test_a_workbook_that_is_none_or_too_large_unpacked_is_refused(tmp_path: Path
             read(tmp_path, content, XLSX)
     with pytest.raises(TableUnreadable, match="too large"):
         read(tmp_path, _claiming(2**31), XLSX)
-
-
-def test_a_system_that_refuses_a_limit_of_memory_does_jobs_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    def set_limit(kind: int, _: tuple[int, int]) -> None:
-        if kind == resource.RLIMIT_AS:
-            raise ValueError("current limit exceeds maximum limit")
-
-    asked = {"limits": {"seconds": 10, "memory_bytes": 2**30}, "job": {"a": 1}}
-    monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr(resource, "setrlimit", set_limit)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(asked).encode())))
-    answer_job(lambda job: job)
-    assert json.loads(capfdbinary.readouterr().out) == {"a": 1}
-
-
-async def test_a_process_knows_no_secrets_and_is_told_of_when_it_dies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "jobs" / "shown.py").write_text(
-        "import os; from libs.tables import answer_job; answer_job(lambda job: dict(os.environ))"
-    )
-    (tmp_path / "jobs" / "dying.py").write_text("import os; os.abort()")
-    monkeypatch.syspath_prepend(str(tmp_path / "jobs"))
-    monkeypatch.setenv("AES_SECRET", "x")
-
-    async def run(module: str) -> dict[str, Any]:
-        return await run_confined(module, {}, seconds=30, memory_bytes=2**30, directory=tmp_path)
-
-    assert not [name for name in await run("shown") if name.startswith("AES_")]
-    with pytest.raises(ProcessKilled):
-        await run("dying")
 
 
 def _package(files: dict[str, bytes]) -> bytes:

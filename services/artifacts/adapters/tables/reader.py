@@ -6,8 +6,9 @@ from typing import Final
 
 import structlog
 
+from libs.confined import JobRefused, ProcessKilled, run_confined
 from libs.contracts.api.artifacts import Sheet
-from libs.tables import ProcessKilled, TableUnreadable, run_confined
+from libs.tables import TableUnreadable
 
 _MODULE: Final = "services.artifacts.adapters.tables.summary"
 _log: Final = structlog.get_logger(__name__)
@@ -26,6 +27,8 @@ class TableProcesses:
             answer = await run_confined(
                 _MODULE, job, seconds=self.seconds, memory_bytes=self.memory_bytes, directory=path.parent
             )
+        except JobRefused as refused:
+            raise TableUnreadable(str(refused)) from None
         except TimeoutError:
             raise TableUnreadable(f"Reading the file takes more than {self.seconds:g} seconds.") from None
         except ProcessKilled as killed:

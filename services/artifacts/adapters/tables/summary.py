@@ -6,7 +6,8 @@ import math
 from pathlib import Path
 from typing import Any, Final
 
-from libs.tables import Table, TableUnreadable, answer_job, column_name, is_empty, read_tables, text_type
+from libs.confined import answer_job
+from libs.tables import Table, TableUnreadable, column_name, is_empty, read_tables, text_type
 
 KEPT_ROWS: Final = 100
 _KEPT_COLUMNS: Final = 1000

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from libs.confined import JobRefused, ProcessKilled, run_confined
 from libs.contracts.api.artifacts import Artifact
 from libs.fairness import FairSemaphore, QueueFull
-from libs.tables import ProcessKilled, TableUnreadable, run_confined
 from services.runtime.adapters.tools.artifacts.artifact_reading import ARTIFACT, artifact_lookup
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import JsonObject
@@ -95,7 +95,7 @@ class TableQuery:
         seconds, memory_bytes = self._limits.seconds, self._limits.memory_bytes
         try:
             return await run_confined(_WORKER, job, seconds=seconds, memory_bytes=memory_bytes, directory=place)
-        except TableUnreadable as problem:
+        except JobRefused as problem:
             raise ToolFailed(str(problem)) from None
         except TimeoutError:
             raise ToolFailed(_GONE) from None

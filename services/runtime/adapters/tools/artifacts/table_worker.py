@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import duckdb
 
-from libs.tables import CSV, JSON, CsvFormat, TableUnreadable, answer_job, distinct_names, is_heading, read_tables
+from libs.confined import answer_job
+from libs.tables import CSV, JSON, CsvFormat, TableUnreadable, distinct_names, is_heading, read_tables
 
 _CONTENT_TYPES: Final = {".csv": CSV, ".json": JSON}
 _COLUMN_TYPES: Final = {

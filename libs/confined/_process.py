@@ -10,11 +10,13 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
-from libs.tables._csv import TableUnreadable
-
 Job = dict[str, Any]
 _LIBRARY_PATHS: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _OPEN_FILES: Final = 64
+
+
+class JobRefused(Exception):
+    """The job cannot be done; the message is for the owner of what was given."""
 
 
 class ProcessKilled(Exception):
@@ -29,7 +31,7 @@ class ProcessKilled(Exception):
 async def run_confined(module: str, job: Job, *, seconds: float, memory_bytes: int, directory: Path) -> Job:
     """Runs the module and returns its answer, made with ``answer_job``, within ``seconds`` of wall time.
 
-    Raises ``TableUnreadable`` when it refuses, ``ProcessKilled`` and ``TimeoutError``. A cancelled call leaves no
+    Raises ``JobRefused`` when it refuses, ``ProcessKilled`` and ``TimeoutError``. A cancelled call leaves no
     process. ``directory`` is all that the process knows of the file system.
     """
     process = await asyncio.create_subprocess_exec(
@@ -57,7 +59,7 @@ async def run_confined(module: str, job: Job, *, seconds: float, memory_bytes: i
         raise ProcessKilled(process.returncode, errors[-300:].decode(errors="replace"))
     answer: Job = json.loads(output)
     if "refused" in answer:
-        raise TableUnreadable(answer["refused"])
+        raise JobRefused(answer["refused"])
     return answer
 
 
@@ -67,10 +69,10 @@ def answer_job(work: Callable[[Job], Job]) -> None:
     _limit(**asked["limits"])
     try:
         answer = work(asked["job"])
-    except TableUnreadable as problem:
+    except JobRefused as problem:
         answer = {"refused": str(problem)}
     except MemoryError:
-        answer = {"refused": "Reading the file takes too much memory."}
+        answer = {"refused": "Reading it takes too much memory."}
     # Halves of surrogate pairs, which some files have, cannot be encoded.
     sys.stdout.buffer.write(json.dumps(answer, ensure_ascii=False).encode(errors="replace"))
 
