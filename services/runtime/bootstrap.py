@@ -39,6 +39,7 @@ from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
+from services.runtime.use_cases.agent.turn_tools import AgentTools
 from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.create_session import CreateSession
 from services.runtime.use_cases.delete_session import DeleteSession, FinishSessionDeletion
@@ -142,7 +143,7 @@ def build(settings: RuntimeSettings) -> Service:
     artifacts = HttpArtifacts(service.calls) if service.calls.installed("artifacts") else None
     toolbox = observed(builtin_tools(settings.http_get_hosts.split(","), knowledge, artifacts, resolver))
     model = ObservedModel(models, models.providers())
-    agent = ObservedAgent(AgentRunner(model, toolbox, knowledge, context=ContextBuilder(artifacts)))
+    agent = ObservedAgent(AgentRunner(model, AgentTools(toolbox), knowledge, context=ContextBuilder(artifacts)))
     deltas = BusDeltas(service.producer, source=service.source, send_events=service.outbox.send_now)
     worker = build_worker(
         settings, service.database, service.outbox, agent, models, deltas, artifacts=artifacts, addresses=resolver

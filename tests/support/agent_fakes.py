@@ -34,7 +34,8 @@ from services.runtime.domain.conversation_json import (
 )
 from services.runtime.domain.knowledge import KnowledgeBaseRef, Retrieved
 from services.runtime.domain.models import ModelRequest, OnText
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import Tool, Toolbox, ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.use_cases.agent.turn_tools import AgentTools
 
 CALLER = Identity(company_id="company", user_id="user", key_id="key", scopes=frozenset({"runtime:execute"}))
 
@@ -169,6 +170,10 @@ class FakeTool:
             raise
         finally:
             self.running -= 1
+
+
+def with_tools(*tools: Tool) -> AgentTools:
+    return AgentTools(Toolbox(*tools))
 
 
 def failing(message: str) -> Callable[[str], str]:

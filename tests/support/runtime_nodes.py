@@ -33,6 +33,7 @@ from services.runtime.entrypoints.commands import register_commands
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
+from services.runtime.use_cases.agent.turn_tools import AgentTools
 from tests.support.agent_fakes import answering
 from tests.support.memory_bus import MemoryBus
 
@@ -155,7 +156,7 @@ class Node:
             database_url=SecretStr(url),
             **{"lease_seconds": LEASE_SECONDS, "watch_interval_seconds": 0.1, **settings},
         )
-        agent = AgentRunner(model, toolbox, context=ContextBuilder(artifacts))
+        agent = AgentRunner(model, AgentTools(toolbox), context=ContextBuilder(artifacts))
         self.worker = build_worker(
             self.settings, self.database, self.outbox, agent, model, self.deltas, artifacts=artifacts
         )

@@ -1,7 +1,7 @@
 """One turn of an agent: its configuration, task, journal and reply."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from libs.contracts.identity import Identity
@@ -17,6 +17,16 @@ from services.runtime.domain.conversation import (
 )
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import DEFAULT_MODEL
+from services.runtime.domain.tools import Approval, ToolDefinition, TurnTools
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicy:
+    """An agent's rules for some of its tools; None leaves a tool's own."""
+
+    approval: Approval | None = None
+    timeout_seconds: float | None = None
+    retries: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,8 @@ class AgentSpec:
     max_steps: int | None = None
     tools: tuple[str, ...] = ()
     knowledge_bases: tuple[KnowledgeBaseRef, ...] = ()
+    tool_policies: Mapping[str, ToolPolicy] = field(default_factory=dict)
+    client_tools: tuple[ToolDefinition, ...] = ()
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -47,6 +59,8 @@ class AgentSpec:
             max_steps=llm.get("max_steps"),
             tools=tuple(config.get("tools") or ()),
             knowledge_bases=tuple(_knowledge_base(item) for item in config.get("knowledge_bases") or ()),
+            tool_policies={name: _policy(item) for name, item in (config.get("tool_policies") or {}).items()},
+            client_tools=tuple(client_tool(item) for item in config.get("client_tools") or ()),
         )
 
 
@@ -54,6 +68,21 @@ def _knowledge_base(item: str | Mapping[str, Any]) -> KnowledgeBaseRef:
     if isinstance(item, str):
         return KnowledgeBaseRef(item)
     return KnowledgeBaseRef(item["id"], item.get("top_k"), item.get("mode"), item.get("min_score"))
+
+
+def _policy(item: Mapping[str, Any]) -> ToolPolicy:
+    return ToolPolicy(item.get("approval"), item.get("timeout_seconds"), item.get("retries"))
+
+
+def client_tool(item: Mapping[str, Any]) -> ToolDefinition:
+    """From an entry of ``client_tools``."""
+    return ToolDefinition(
+        name=item["name"],
+        description=item.get("description") or "",
+        parameters=item.get("parameters") or {"type": "object"},
+        safe_to_repeat=False,
+        run_by_client=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +168,11 @@ class AgentReply:
     usage: Usage
     steps: int
     warnings: tuple[str, ...] = ()
+
+
+class ToolSource(Protocol):
+    async def for_turn(self, task: AgentTask, *, any_files: bool = False) -> TurnTools:
+        """The tools that the turn's model is offered. `any_files`: the session has some."""
 
 
 class AgentLoop(Protocol):

@@ -1,12 +1,14 @@
 """Tools as the agent loop and `GET /tools/` see them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 from libs.contracts.identity import Identity
 from services.runtime.domain.conversation import ArtifactRef, Citation, JsonObject
 from services.runtime.domain.knowledge import KnowledgeBaseRef
+
+Approval = Literal["never", "always"]
 
 
 def object_schema(required: Sequence[str], /, **properties: JsonObject) -> JsonObject:
@@ -21,7 +23,8 @@ class ToolDefinition:
 
     `parameters` is the JSON schema of the arguments; arguments are checked against it before the tool is
     called. `safe_to_repeat`: a second call with the same arguments does no harm, so a call whose outcome a
-    crash swallowed is simply made again.
+    crash swallowed is simply made again. `retries`: repeats of a safe call after failures that may pass.
+    `timeout_seconds` is for all tries together. `run_by_client`: the caller of the turn makes the call.
     """
 
     name: str
@@ -29,20 +32,37 @@ class ToolDefinition:
     parameters: JsonObject
     safe_to_repeat: bool
     timeout_seconds: float = 30.0
+    approval: Approval = "never"
+    retries: int = 0
+    run_by_client: bool = False
 
     def to_json(self) -> JsonObject:
-        return asdict(self)
+        """The entry of `GET /tools/`."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters,
+            "safe_to_repeat": self.safe_to_repeat,
+            "timeout_seconds": self.timeout_seconds,
+            "approval": self.approval,
+            "retries": self.retries,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Caller and place of a call. `call_id` is the same when a call is repeated: the idempotency key."""
+    """Caller and place of a call; `call_id` is the same when a call is repeated."""
 
     call_id: str
     turn_id: str
     session_id: str
     caller: Identity
     knowledge_bases: tuple[KnowledgeBaseRef, ...] = ()
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every try of this call, and for no other call."""
+        return f"{self.turn_id}.{self.call_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +76,16 @@ class ToolOutput:
 
 
 class ToolFailed(Exception):
-    """The call failed; the message goes to the model and the turn goes on."""
+    """The call failed; the message goes to the model and the turn goes on.
+
+    `retry`: the failure may pass (connection error, time-out, 429, 5xx), so that a call that is safe to repeat is made
+    again. `retry_after`: the wait in seconds that the target asked for.
+    """
+
+    def __init__(self, message: str, *, retry: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry = retry
+        self.retry_after = retry_after
 
 
 class Tool(Protocol):
@@ -65,6 +94,55 @@ class Tool(Protocol):
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
         """Raises ToolFailed with a message fit for the model. May be cancelled at its timeout."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedefinedTool:
+    """A tool with another definition, such as one that policies were laid over."""
+
+    tool: Tool
+    definition: ToolDefinition
+
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
+        return await self.tool.call(arguments, context)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTool:
+    """A tool that the caller of the turn runs. The turn waits for its result; it is never called here."""
+
+    definition: ToolDefinition
+
+    async def call(self, _arguments: JsonObject, _context: ToolContext, /) -> ToolOutput:
+        raise ToolFailed(f"{self.definition.name} is run by the client; it has no implementation here.")
+
+
+class TurnTools(Mapping[str, Tool]):
+    """The tools of one turn by name, in the order in which the model is shown them; the first of a name counts.
+
+    `warnings` are about tools that the agent has and the turn does not.
+    """
+
+    __slots__ = ("_tools", "warnings")
+
+    def __init__(self, tools: Iterable[Tool] = (), *, warnings: Sequence[str] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            self._tools.setdefault(tool.definition.name, tool)
+        self.warnings = tuple(warnings)
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    @property
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        return tuple(tool.definition for tool in self._tools.values())
 
 
 class Toolbox(Mapping[str, Tool]):

@@ -13,6 +13,7 @@ from services.runtime.domain.agents import (
     RecordedAnswer,
     RecordedResult,
     RecordedStep,
+    ToolSource,
     TurnJournal,
 )
 from services.runtime.domain.conversation import (
@@ -28,16 +29,14 @@ from services.runtime.domain.conversation import (
 )
 from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
 from services.runtime.domain.models import ChatModel, ModelRequest
-from services.runtime.domain.tools import Toolbox, ToolDefinition
+from services.runtime.domain.tools import TurnTools
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.tool_caller import ToolCaller
+from services.runtime.use_cases.agent.turn_tools import NO_KNOWLEDGE
 
 _CITED = re.compile(r"\[(\d{1,3})\]")
 _STEPS_USED_UP = "You have used up your steps. Answer now in text with what you have found, without calling tools."
-_NO_KNOWLEDGE = "knowledge bases are not available in this installation; the agent answers without them"
 _LONGEST_CALL_ID = 200
-_KNOWLEDGE_TOOL = "knowledge_search"
-_READING_TOOLS = ("artifact_read", "artifact_search", "table_query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +76,17 @@ class AgentRunner:
     def __init__(
         self,
         model: ChatModel,
-        toolbox: Toolbox,
+        tools: ToolSource,
         retriever: KnowledgeRetriever | None = None,
         limits: AgentLimits | None = None,
         context: ContextBuilder | None = None,
     ) -> None:
         self._model = model
-        self._toolbox = toolbox
+        self._source = tools
         self._retriever = retriever
         self._context = context or ContextBuilder()
         self._limits = limits or AgentLimits()
-        self._tools = ToolCaller(
-            toolbox, concurrency=self._limits.tool_concurrency, longest_output=self._limits.tool_output
-        )
+        self._tools = ToolCaller(concurrency=self._limits.tool_concurrency, longest_output=self._limits.tool_output)
 
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
         if task.agent.agent_type == "react_agent":
@@ -109,37 +106,37 @@ class AgentRunner:
 
     async def _react(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
         context = await self._context.build(task)
-        tools, warnings = self._offered(task, any_files=context.any_files)
-        offered = [tool.name for tool in tools]
+        tools = await self._source.for_turn(task, any_files=context.any_files)
+        offered = tools.definitions
         progress = _Progress(context.messages)
-        await self._resume(task, journal, progress, offered)
+        await self._resume(task, journal, progress, tools)
         most = task.agent.max_steps or self._limits.steps
         while True:
             # The last step asks for text: results of further calls would reach no model.
-            last = progress.step + 1 >= most or not tools
+            last = progress.step + 1 >= most or not offered
             request = replace(
-                self._request(task, progress.messages), tools=tools, chunks=context.chunks, answer_in_text=last
+                self._request(task, progress.messages), tools=offered, chunks=context.chunks, answer_in_text=last
             )
-            if last and tools and progress.made:
+            if last and offered and progress.made:
                 request = replace(request, system=f"{request.system}\n\n{_STEPS_USED_UP}".lstrip())
             answer = _with_call_ids(await self._ask(request, journal, progress.step + 1), progress.seen_ids)
             if last or not answer.tool_calls:
                 answer = _without_calls(answer, most) if answer.tool_calls else answer
                 progress.add_answer(answer)
                 citations = _react_citations(progress, answer, context.chunks)
-                return _reply(progress, answer, citations, (*context.warnings, *warnings))
+                return _reply(progress, answer, citations, (*context.warnings, *tools.warnings))
             await journal.record_answer(progress.step + 1, answer)
             progress.add_answer(answer)
-            results = await self._tools.call_all(task, journal, progress.step, answer.tool_calls, offered)
+            results = await self._tools.call_all(task, journal, progress.step, answer.tool_calls, tools)
             progress.add_results(answer.tool_calls, results)
 
-    async def _resume(self, task: AgentTask, journal: TurnJournal, progress: _Progress, offered: Sequence[str]) -> None:
+    async def _resume(self, task: AgentTask, journal: TurnJournal, progress: _Progress, tools: TurnTools) -> None:
         """Rebuilds what earlier attempts recorded, and finishes the calls that they left open."""
         for answer, recorded in _rounds(journal.steps):
             progress.add_answer(answer)
             missing = [call for call in answer.tool_calls if call.id not in recorded]
             if missing:
-                made = await self._tools.call_all(task, journal, progress.step, missing, offered, resumed=True)
+                made = await self._tools.call_all(task, journal, progress.step, missing, tools, resumed=True)
                 recorded.update((result.call_id, result) for result in made)
             progress.add_results(answer.tool_calls, [recorded[call.id] for call in answer.tool_calls])
 
@@ -153,7 +150,7 @@ class AgentRunner:
         if not task.agent.knowledge_bases:
             return Retrieved()
         if self._retriever is None:
-            return Retrieved(warnings=(_NO_KNOWLEDGE,))
+            return Retrieved(warnings=(NO_KNOWLEDGE,))
         return await self._retriever.retrieve(task.question.text, task.agent.knowledge_bases, task.caller)
 
     def _request(self, task: AgentTask, messages: Sequence[Message]) -> ModelRequest:
@@ -166,20 +163,6 @@ class AgentRunner:
             max_tokens=agent.max_tokens,
             top_p=agent.top_p,
         )
-
-    def _offered(self, task: AgentTask, *, any_files: bool) -> tuple[tuple[ToolDefinition, ...], tuple[str, ...]]:
-        """The agent's tools, those that its files and knowledge need, and warnings about missing ones."""
-        names = list(dict.fromkeys(task.agent.tools))
-        if any_files:
-            names += [name for name in _READING_TOOLS if name in self._toolbox and name not in names]
-        warnings: list[str] = []
-        if task.agent.knowledge_bases:
-            if _KNOWLEDGE_TOOL not in self._toolbox:
-                warnings.append(_NO_KNOWLEDGE)
-            elif _KNOWLEDGE_TOOL not in names:
-                names.append(_KNOWLEDGE_TOOL)
-        warnings += [f"tool {name!r} is not available" for name in names if name not in self._toolbox]
-        return tuple(self._toolbox[name].definition for name in names if name in self._toolbox), tuple(warnings)
 
 
 def _rounds(steps: Sequence[RecordedStep]) -> list[tuple[ModelAnswer, dict[str, ToolResult]]]:

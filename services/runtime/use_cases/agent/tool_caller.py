@@ -1,14 +1,16 @@
 """Makes the tool calls of a model's answer: validated, bounded in time and number, never fatal to the turn."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final
 
 import jsonschema_rs
 import structlog
 
 from services.runtime.domain.agents import AgentTask, TurnJournal
-from services.runtime.domain.conversation import ToolCall, ToolResult
-from services.runtime.domain.tools import Tool, Toolbox, ToolContext, ToolFailed, ToolOutput
+from services.runtime.domain.conversation import JsonObject, ToolCall, ToolResult
+from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolFailed, ToolOutput, TurnTools
 
 _log = structlog.get_logger(__name__)
 
@@ -18,16 +20,41 @@ OUTCOME_UNKNOWN = (
 )
 
 
+_COMPILED_SCHEMAS: Final = 2000
+
+
+class ArgumentSchemas:
+    """Compiled schemas of arguments, the most recently used ones. A schema is known by its dict, not its content."""
+
+    def __init__(self, capacity: int = _COMPILED_SCHEMAS) -> None:
+        self._capacity = capacity
+        # The dict is kept beside its validator: while it lives, no other has its id.
+        self._compiled: OrderedDict[int, tuple[JsonObject, Any]] = OrderedDict()
+
+    def problems(self, definition: ToolDefinition, arguments: JsonObject) -> list[str]:
+        return [
+            f"{'.'.join(str(part) for part in error.instance_path) or 'arguments'}: {error.message}"
+            for error in self._validator(definition.parameters).iter_errors(arguments)
+        ]
+
+    def _validator(self, schema: JsonObject) -> Any:
+        known = self._compiled.get(id(schema))
+        if known is None:
+            known = self._compiled[id(schema)] = (schema, jsonschema_rs.validator_for(schema))
+            if len(self._compiled) > self._capacity:
+                self._compiled.popitem(last=False)
+        else:
+            self._compiled.move_to_end(id(schema))
+        return known[1]
+
+
 class ToolCaller:
     """`concurrency` bounds the calls of one turn that run at a time, `longest_output` a result in characters."""
 
-    def __init__(self, toolbox: Toolbox, *, concurrency: int = 4, longest_output: int = 20_000) -> None:
-        self._toolbox = toolbox
+    def __init__(self, *, concurrency: int = 4, longest_output: int = 20_000) -> None:
         self._concurrency = concurrency
         self._longest_output = longest_output
-        self._validators = {
-            name: jsonschema_rs.validator_for(tool.definition.parameters) for name, tool in toolbox.items()
-        }
+        self._schemas = ArgumentSchemas()
 
     async def call_all(
         self,
@@ -35,7 +62,7 @@ class ToolCaller:
         journal: TurnJournal,
         step: int,
         calls: Sequence[ToolCall],
-        offered: Collection[str],
+        tools: TurnTools,
         *,
         resumed: bool = False,
     ) -> list[ToolResult]:
@@ -48,7 +75,7 @@ class ToolCaller:
 
         async def make(call: ToolCall) -> ToolResult:
             async with free:
-                result = await self._make(task, call, offered, resumed=resumed)
+                result = await self._make(task, call, tools, resumed=resumed)
             await journal.record_tool_result(step, call, result)
             return result
 
@@ -62,11 +89,11 @@ class ToolCaller:
                 unfinished.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _make(self, task: AgentTask, call: ToolCall, offered: Collection[str], *, resumed: bool) -> ToolResult:
-        refusal = self._rejection(call, offered)
+    async def _make(self, task: AgentTask, call: ToolCall, tools: TurnTools, *, resumed: bool) -> ToolResult:
+        refusal = self._rejection(call, tools)
         if refusal is not None:
             return ToolResult(call.id, call.name, refusal, "failed")
-        tool = self._toolbox[call.name]
+        tool = tools[call.name]
         if resumed and not tool.definition.safe_to_repeat:
             return ToolResult(call.id, call.name, OUTCOME_UNKNOWN, "unknown")
         try:
@@ -76,15 +103,12 @@ class ToolCaller:
         text = self._cut(output.text)
         return ToolResult(call.id, call.name, text, "completed", output.citations, output.artifacts, output.warnings)
 
-    def _rejection(self, call: ToolCall, offered: Collection[str]) -> str | None:
-        if call.name not in offered or call.name not in self._toolbox:
-            return f"There is no tool {call.name[:100]!r}. Tools: {', '.join(offered) or 'none'}."
+    def _rejection(self, call: ToolCall, tools: TurnTools) -> str | None:
+        if call.name not in tools:
+            return f"There is no tool {call.name[:100]!r}. Tools: {', '.join(tools) or 'none'}."
         if call.validation_error is not None:
             return f"The call was not made: {call.validation_error}."
-        problems = [
-            f"{'.'.join(str(part) for part in error.instance_path) or 'arguments'}: {error.message}"
-            for error in self._validators[call.name].iter_errors(call.arguments)
-        ]
+        problems = self._schemas.problems(tools[call.name].definition, call.arguments)
         return self._cut("The call was not made: " + "; ".join(problems[:5])) if problems else None
 
     async def _run(self, tool: Tool, task: AgentTask, call: ToolCall) -> ToolOutput:

@@ -19,7 +19,6 @@ from services.runtime.domain.conversation import (
 from services.runtime.domain.conversation_json import reply_to_json, tool_result_from_json, tool_result_to_json
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import ModelFailed, ModelRequest
-from services.runtime.domain.tools import Toolbox
 from services.runtime.use_cases.agent.agent_runner import AgentLimits, AgentRunner
 from tests.support.agent_fakes import (
     CALLER,
@@ -32,6 +31,7 @@ from tests.support.agent_fakes import (
     calling,
     failing,
     said,
+    with_tools,
 )
 
 LLM = AgentSpec("llm_agent", system_prompt="Be kind.", model="scripted:model", temperature=0.3, tools=("echo",))
@@ -41,7 +41,9 @@ async def test_llm_agent_makes_one_call_without_tools() -> None:
     model, journal = ScriptedModel(answering("Hello.")), MemoryJournal()
     history = (said("one"), AssistantMessage("two"))
 
-    reply = await AgentRunner(model, Toolbox(FakeTool())).run(agent_task("three", agent=LLM, history=history), journal)
+    reply = await AgentRunner(model, with_tools(FakeTool())).run(
+        agent_task("three", agent=LLM, history=history), journal
+    )
 
     request = model.requests[0]
     assert (reply.text, reply.steps, reply.usage) == ("Hello.", 1, Usage(10, 5, model_calls=1))
@@ -55,7 +57,7 @@ async def test_llm_agent_answers_from_its_knowledge_bases_and_cites_named_chunks
     model = ScriptedModel(answering("It is the second [2]."))
     agent = replace(LLM, knowledge_bases=(KnowledgeBaseRef("kb"),))
 
-    reply = await AgentRunner(model, Toolbox(), retriever).run(agent_task("which?", agent=agent), MemoryJournal())
+    reply = await AgentRunner(model, with_tools(), retriever).run(agent_task("which?", agent=agent), MemoryJournal())
 
     assert retriever.queries == [("which?", ("kb",), CALLER)]
     assert reply.citations == (Citation("The second."),)
@@ -66,7 +68,9 @@ async def test_llm_agent_answers_from_its_knowledge_bases_and_cites_named_chunks
 async def test_llm_agent_without_a_retriever_warns_and_goes_on() -> None:
     agent = replace(LLM, knowledge_bases=(KnowledgeBaseRef("kb"),))
 
-    reply = await AgentRunner(ScriptedModel(answering("Hi.")), Toolbox()).run(agent_task(agent=agent), MemoryJournal())
+    reply = await AgentRunner(ScriptedModel(answering("Hi.")), with_tools()).run(
+        agent_task(agent=agent), MemoryJournal()
+    )
 
     assert reply.text == "Hi."
     assert "knowledge bases are not available" in reply.warnings[0]
@@ -76,7 +80,7 @@ async def test_react_agent_calls_tools_until_it_answers() -> None:
     model = ScriptedModel(calling(("echo", {"text": "ping"}), text="Let me see."), answering("It said ping."))
     journal, tool = MemoryJournal(wants_text=True), FakeTool()
 
-    reply = await AgentRunner(model, Toolbox(tool)).run(agent_task(), journal)
+    reply = await AgentRunner(model, with_tools(tool)).run(agent_task(), journal)
 
     assert reply.text == "It said ping."
     assert reply_to_json(reply)["tool_calls"] == [
@@ -94,7 +98,7 @@ async def test_react_agent_calls_tools_until_it_answers() -> None:
 async def test_a_call_without_a_usable_id_gets_one(given: str) -> None:
     answer = ModelAnswer("", (ToolCall(given, "echo", {"text": "a"}), ToolCall(given, "echo", {"text": "b"})))
     model, journal = ScriptedModel(answer, answering("ok")), MemoryJournal()
-    await AgentRunner(model, Toolbox(FakeTool())).run(agent_task(), journal)
+    await AgentRunner(model, with_tools(FakeTool())).run(agent_task(), journal)
     ids = {result.call_id for result in journal.results()}
     assert len(ids) == 2
     assert all(0 < len(call_id) < 100 for call_id in ids)
@@ -105,7 +109,7 @@ async def test_several_calls_run_side_by_side_within_a_bound() -> None:
     model = ScriptedModel(calling(*(("echo", {"text": str(n)}) for n in range(6))), answering("done"))
 
     limits = AgentLimits(tool_concurrency=3)
-    reply = await AgentRunner(model, Toolbox(tool), limits=limits).run(agent_task(), MemoryJournal())
+    reply = await AgentRunner(model, with_tools(tool), limits=limits).run(agent_task(), MemoryJournal())
 
     assert [made.result.output for made in reply.tool_calls] == ["0", "1", "2", "3", "4", "5"]
     assert tool.most_running == 3
@@ -124,7 +128,9 @@ async def test_a_call_that_cannot_be_made_is_told_to_the_model(
     call: tuple[str, JsonObject], said_to_model: str
 ) -> None:
     tool, journal = FakeTool(), MemoryJournal()
-    reply = await AgentRunner(ScriptedModel(calling(call), answering("ok")), Toolbox(tool)).run(agent_task(), journal)
+    reply = await AgentRunner(ScriptedModel(calling(call), answering("ok")), with_tools(tool)).run(
+        agent_task(), journal
+    )
 
     assert reply.text == "ok"
     assert journal.results()[0].status == "failed"
@@ -135,7 +141,7 @@ async def test_a_call_that_cannot_be_made_is_told_to_the_model(
 async def test_arguments_that_are_no_json_are_told_to_the_model() -> None:
     broken = ModelAnswer("", (ToolCall("c1", "echo", {}, validation_error="the arguments are not valid JSON"),))
     journal = MemoryJournal()
-    await AgentRunner(ScriptedModel(broken, answering("ok")), Toolbox(FakeTool())).run(agent_task(), journal)
+    await AgentRunner(ScriptedModel(broken, answering("ok")), with_tools(FakeTool())).run(agent_task(), journal)
     assert "not valid JSON" in journal.results()[0].output
 
 
@@ -150,7 +156,7 @@ async def test_arguments_that_are_no_json_are_told_to_the_model() -> None:
 async def test_a_failing_tool_does_not_end_the_turn(tool: FakeTool, said_to_model: str) -> None:
     journal = MemoryJournal()
     model = ScriptedModel(calling(("echo", {"text": "x"})), answering("Sorry."))
-    reply = await AgentRunner(model, Toolbox(tool)).run(agent_task(), journal)
+    reply = await AgentRunner(model, with_tools(tool)).run(agent_task(), journal)
 
     assert reply.text == "Sorry."
     assert (journal.results()[0].status, journal.results()[0].output) == ("failed", said_to_model)
@@ -160,21 +166,21 @@ async def test_long_tool_output_is_cut() -> None:
     tool = FakeTool(behave=lambda _text: "x" * 5000)
     journal = MemoryJournal()
     model = ScriptedModel(calling(("echo", {"text": "x"})), answering("ok"))
-    await AgentRunner(model, Toolbox(tool), limits=AgentLimits(tool_output=100)).run(agent_task(), journal)
+    await AgentRunner(model, with_tools(tool), limits=AgentLimits(tool_output=100)).run(agent_task(), journal)
     assert journal.results()[0].output == "x" * 100 + "\n[cut: 5000 characters in all]"
 
 
 async def test_a_tool_that_the_agent_does_not_have_is_not_called() -> None:
     other, journal = FakeTool("other"), MemoryJournal()
     model = ScriptedModel(calling(("other", {"text": "x"})), answering("ok"))
-    await AgentRunner(model, Toolbox(FakeTool(), other)).run(agent_task(), journal)
+    await AgentRunner(model, with_tools(FakeTool(), other)).run(agent_task(), journal)
     assert other.contexts == []
     assert journal.results()[0].status == "failed"
 
 
 async def test_unknown_tools_of_an_agent_are_a_warning() -> None:
     agent = AgentSpec("react_agent", model="scripted:model", tools=("echo", "gone"))
-    reply = await AgentRunner(ScriptedModel(answering("ok")), Toolbox(FakeTool())).run(
+    reply = await AgentRunner(ScriptedModel(answering("ok")), with_tools(FakeTool())).run(
         agent_task(agent=agent), MemoryJournal()
     )
     assert reply.warnings == ("tool 'gone' is not available",)
@@ -185,7 +191,7 @@ async def test_the_last_step_asks_for_text_without_tools() -> None:
         return calling(("echo", {"text": "again"})) if not request.answer_in_text else answering("Enough.")
 
     model = ScriptedModel(eager)
-    reply = await AgentRunner(model, Toolbox(FakeTool()), limits=AgentLimits(steps=4)).run(
+    reply = await AgentRunner(model, with_tools(FakeTool()), limits=AgentLimits(steps=4)).run(
         agent_task(), MemoryJournal()
     )
 
@@ -197,20 +203,20 @@ async def test_the_last_step_asks_for_text_without_tools() -> None:
 async def test_a_model_that_never_stops_calling_is_stopped() -> None:
     agent = AgentSpec("react_agent", model="scripted:model", tools=("echo",), max_steps=3)
     model = ScriptedModel(calling(("echo", {"text": "again"})))
-    reply = await AgentRunner(model, Toolbox(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
+    reply = await AgentRunner(model, with_tools(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
     assert len(model.requests) == 3
     assert reply.text == "I could not finish this within 3 steps."
 
 
 async def test_a_failed_model_fails_the_turn() -> None:
     with pytest.raises(ModelFailed):
-        await AgentRunner(ScriptedModel(ModelFailed("down", 500)), Toolbox()).run(
+        await AgentRunner(ScriptedModel(ModelFailed("down", 500)), with_tools()).run(
             agent_task(agent=LLM), MemoryJournal()
         )
 
 
 async def test_a_cut_answer_is_a_warning() -> None:
-    reply = await AgentRunner(ScriptedModel(answering("and so", "length")), Toolbox()).run(
+    reply = await AgentRunner(ScriptedModel(answering("and so", "length")), with_tools()).run(
         agent_task(agent=LLM), MemoryJournal()
     )
     assert reply.warnings == ("the answer was cut at the model's length limit",)
@@ -223,7 +229,7 @@ async def test_react_agent_gets_knowledge_search_for_its_knowledge_bases() -> No
     model = ScriptedModel(
         calling(("knowledge_search", {"text": "a"}), ("knowledge_search", {"text": "b"})), answering("White.")
     )
-    reply = await AgentRunner(model, Toolbox(search)).run(agent_task(agent=agent), MemoryJournal())
+    reply = await AgentRunner(model, with_tools(search)).run(agent_task(agent=agent), MemoryJournal())
 
     assert reply.citations == (passage,), "found twice, cited once"
     assert search.contexts[0].knowledge_bases == (KnowledgeBaseRef("kb"),)
@@ -238,7 +244,7 @@ async def test_react_agent_cites_named_chunks_and_passes_warnings_on() -> None:
     model = ScriptedModel(calling(("knowledge_search", {"query": "which"})), answering("The second [2]."))
     journal = MemoryJournal()
 
-    reply = await AgentRunner(model, Toolbox(KnowledgeSearch(retriever))).run(agent_task(agent=agent), journal)
+    reply = await AgentRunner(model, with_tools(KnowledgeSearch(retriever))).run(agent_task(agent=agent), journal)
 
     assert reply.citations == (Citation("The second."),)
     assert reply.warnings == ("one base is gone",)

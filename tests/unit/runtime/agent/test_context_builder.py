@@ -19,10 +19,9 @@ from services.runtime.domain.conversation import (
     UserMessage,
 )
 from services.runtime.domain.models import ModelRequest
-from services.runtime.domain.tools import Toolbox
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder, ContextLimits
-from tests.support.agent_fakes import FakeTool, MemoryJournal, ScriptedModel, agent_task, answering, said
+from tests.support.agent_fakes import FakeTool, MemoryJournal, ScriptedModel, agent_task, answering, said, with_tools
 from tests.support.artifact_fakes import FakeArtifacts
 
 LLM = AgentSpec("llm_agent", model="scripted:model")
@@ -39,7 +38,7 @@ async def given(
 ) -> tuple[ModelRequest, tuple[str, ...]]:
     """The model's request and the reply's warnings."""
     model = ScriptedModel(answering("Well [1]."))
-    loop = AgentRunner(model, Toolbox(), context=ContextBuilder(artifacts, limits))
+    loop = AgentRunner(model, with_tools(), context=ContextBuilder(artifacts, limits))
     reply = await loop.run(task, MemoryJournal())
     return model.requests[0], reply.warnings
 
@@ -64,7 +63,7 @@ async def test_a_long_document_is_given_by_passages_with_citations(artifacts: Fa
     book = artifacts.put("book.txt", LONG)
     model = ScriptedModel(answering("It is told in [1]."))
     task = asking("ferry1234?", book)
-    reply = await AgentRunner(model, Toolbox(), context=ContextBuilder(artifacts)).run(task, MemoryJournal())
+    reply = await AgentRunner(model, with_tools(), context=ContextBuilder(artifacts)).run(task, MemoryJournal())
     request = model.requests[0]
     assert [chunk.passage for chunk in request.chunks] == ["Line 1234 tells of ferry1234."]
     assert "Line 7 " not in request.messages[0].text  # type: ignore[union-attr]
@@ -187,7 +186,7 @@ async def test_a_conversation_without_files_asks_nobody(artifacts: FakeArtifacts
 
 
 async def test_a_react_agent_with_files_is_offered_the_tools_to_read_them(artifacts: FakeArtifacts) -> None:
-    toolbox = Toolbox(*(FakeTool(name) for name in ("echo", "artifact_read", "table_query", "artifact_create")))
+    toolbox = with_tools(*(FakeTool(name) for name in ("echo", "artifact_read", "table_query", "artifact_create")))
     model = ScriptedModel(answering("Well."))
     loop = AgentRunner(model, toolbox, context=ContextBuilder(artifacts))
     agent = AgentSpec("react_agent", model="scripted:model", tools=("echo",))

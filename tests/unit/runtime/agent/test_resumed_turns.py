@@ -10,7 +10,6 @@ from services.runtime.domain.conversation import (
     ToolMessage,
     ToolResult,
 )
-from services.runtime.domain.tools import Toolbox
 from services.runtime.use_cases.agent.agent_runner import AgentLimits, AgentRunner
 from tests.support.agent_fakes import (
     FakeTool,
@@ -19,6 +18,7 @@ from tests.support.agent_fakes import (
     agent_task,
     answering,
     calling,
+    with_tools,
 )
 
 
@@ -27,7 +27,7 @@ async def test_a_resumed_turn_goes_on_after_its_last_step() -> None:
     journal = MemoryJournal([RecordedAnswer(1, first), RecordedResult(1, ToolResult("c1", "echo", "one"))])
     model, tool = ScriptedModel(answering("Done.")), FakeTool()
 
-    reply = await AgentRunner(model, Toolbox(tool)).run(agent_task(), journal)
+    reply = await AgentRunner(model, with_tools(tool)).run(agent_task(), journal)
 
     assert tool.contexts == [], "a finished call is not made again"
     assert len(model.requests) == 1
@@ -43,7 +43,7 @@ async def test_a_call_without_result_is_repeated_when_that_is_safe() -> None:
     journal = MemoryJournal([RecordedAnswer(1, answer), RecordedResult(1, ToolResult("c1", "echo", "one"))])
     tool = FakeTool()
 
-    reply = await AgentRunner(ScriptedModel(answering("ok")), Toolbox(tool)).run(agent_task(), journal)
+    reply = await AgentRunner(ScriptedModel(answering("ok")), with_tools(tool)).run(agent_task(), journal)
 
     assert [context.call_id for context in tool.contexts] == ["c2"]
     assert [made.result.output for made in reply.tool_calls] == ["one", "two"]
@@ -54,7 +54,7 @@ async def test_a_call_without_result_is_not_repeated_when_that_is_unsafe() -> No
     agent = AgentSpec("react_agent", model="scripted:model", tools=("pay",))
     tool, model = FakeTool("pay", safe_to_repeat=False), ScriptedModel(answering("I do not know."))
 
-    reply = await AgentRunner(model, Toolbox(tool)).run(agent_task(agent=agent), journal)
+    reply = await AgentRunner(model, with_tools(tool)).run(agent_task(agent=agent), journal)
 
     assert tool.contexts == []
     assert reply.tool_calls[0].result.status == "unknown"
@@ -68,7 +68,7 @@ async def test_a_new_call_of_an_unsafe_tool_is_made() -> None:
     agent = AgentSpec("react_agent", model="scripted:model", tools=("pay",))
     tool = FakeTool("pay", safe_to_repeat=False)
     model = ScriptedModel(calling(("pay", {"text": "100"})), answering("Paid."))
-    await AgentRunner(model, Toolbox(tool)).run(agent_task(agent=agent), MemoryJournal())
+    await AgentRunner(model, with_tools(tool)).run(agent_task(agent=agent), MemoryJournal())
     assert len(tool.contexts) == 1
 
 
@@ -77,7 +77,7 @@ async def test_the_step_limit_counts_recorded_steps() -> None:
         [RecordedAnswer(1, calling(("echo", {"text": "a"}))), RecordedResult(1, ToolResult("c1", "echo", "a"))]
     )
     model = ScriptedModel(answering("ok"))
-    await AgentRunner(model, Toolbox(FakeTool()), limits=AgentLimits(steps=2)).run(agent_task(), journal)
+    await AgentRunner(model, with_tools(FakeTool()), limits=AgentLimits(steps=2)).run(agent_task(), journal)
     assert model.requests[0].answer_in_text
 
 
@@ -85,7 +85,7 @@ async def test_no_tool_is_called_when_the_turn_is_lost_before() -> None:
     tool = FakeTool()
     model = ScriptedModel(calling(("echo", {"text": "x"})))
     with pytest.raises(TurnLost):
-        await AgentRunner(model, Toolbox(tool)).run(agent_task(), MemoryJournal(lost_after=0))
+        await AgentRunner(model, with_tools(tool)).run(agent_task(), MemoryJournal(lost_after=0))
     assert tool.contexts == []
 
 
@@ -94,14 +94,14 @@ async def test_a_lost_turn_cancels_the_calls_that_still_run() -> None:
     agent = AgentSpec("react_agent", model="scripted:model", tools=("quick", "slow"))
     model = ScriptedModel(calling(("slow", {"text": "x"}), ("quick", {"text": "x"})))
     with pytest.raises(TurnLost):
-        await AgentRunner(model, Toolbox(quick, slow)).run(agent_task(agent=agent), MemoryJournal(lost_after=1))
+        await AgentRunner(model, with_tools(quick, slow)).run(agent_task(agent=agent), MemoryJournal(lost_after=1))
     assert slow.cancelled == 1
 
 
 async def test_cancelling_the_turn_cancels_its_calls() -> None:
     slow = FakeTool(delay=30, timeout_seconds=60)
     model = ScriptedModel(calling(("echo", {"text": "x"}), ("echo", {"text": "y"})))
-    turn = asyncio.create_task(AgentRunner(model, Toolbox(slow)).run(agent_task(), MemoryJournal()))
+    turn = asyncio.create_task(AgentRunner(model, with_tools(slow)).run(agent_task(), MemoryJournal()))
     async with asyncio.timeout(60):
         while slow.running < 2:
             await asyncio.sleep(0)
