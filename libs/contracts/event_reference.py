@@ -93,8 +93,9 @@ def _names_in(schema: Any) -> list[str]:
 def _type(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         return str(schema["$ref"]).rsplit("/", 1)[1]
-    if "anyOf" in schema:
-        return " or ".join(_type(option) for option in schema["anyOf"])
+    for choice in ("anyOf", "oneOf"):
+        if choice in schema:
+            return " or ".join(_type(option) for option in schema[choice])
     if schema.get("type") == "array":
         return f"array of {_type(schema['items'])}"
     return str(schema.get("type", "anything"))

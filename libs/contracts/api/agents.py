@@ -39,10 +39,46 @@ class KnowledgeBaseLink(StrictModel):
 
 Text = Annotated[str, Field(max_length=200_000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+JsonObject = dict[str, Any]
+Approval = Literal["never", "always"]
+CallSeconds = Annotated[float, Field(ge=1, le=600)]
+"""The longest time for one call of a tool."""
+CallRetries = Annotated[int, Field(ge=0, le=5)]
+"""Repeats of a call that is safe to repeat, after connection errors, time-outs, 429 and 5xx."""
+
+
+class ToolPolicy(StrictModel):
+    """Settings for an agent's calls of some tools; what is left out stays as the tool has it.
+
+    Of two approvals, the tool's and the policy's, the stricter one holds.
+    """
+
+    approval: Approval | None = None
+    timeout_seconds: CallSeconds | None = None
+    retries: CallRetries | None = None
+
+
+ToolPattern = Annotated[str, Field(min_length=1, max_length=200)]
+"""A tool's name, ``<toolset>.*``, or ``*`` for every tool."""
+
+
+class ClientTool(StrictModel):
+    """A tool that the caller runs: its calls are actions of the turn. ``parameters``: the JSON Schema of an object."""
+
+    name: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")
+    description: str = Field(default="", max_length=10_000)
+    parameters: JsonObject = {}
+
+
+ToolPolicies = Annotated[dict[ToolPattern, ToolPolicy], Field(max_length=64)]
+ClientTools = Annotated[list[ClientTool], Field(max_length=64)]
 
 
 class AgentConfiguration(StrictModel):
-    """The type, instructions, model, tools and knowledge of an agent."""
+    """The type, instructions, model, tools and knowledge of an agent.
+
+    ``tools``: names of built-in tools, ``<toolset>.<tool>``, or ``<toolset>.*`` for all of a toolset.
+    """
 
     name: Name
     agent_type: AgentType
@@ -52,6 +88,10 @@ class AgentConfiguration(StrictModel):
     knowledge_bases: list[Annotated[str, Field(min_length=1, max_length=200)] | KnowledgeBaseLink] = Field(
         default=[], max_length=64
     )
+    tool_policies: ToolPolicies = {}
+    client_tools: ClientTools = []
+    output_schema: JsonObject | None = None
+    """JSON Schema of the reply's ``output``."""
 
 
 class ValidationReport(BaseModel):
@@ -78,7 +118,7 @@ class CreateAgentBody(AgentConfiguration, AgentSettings):
 
 
 class UpdateAgentBody(StrictModel):
-    """``PATCH /agent/{id}/``: whatever is given replaces what stands."""
+    """``PATCH /agent/{id}/``: whatever is given replaces what stands. ``output_schema: null`` removes it."""
 
     name: Name | None = None
     agent_type: AgentType | None = None
@@ -88,6 +128,9 @@ class UpdateAgentBody(StrictModel):
     knowledge_bases: list[Annotated[str, Field(min_length=1, max_length=200)] | KnowledgeBaseLink] | None = Field(
         default=None, max_length=64
     )
+    tool_policies: ToolPolicies | None = None
+    client_tools: ClientTools | None = None
+    output_schema: JsonObject | None = None
     is_public: bool | None = None
     is_shared: bool | None = None
     origin_url: str | None = Field(default=None, max_length=2000)

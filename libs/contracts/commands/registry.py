@@ -2,7 +2,17 @@
 
 from typing import Any
 
-from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
+from libs.contracts.events.registry import (
+    AgentCreated,
+    AgentDeleted,
+    AgentUpdated,
+    SecretDeleted,
+    SecretStored,
+    ToolsetCreated,
+    ToolsetDeleted,
+    ToolsetRefreshed,
+    ToolsetUpdated,
+)
 from libs.contracts.messages import Command
 
 
@@ -22,3 +32,37 @@ class UpdateAgent(Command, type="aes.registry.update_agent.v1", outcomes=(AgentU
 
 class DeleteAgent(Command, type="aes.registry.delete_agent.v1", outcomes=(AgentDeleted,)):
     agent_id: str
+
+
+class CreateToolset(Command, type="aes.registry.create_toolset.v1", outcomes=(ToolsetCreated,)):
+    """Ask for the tools of a toolset and store both; ``toolset`` is a ``CreateToolsetBody``."""
+
+    toolset: dict[str, Any]
+
+
+class UpdateToolset(Command, type="aes.registry.update_toolset.v1", outcomes=(ToolsetUpdated,)):
+    """Fields left out of ``changes`` (an ``UpdateToolsetBody``) stay as they are."""
+
+    name: str
+    changes: dict[str, Any]
+
+
+class RefreshToolset(Command, type="aes.registry.refresh_toolset.v1", outcomes=(ToolsetRefreshed,)):
+    """Ask for the tools of a toolset again."""
+
+    name: str
+
+
+class DeleteToolset(Command, type="aes.registry.delete_toolset.v1", outcomes=(ToolsetDeleted,)):
+    name: str
+
+
+class PutSecret(Command, type="aes.registry.put_secret.v1", outcomes=(SecretStored,)):
+    """Store a secret, or another value for it; ``ciphertext`` in base64, bound to ``secret_place``."""
+
+    name: str
+    ciphertext: str
+
+
+class DeleteSecret(Command, type="aes.registry.delete_secret.v1", outcomes=(SecretDeleted,)):
+    name: str

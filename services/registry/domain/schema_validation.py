@@ -16,9 +16,9 @@ M = TypeVar("M", bound=BaseModel)
 
 _MOST_FINDINGS: Final = 100
 _LONGEST_NAME: Final = 200
-# No model nests deeper; what does is refused by its type.
-_DEEPEST: Final = 4
-_NULLABLE: Final = frozenset({"origin_url"})
+# Bodies of the API nest no deeper.
+_DEEPEST: Final = 64
+_NULLABLE: Final = frozenset({"origin_url", "output_schema"})
 _HTTP_URL: Final = re.compile(r"https?://[^\s/?#]+(?:[/?#]\S*)?", re.IGNORECASE)
 
 

@@ -39,6 +39,8 @@ def test_the_hash_is_of_the_canonical_json() -> None:
         ({"llm_config": {"temperature": 1}}, {"llm_config": {"temperature": 1.0}}),
         ({}, {"tools": [], "llm_config": {}}),
         ({"knowledge_bases": ["kb"]}, {"knowledge_bases": [{"id": "kb", "top_k": 5, "mode": "hybrid"}]}),
+        ({}, {"tool_policies": {}, "client_tools": [], "output_schema": None}),
+        ({}, {"tool_policies": {"*": {}}}),
     ],
 )
 def test_what_means_the_same_has_the_same_hash(one: dict[str, object], other: dict[str, object]) -> None:
@@ -54,6 +56,9 @@ def test_what_means_the_same_has_the_same_hash(one: dict[str, object], other: di
         {"llm_config": {"temperature": 0}},
         {"tools": ["calculator"]},
         {"knowledge_bases": [{"id": "kb", "top_k": 6}]},
+        {"tool_policies": {"calculator": {"approval": "always"}}},
+        {"client_tools": [{"name": "open_door"}]},
+        {"output_schema": {}},
     ],
 )
 def test_every_part_of_a_configuration_counts(changes: dict[str, object]) -> None:
