@@ -14,6 +14,8 @@ from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, R
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 3.0
+_TOPICS_SECONDS: Final = 5.0
+_TOPICS_PAUSE_SECONDS: Final = 0.1
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -94,9 +96,23 @@ class KafkaConsumer(_Reader):
     async def start(self) -> None:
         try:
             await self._consumer.start()
+            await self._await_topics()
             self._consumer.subscribe(self._topics, listener=_Listener(self, self._assignment))
         except (KafkaError, OSError) as problem:
             raise BusUnavailable(repr(problem)) from problem
+
+    async def _await_topics(self) -> None:
+        """Waits for topics that were created a moment ago.
+
+        A member that joins before its broker knows them is assigned nothing, until the metadata's age ends.
+        """
+        wanted = frozenset(self._topics)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _TOPICS_SECONDS
+        while missing := wanted - await self._consumer.topics():
+            if loop.time() > deadline:
+                raise BusUnavailable(f"there are no such topics: {', '.join(sorted(missing))}")
+            await asyncio.sleep(_TOPICS_PAUSE_SECONDS)
 
     def pause(self, paused: bool) -> None:
         self._paused = paused

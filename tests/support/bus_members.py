@@ -59,6 +59,9 @@ class Member:
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
         self._running = None
+        await self.close()
+
+    async def close(self) -> None:
         await self._consumer.stop()
 
     async def _poll(self) -> None:
