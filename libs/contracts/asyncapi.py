@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from libs.contracts import commands
@@ -110,7 +111,7 @@ def _operations(messages: dict[str, tuple[type[Message], Topic]]) -> dict[str, A
         if issubclass(model, Command):
             operations[f"{topic.owner}-carries-out-{model.__name__}"] = {
                 **_operation("receive", topic.owner, topic, [name]),
-                "summary": _summary(model),
+                "summary": summary_of(model),
                 "reply": _reply(model, topic_of(topic.owner, TopicKind.EVENTS)),
             }
     return operations
@@ -138,7 +139,7 @@ def _message(name: str, model: type[Message]) -> dict[str, Any]:
     return {
         "name": name,
         "title": model.__name__,
-        "summary": _summary(model),
+        "summary": summary_of(model),
         "contentType": "application/json",
         "tags": [{"name": "command" if is_command else "event"}],
         "correlationId": {
@@ -155,22 +156,25 @@ def _message(name: str, model: type[Message]) -> dict[str, Any]:
     }
 
 
-def _summary(model: type[Message]) -> str:
+def summary_of(model: type[BaseModel]) -> str:
+    """Returns the first words about a model: its docstring in one line, or its name."""
     own = vars(model).get("__doc__")
     return " ".join(inspect.cleandoc(own).split()).replace("``", "`") if own else model.__name__
 
 
-def _payload_schemas() -> dict[str, Any]:
-    models: list[type[Message]] = [
-        *_of_contracts(event_models().values()),
-        *_of_contracts(command_models().values()),
-        CommandRejected,
-    ]
+def schemas_of(models: Iterable[type[BaseModel]]) -> dict[str, Any]:
+    """Makes the component schemas of the models and of all that is inside them, by name."""
     _, schema = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )
     definitions: dict[str, Any] = schema["$defs"]
     return {name: _with_plain_discriminators(definition) for name, definition in definitions.items()}
+
+
+def _payload_schemas() -> dict[str, Any]:
+    return schemas_of(
+        [*_of_contracts(event_models().values()), *_of_contracts(command_models().values()), CommandRejected]
+    )
 
 
 def _with_plain_discriminators(schema: Any) -> Any:

@@ -7,11 +7,15 @@ import jsonschema_rs
 import pytest
 
 from libs.contracts.asyncapi import document, examples_of, published_messages
-from libs.contracts.messages import Command
+from libs.contracts.messages import Command, public_name
 from libs.contracts.topics import TOPICS
+from services.gateway.entrypoints.http.sockets import asyncapi as sockets
+from services.gateway.entrypoints.http.sockets.asyncapi import CHANNEL
+from services.gateway.entrypoints.http.sockets.client_messages import MODELS, message_of
 
 SCHEMA = json.loads((Path(__file__).parent / "asyncapi_schema" / "3.0.0.json").read_text())
 DOCUMENT = document("broker.example.com:9092", prefix="staging-")
+WITH_SOCKET = sockets.document()
 
 
 def references(value: Any) -> list[str]:
@@ -23,23 +27,26 @@ def references(value: Any) -> list[str]:
     return []
 
 
-def resolve(reference: str) -> Any:
-    found: Any = DOCUMENT
+def resolve(reference: str, whole: dict[str, Any]) -> Any:
+    found: Any = whole
     for step in reference.removeprefix("#/").split("/"):
         found = found[step]
     return found
 
 
-@pytest.mark.parametrize("rendered", [document(), DOCUMENT], ids=["without a server", "with a server"])
+@pytest.mark.parametrize(
+    "rendered", [document(), DOCUMENT, WITH_SOCKET], ids=["without a server", "with a server", "with the WebSocket"]
+)
 def test_it_is_asyncapi_3(rendered: dict[str, Any]) -> None:
     validator = jsonschema_rs.Draft7Validator(SCHEMA)
 
     assert [(list(error.instance_path), error.message[:500]) for error in validator.iter_errors(rendered)] == []
 
 
-def test_every_reference_leads_somewhere() -> None:
-    for reference in references(DOCUMENT):
-        assert resolve(reference) is not None
+@pytest.mark.parametrize("rendered", [DOCUMENT, WITH_SOCKET], ids=["the bus", "with the WebSocket"])
+def test_every_reference_leads_somewhere(rendered: dict[str, Any]) -> None:
+    for reference in references(rendered):
+        assert resolve(reference, rendered) is not None
 
 
 def test_channels_are_the_declared_topics() -> None:
@@ -92,3 +99,38 @@ def test_senders_send_and_consumers_receive() -> None:
 def test_types_are_named_by_service_noun_verb_and_version() -> None:
     for name, (_, topic) in published_messages().items():
         assert re.fullmatch(rf"aes\.{topic.owner}\.[a-z_]+(\.[a-z_]+)*\.v[1-9]\d*", name)
+
+
+def test_the_websocket_names_every_message_of_both_sides() -> None:
+    assert {name for name in WITH_SOCKET["channels"][CHANNEL]["messages"] if name.startswith("client.")} == {
+        "client.execute", "client.cancel", "client.resolve", "client.subscribe", "client.ping",
+    }  # fmt: skip
+    sent = {name for name in WITH_SOCKET["channels"][CHANNEL]["messages"] if name.startswith("server.")}
+    of_turns = {f"server.{public_name(name)}" for name in published_messages() if ".runtime.turn." in name}
+    assert sent >= {*of_turns, "server.session.deleted", "server.artifact.uploaded", "server.error", "server.pong"}
+    assert not any("rejected" in name or "execute_turn" in name for name in sent)
+
+
+def test_messages_of_the_websocket_fit_their_schemas() -> None:
+    for name in WITH_SOCKET["channels"][CHANNEL]["messages"]:
+        message = WITH_SOCKET["components"]["messages"][name]
+        validator = jsonschema_rs.Draft202012Validator({**message["payload"], "components": WITH_SOCKET["components"]})
+        for example in message["examples"]:
+            assert [error.message for error in validator.iter_errors(example["payload"])] == [], name
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_examples_of_client_messages_are_accepted(kind: str) -> None:
+    message = WITH_SOCKET["components"]["messages"][f"client.{kind}"]
+    for example in message["examples"]:
+        assert message_of(example["payload"]).type == kind
+
+
+def test_the_websocket_changes_nothing_about_the_bus() -> None:
+    bus = document()
+    for part in ("channels", "operations"):
+        assert {name: WITH_SOCKET[part][name] for name in bus[part]} == bus[part]
+    for part in ("messages", "schemas"):
+        assert {name: WITH_SOCKET["components"][part][name] for name in bus["components"][part]} == bus["components"][
+            part
+        ]

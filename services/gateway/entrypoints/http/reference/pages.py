@@ -9,10 +9,10 @@ import orjson
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response
 
-from libs.contracts import asyncapi
 from libs.contracts.errors import NotFound
 from services.gateway.entrypoints.http.reference import texts
 from services.gateway.entrypoints.http.routing import PREFIX, PublicRoute
+from services.gateway.entrypoints.http.sockets import asyncapi
 
 _START_NAME: Final = "start.js"
 _MEDIA_TYPES: Final = {

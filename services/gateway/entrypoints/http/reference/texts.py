@@ -22,7 +22,8 @@ that the key allows: for sessions with its own agent, their artifacts and their 
 Every answer carries `X-Correlation-ID`; send one of your own to find all events of a request again. Send an
 `Idempotency-Key` with a write to repeat it safely after a 503 or 504.
 
-The events of the service are described in [asyncapi.json](../asyncapi.json).
+A **WebSocket** per session, `WS /api/v1/ws/sessions/{session_id}/`, carries messages to the agent and all events of the
+session. [asyncapi.json](../asyncapi.json) describes its messages, and all events of the service.
 """
 TAGS: Final = {
     "Agents": "Stored agents, their versions, and the validation of configurations.",

@@ -27,6 +27,8 @@ class Execute(ExecuteBody):
 
 
 class Cancel(StrictModel):
+    """Stops a turn that is queued, runs or waits."""
+
     type: Literal["cancel"]
     turn_id: str = _Id
     ref: str | None = _Ref
@@ -54,12 +56,14 @@ class Subscribe(StrictModel):
 
 
 class Ping(StrictModel):
+    """Asks for a sign of life."""
+
     type: Literal["ping"]
     ref: str | None = _Ref
 
 
 ClientMessage = Execute | Cancel | Resolve | Subscribe | Ping
-_MODELS: Final[dict[str, type[ClientMessage]]] = {
+MODELS: Final[dict[str, type[ClientMessage]]] = {
     "execute": Execute,
     "cancel": Cancel,
     "resolve": Resolve,
@@ -77,9 +81,9 @@ def values_in(text: str | None) -> dict[str, Any]:
 
 def message_of(values: dict[str, Any]) -> ClientMessage:
     """Raises ``ValidationFailed``."""
-    model = _MODELS.get(kind) if isinstance(kind := values.get("type"), str) else None
+    model = MODELS.get(kind) if isinstance(kind := values.get("type"), str) else None
     if model is None:
-        hint = f"one of {', '.join(_MODELS)}"
+        hint = f"one of {', '.join(MODELS)}"
         detail = ErrorDetail(loc=["type"], type="enum", message="there is no message of this type", hint=hint)
         raise ValidationFailed("The message is not valid: type: there is no message of this type.", details=[detail])
     try:
