@@ -22,9 +22,9 @@ BROUGHT_ALONG = {
     "wordllama": {"tokenizers"},
 }
 HOLDERS = {
-    "gateway": ["services/gateway", "libs/outbound", "libs/secrets"],
-    "registry": ["services/registry"],
-    "runtime": ["services/runtime", "libs/outbound", "libs/tables"],
+    "gateway": ["services/gateway", "libs/json_schema", "libs/outbound", "libs/secrets"],
+    "registry": ["services/registry", "libs/json_schema"],
+    "runtime": ["services/runtime", "libs/json_schema", "libs/outbound", "libs/tables"],
     "ingestion": ["services/ingestion", "libs/objects", "libs/tables"],
     "artifacts": ["services/artifacts", "libs/objects", "libs/tables"],
     "cli": ["cli", "libs/secrets"],

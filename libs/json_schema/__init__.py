@@ -1,0 +1,5 @@
+"""JSON Schemas that strangers wrote: checked, compiled and applied, offline and within limits."""
+
+from libs.json_schema._schemas import MAX_BYTES, MAX_DEPTH, CompiledSchema, SchemaInvalid, compile_schema
+
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "CompiledSchema", "SchemaInvalid", "compile_schema"]

@@ -1,0 +1,69 @@
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+import jsonschema_rs
+import orjson
+
+MAX_BYTES: Final = 64 * 1024
+MAX_DEPTH: Final = 32
+_LONGEST_MESSAGE: Final = 300
+# Patterns without look-around and back references run in linear time anyway; the others end here.
+_PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=50_000)
+
+
+class SchemaInvalid(ValueError):
+    """The schema cannot be used; the message says why. ``path``: the place in the schema that is wrong."""
+
+    def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSchema:
+    schema: dict[str, Any]
+    validator: Any
+
+    def problems(self, value: Any, *, name: str = "value", most: int = 5) -> list[str]:
+        """Findings with their places, none for a value that fits. ``name`` stands for the whole value."""
+        return [
+            f"{'.'.join(str(part) for part in error.instance_path) or name}: {_shortened(error.message)}"
+            for error in islice(self.validator.iter_errors(value), most)
+        ]
+
+
+def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
+    """Draft 4 to 2020-12, by ``$schema``; the newest without one. References lead into the schema itself.
+
+    Raises ``SchemaInvalid``, also for a schema of more than 64 KiB or 32 levels.
+    """
+    if any(True for _ in _below(schema, MAX_DEPTH)):
+        raise SchemaInvalid(f"the schema is nested deeper than {MAX_DEPTH} levels")
+    if len(orjson.dumps(schema)) > MAX_BYTES:
+        raise SchemaInvalid(f"the schema is larger than {MAX_BYTES} bytes")
+    try:
+        validator = jsonschema_rs.validator_for(schema, offline=True, pattern_options=_PATTERNS)
+    except jsonschema_rs.ValidationError as problem:
+        raise SchemaInvalid(_shortened(problem.message), tuple(problem.instance_path)) from None
+    except (ValueError, jsonschema_rs.ReferencingError) as problem:
+        raise SchemaInvalid(_shortened(str(problem))) from None
+    return CompiledSchema(schema, validator)
+
+
+def _below(schema: Any, depth: int) -> Iterator[Any]:
+    """The objects and arrays that lie deeper than ``depth`` levels; the schema itself is the first."""
+    level = [schema]
+    for _ in range(depth):
+        level = [
+            child
+            for item in level
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, dict | list)
+        ]
+    yield from level
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= _LONGEST_MESSAGE else message[: _LONGEST_MESSAGE - 1] + "…"
