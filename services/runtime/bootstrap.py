@@ -17,6 +17,7 @@ from services.runtime.adapters.internal_api.knowledge import HttpKnowledge
 from services.runtime.adapters.metrics import PrometheusMetrics
 from services.runtime.adapters.models.providers import model_providers, new_session
 from services.runtime.adapters.observed import ObservedAgent, ObservedModel, observed
+from services.runtime.adapters.postgres.actions import PostgresActions
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
 from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
 from services.runtime.adapters.postgres.conversations import PostgresConversations
@@ -32,6 +33,7 @@ from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.ports import DeltaSink, ImageAddresses
 from services.runtime.entrypoints.commands import register_commands
+from services.runtime.entrypoints.http.actions import actions_router
 from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.sessions import sessions_router
 from services.runtime.entrypoints.http.watched_turns import watched_turns_router
@@ -48,6 +50,7 @@ from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
 from services.runtime.use_cases.list_turn_events import ListTurnEvents
+from services.runtime.use_cases.resolve_action import ExpireActions, ResolveAction
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 from services.runtime.use_cases.watch_turn import WatchTurn
 
@@ -71,6 +74,7 @@ class Worker:
     create: CreateSession
     cancel: CancelTurn
     delete: DeleteSession
+    resolve: ResolveAction
 
     async def stop(self, grace: float) -> None:
         """Finishes running turns within ``grace`` seconds, hands back the rest, releases the lease."""
@@ -103,7 +107,9 @@ def build_worker(
     engine = TurnEngine(
         RunTurn(agent, cache, conversations, steps, deltas),
         cache,
-        PostgresTurnOutcomes(outbox, worker_id=worker_id, turn_deadline=deadline),
+        PostgresTurnOutcomes(
+            outbox, worker_id=worker_id, turn_deadline=deadline, action_ttl=settings.action_ttl_seconds
+        ),
         metrics,
         capacity=settings.max_running_turns,
     )
@@ -111,8 +117,12 @@ def build_worker(
         database, outbox, worker_id=worker_id, lease=settings.lease_seconds, turn_deadline=deadline
     )
     finish_deletion = FinishSessionDeletion(outbox.transaction, PostgresSessionWriter)
+    # The reconciler is made with it, and is what it wakes.
+    expire_actions = ExpireActions(
+        outbox.transaction, PostgresSessionWriter, PostgresActions, lambda: reconciler.wake_after(*_RECONCILE_AFTER)
+    )
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
-    reconciler = TurnReconciler(engine, reclaimer, finish_deletion, metrics, rules)
+    reconciler = TurnReconciler(engine, reclaimer, finish_deletion, expire_actions, metrics, rules)
     engine.on_release = reconciler.wake
     reconcile_soon = partial(reconciler.wake_after, *_RECONCILE_AFTER)
     backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
@@ -129,6 +139,7 @@ def build_worker(
         create=CreateSession(PostgresSessionWriter),
         cancel=CancelTurn(PostgresSessionWriter, reconcile_soon),
         delete=DeleteSession(PostgresSessionWriter, reconcile_soon),
+        resolve=ResolveAction(PostgresSessionWriter, PostgresActions, reconcile_soon),
     )
 
 
@@ -149,8 +160,11 @@ def build(settings: RuntimeSettings) -> Service:
         settings, service.database, service.outbox, agent, models, deltas, artifacts=artifacts, addresses=resolver
     )
     reads = PostgresSessionReads(service.database)
-    register_commands(service.commands, worker.accept, worker.create, worker.cancel, worker.delete, reads)
+    register_commands(
+        service.commands, worker.accept, worker.create, worker.cancel, worker.delete, worker.resolve, reads
+    )
     service.http.include_router(sessions_router(reads))
+    service.http.include_router(actions_router(reads))
     watched = PostgresWatchedTurns(service.database)
     service.http.include_router(
         watched_turns_router(

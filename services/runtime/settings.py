@@ -16,6 +16,8 @@ class RuntimeSettings(OutboundSettings, ServiceSettings):
     max_turns_per_session: int = Field(20, ge=1)
     max_turns_per_company: int = Field(1000, ge=1)
     turn_deadline_seconds: float = Field(600.0, gt=0)
+    action_ttl_seconds: float = Field(86400.0, gt=0)
+    """Time that a waiting turn is given for each answer that it needs."""
     turn_attempts: int = Field(3, ge=1)
     lease_seconds: float = Field(10.0, gt=0)
     watch_interval_seconds: float = Field(1.0, gt=0)

@@ -34,7 +34,7 @@ from services.runtime.domain.conversation_json import (
 )
 from services.runtime.domain.knowledge import KnowledgeBaseRef, Retrieved
 from services.runtime.domain.models import ModelRequest, OnText
-from services.runtime.domain.tools import Tool, Toolbox, ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import Approval, Tool, Toolbox, ToolContext, ToolDefinition, ToolFailed, ToolOutput
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 
 CALLER = Identity(company_id="company", user_id="user", key_id="key", scopes=frozenset({"runtime:execute"}))
@@ -76,6 +76,8 @@ class MemoryJournal:
     steps: list[RecordedStep] = field(default_factory=list)
     wants_text: bool = False
     lost_after: int | None = None
+    allowed_calls: dict[str, str] = field(default_factory=dict)
+    after_wait: bool = False
     text: list[tuple[int, str]] = field(default_factory=list)
     transactions: int = 0
 
@@ -135,6 +137,7 @@ class FakeTool:
         *,
         safe_to_repeat: bool = True,
         timeout_seconds: float = 5.0,
+        approval: Approval = "never",
         delay: float = 0.0,
         citations: tuple[Citation, ...] = (),
     ) -> None:
@@ -149,6 +152,7 @@ class FakeTool:
             },
             safe_to_repeat=safe_to_repeat,
             timeout_seconds=timeout_seconds,
+            approval=approval,
         )
         self._behave = behave or (lambda text: text)
         self._delay = delay

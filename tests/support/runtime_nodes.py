@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import PoolClosed
 from pydantic import SecretStr
 
-from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession, ExecuteTurn
+from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession, ExecuteTurn, ResolveAction
 from libs.contracts.envelope import Envelope, envelope_from
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
@@ -161,7 +161,9 @@ class Node:
             self.settings, self.database, self.outbox, agent, model, self.deltas, artifacts=artifacts
         )
         worker = self.worker
-        register_commands(self.router, worker.accept, worker.create, worker.cancel, worker.delete, self.reads)
+        register_commands(
+            self.router, worker.accept, worker.create, worker.cancel, worker.delete, worker.resolve, self.reads
+        )
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *, reconciling: bool = True) -> None:
@@ -231,6 +233,22 @@ class Node:
 
     async def delete(self, session_id: str, caller: Identity | None = None) -> str:
         return await self.deliver(DeleteSession(session_id=session_id), caller)
+
+    async def resolve(self, session_id: str, turn_id: str, action_id: str, caller: Identity, **answer: Any) -> str:
+        command = ResolveAction(session_id=session_id, turn_id=turn_id, action_id=action_id, **answer)
+        return await self.deliver(command, caller)
+
+    async def waiting(self, turn_id: str) -> list[dict[str, Any]]:
+        """The open actions of a turn that waits, waited for."""
+        await until(lambda: self._has_status(turn_id, "waiting"), "the turn does not wait")
+        rows = await self.rows(
+            "SELECT to_json(a)::text FROM actions a WHERE turn_id = %s AND state = 'open' ORDER BY created_at, id",
+            turn_id,
+        )
+        return [dict(orjson.loads(row[0])) for row in rows]
+
+    async def _has_status(self, turn_id: str, status: str) -> bool:
+        return bool((await self.turn(turn_id)).get("status") == status)
 
     async def rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
         async with self.database.connection() as connection:

@@ -71,6 +71,9 @@ class MemoryConversations:
     async def steps(self, _turn_id: str, /) -> list[RecordedStep]:
         return []
 
+    async def allowed_calls(self, _turn_id: str, /) -> dict[str, str]:
+        return {}
+
 
 class MemoryTurns:
     """TurnOutcomes and a recorder of steps that keep what they are given; ``unavailable`` calls fail first."""

@@ -9,7 +9,7 @@ from prometheus_client import Counter, Histogram
 from libs import tracing
 from libs.contracts.errors import ServiceError
 from services.runtime.adapters import metrics
-from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnLost
+from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnLost, TurnWaits
 from services.runtime.domain.conversation import JsonObject, ModelAnswer
 from services.runtime.domain.models import ChatModel, ModelRequest, OnText, ProviderInfo
 from services.runtime.domain.tools import Tool, Toolbox, ToolContext, ToolDefinition, ToolFailed, ToolOutput
@@ -19,14 +19,19 @@ _OTHER: Final = "other"
 
 
 async def _measured(
-    call: Awaitable[T], label: str, counter: Counter, seconds: Histogram, outcome_of: Callable[[Exception], str]
+    call: Awaitable[T],
+    label: str,
+    counter: Counter,
+    seconds: Histogram,
+    outcome_of: Callable[[Exception], str],
+    result_of: Callable[[T], str] = lambda _: "completed",
 ) -> T:
     began = perf_counter()
     # Also at the turn's deadline, and when the worker stops.
     outcome = "cancelled"
     try:
         result = await call
-        outcome = "completed"
+        outcome = result_of(result)
         return result
     except Exception as problem:
         outcome = outcome_of(problem)
@@ -42,7 +47,7 @@ class ObservedAgent:
     def __init__(self, agent: AgentLoop) -> None:
         self._agent = agent
 
-    async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
+    async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
         attributes: dict[str, tracing.Value | None] = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.conversation.id": task.session_id,
@@ -54,7 +59,12 @@ class ObservedAgent:
         with tracing.span("invoke_agent", attributes=attributes):
             run = self._agent.run(task, journal)
             return await _measured(
-                run, task.agent.agent_type, metrics.AGENT_RUNS, metrics.AGENT_SECONDS, self._outcome_of
+                run,
+                task.agent.agent_type,
+                metrics.AGENT_RUNS,
+                metrics.AGENT_SECONDS,
+                self._outcome_of,
+                lambda ended: "waiting" if isinstance(ended, TurnWaits) else "completed",
             )
 
     @staticmethod

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from libs.contracts.identity import Identity
+from services.runtime.domain.actions import NewAction
 from services.runtime.domain.conversation import (
     ArtifactRef,
     Citation,
@@ -132,6 +133,14 @@ class TurnJournal(Protocol):
         """The steps of earlier attempts, in order; the loop resumes after them."""
 
     @property
+    def allowed_calls(self) -> Mapping[str, str]:
+        """The hashes of the calls that a person has approved, by call id."""
+
+    @property
+    def after_wait(self) -> bool:
+        """Whether calls without a result are known not to have been begun: the turn comes from a wait."""
+
+    @property
     def wants_text(self) -> bool:
         """Whether someone follows this turn's text; read before every model call."""
 
@@ -175,7 +184,14 @@ class ToolSource(Protocol):
         """The tools that the turn's model is offered. `any_files`: the session has some."""
 
 
+@dataclass(frozen=True, slots=True)
+class TurnWaits:
+    """The turn cannot go on before these actions are resolved; all other calls are recorded with their results."""
+
+    actions: tuple[NewAction, ...]
+
+
 class AgentLoop(Protocol):
-    async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
+    async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
         """Raises an error of models.py, with which the turn fails, and the journal's TurnLost. May be cancelled at any
         await; calls under way are then cancelled too."""

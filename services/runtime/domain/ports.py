@@ -9,7 +9,15 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from libs.contracts.api.sessions import MessagePage, Session, SessionPage, Turn, WatchedTurn
+from libs.contracts.api.sessions import (
+    ActionKind,
+    ActionPage,
+    MessagePage,
+    Session,
+    SessionPage,
+    Turn,
+    WatchedTurn,
+)
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
 from libs.eventing import OutboxMessage
@@ -88,6 +96,9 @@ class ConversationStore(Protocol):
 
     async def steps(self, turn_id: str) -> list[RecordedStep]: ...
 
+    async def allowed_calls(self, turn_id: str) -> dict[str, str]:
+        """The hashes of the calls that a person has approved, by call id."""
+
 
 class SessionReads(Protocol):
     """Reads for callers. What the caller may not see is None, and left out of lists."""
@@ -101,6 +112,11 @@ class SessionReads(Protocol):
         """Oldest first, a reply right after its question."""
 
     async def turn(self, session_id: str, turn_id: str, caller: Identity) -> Turn | None: ...
+
+    async def actions(
+        self, caller: Identity, *, kind: ActionKind | None, session_id: str | None, limit: int, offset: int
+    ) -> ActionPage:
+        """The open actions of the sessions that the caller may see, longest waiting first."""
 
     async def knows_command(self, command_id: str, company_id: str) -> bool:
         """Whether the company's command has a turn, or was refused one."""

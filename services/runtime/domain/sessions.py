@@ -42,10 +42,10 @@ class SessionWriter(Protocol):
         """Current only under the lock of its session."""
 
     async def live_turns(self, session_id: str) -> list[LockedTurn]:
-        """The queued and running turns, in order."""
+        """The queued, running and waiting turns, in order."""
 
     async def cancel(self, turns: list[LockedTurn], events: int) -> None:
-        """Ends queued and running turns as cancelled; each gets ``events`` events for it.
+        """Ends live turns as cancelled and closes their actions; each gets ``events`` events for it.
 
         A running one keeps its worker until the execution has stopped.
         """
@@ -71,6 +71,13 @@ def valid_id(name: str, identifier: str) -> str:
     if not is_id(identifier):
         raise NotFound(f"there is no such {name}")
     return identifier
+
+
+def readable(session: LockedSession | None, caller: Identity) -> LockedSession:
+    """The session, if it exists and the caller may see it. Raises NotFound."""
+    if session is None or session.company_id != caller.company_id or not caller.may_read_of(session.owner_id):
+        raise NotFound("there is no such session")
+    return session
 
 
 def writable(session: LockedSession | None, caller: Identity) -> LockedSession:

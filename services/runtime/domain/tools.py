@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from libs.contracts.identity import Identity
 from services.runtime.domain.conversation import ArtifactRef, Citation, JsonObject
@@ -86,6 +86,14 @@ class ToolFailed(Exception):
         super().__init__(message)
         self.retry = retry
         self.retry_after = retry_after
+
+
+LONGEST_RESULT: Final = 20_000
+
+
+def cut_result(text: str, longest: int = LONGEST_RESULT) -> str:
+    """A result as a model is given it: at most so many characters, and how many there were."""
+    return text if len(text) <= longest else f"{text[:longest]}\n[cut: {len(text)} characters in all]"
 
 
 class Tool(Protocol):

@@ -9,12 +9,21 @@ from typing import Final
 
 from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ServiceError
-from libs.contracts.events.runtime import TurnCancelled, TurnFailed, TurnQueued, TurnRestarted, TurnStarted
+from libs.contracts.events.runtime import (
+    ToolCallCompleted,
+    ToolCallFailed,
+    TurnCancelled,
+    TurnFailed,
+    TurnQueued,
+    TurnRestarted,
+    TurnStarted,
+)
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Event
 from libs.contracts.topics import RUNTIME_EVENTS
 from libs.eventing import MessageContext, MessageDraft
-from services.runtime.domain.conversation import JsonObject, UserMessage
+from services.runtime.domain.actions import NewAction
+from services.runtime.domain.conversation import JsonObject, ToolResult, UserMessage
 
 FIRST_SEQUENCE: Final = 1
 """The sequence of a turn's first event: turn.queued, turn.started or the command's rejection."""
@@ -69,7 +78,8 @@ class ClaimedTurn:
     """A turn that this worker holds. Every write for it is guarded by ``fence``, its fencing token.
 
     ``seconds_left`` until the deadline and ``sequence``, that of the turn's newest event, at the moment of the claim.
-    ``stream``: somebody follows the turn's text.
+    ``stream``: somebody follows the turn's text. ``after_wait``: the turn goes on after a wait, and no call has been
+    begun since.
     """
 
     id: str
@@ -83,6 +93,7 @@ class ClaimedTurn:
     stream: bool
     seconds_left: float
     sequence: int
+    after_wait: bool = False
 
     def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> MessageDraft:
         return MessageDraft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)
@@ -111,8 +122,11 @@ class LockedTurn:
     sequence: int
 
     def cancelled(self, reason: str) -> MessageDraft:
-        event = TurnCancelled(session_id=self.session_id, turn_id=self.id, reason=reason)
-        return MessageDraft(event, subject=self.id, context=self.message_context, sequence=self.sequence + 1)
+        return self.draft(TurnCancelled(session_id=self.session_id, turn_id=self.id, reason=reason), 1)
+
+    def draft(self, event: Event, number: int) -> MessageDraft:
+        """``number`` counts the events of this transaction from 1."""
+        return MessageDraft(event, subject=self.id, context=self.message_context, sequence=self.sequence + number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +152,25 @@ class StepRecord:
     events: tuple[Event, ...] = ()
 
 
+def result_event(session_id: str, turn_id: str, step: int, result: ToolResult) -> ToolCallCompleted | ToolCallFailed:
+    """The event of a recorded tool result."""
+    call = {
+        "session_id": session_id,
+        "turn_id": turn_id,
+        "step": step,
+        "call_id": result.call_id,
+        "name": result.name,
+    }
+    if result.is_error:
+        return ToolCallFailed.model_validate({**call, "reason": result.output})
+    return ToolCallCompleted.model_validate({**call, "output": result.output})
+
+
 class OutcomeKind(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
+    WAITING = "waiting"
+    """The turn waits for ``actions``, without a worker."""
     RELEASED = "released"
     """The execution of a cancelled turn has stopped."""
     HANDED_BACK = "handed_back"
@@ -149,7 +179,7 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """Terminal or release transition of a claimed turn.
+    """Terminal, waiting or release transition of a claimed turn.
 
     A terminal one has an ``event`` and perhaps its encoded ``payload``; ``preceding`` events of the turn go before it.
     """
@@ -165,6 +195,7 @@ class TurnOutcome:
     final_answer: JsonObject | None = None
     error: JsonObject | None = None
     preceding: tuple[Event, ...] = ()
+    actions: tuple[NewAction, ...] = ()
 
 
 def failed(turn: ClaimedTurn, error: ServiceError) -> TurnOutcome:
@@ -203,7 +234,8 @@ class TurnSnapshot:
 
     ``held``: fence and status of the turns that are this worker's; ``watches``: how often readers asked for the text
     of those, where they did. ``claimable``: idle sessions with queued turns, longest waiting first. ``deleting``:
-    sessions whose deletion is not finished. ``queued`` counts all waiting turns.
+    sessions whose deletion is not finished. ``expired``: waiting turns with an action whose time is over, by session.
+    ``queued`` counts all queued turns.
     """
 
     held: dict[str, tuple[int, str]]
@@ -212,3 +244,4 @@ class TurnSnapshot:
     claimable: tuple[str, ...]
     deleting: tuple[str, ...]
     queued: int
+    expired: tuple[tuple[str, str], ...] = ()

@@ -9,6 +9,7 @@ from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.create_session import CreateSession
 from services.runtime.use_cases.delete_session import DeleteSession
+from services.runtime.use_cases.resolve_action import ResolveAction
 
 
 def register_commands(
@@ -17,6 +18,7 @@ def register_commands(
     create: CreateSession,
     cancel: CancelTurn,
     delete: DeleteSession,
+    resolve: ResolveAction,
     reads: SessionReads,
 ) -> None:
     async def execute_turn(command: commands.ExecuteTurn, context: CommandContext) -> ServiceError | None:
@@ -29,6 +31,7 @@ def register_commands(
     router.handle_raw(commands.ExecuteTurn, execute_turn)
     router.handle(commands.CreateSession, create)
     router.handle(commands.CancelTurn, cancel)
+    router.handle(commands.ResolveAction, resolve)
     # The outcome follows when the running turn has stopped.
     router.handle(commands.DeleteSession, delete, ends_later=True)
     router.lookups.append(reads.knows_command)

@@ -1,4 +1,4 @@
-"""Cancels a queued or running turn: one guarded update decides against its completion."""
+"""Cancels a queued, running or waiting turn: one guarded update decides against its completion."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ _EVENTS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class CancelTurn:
-    """``on_cancelled`` is called just before the commit, so that a running execution is looked for right after."""
+    """``on_cancelled`` is called just before the commit: a running execution is looked for right after it, and the
+    session's next turn."""
 
     open_writer: OpenWriter
     on_cancelled: Callable[[], None]
@@ -26,7 +27,7 @@ class CancelTurn:
         turn = await writer.turn(valid_id("turn", command.turn_id))
         if turn is None or turn.session_id != command.session_id:
             raise NotFound("there is no such turn")
-        if turn.status not in ("queued", "running"):
+        if turn.status not in ("queued", "running", "waiting"):
             raise Conflict(f"the turn is {turn.status} already")
         await writer.cancel([turn], _EVENTS)
         transaction.drafts.append(turn.cancelled("cancelled on request"))
@@ -36,5 +37,5 @@ class CancelTurn:
             owner_id=session.owner_id,
             sequence=turn.sequence + _EVENTS,
         )
-        if turn.status == "running":
+        if turn.status != "queued":
             self.on_cancelled()

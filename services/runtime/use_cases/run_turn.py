@@ -13,7 +13,7 @@ from libs.contracts.errors import InternalError, ServiceError, TimedOut
 from libs.contracts.events.runtime import CitationAdded, TurnCompleted
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage, retry_until_available
-from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, RecordedStep, TurnLost
+from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, RecordedStep, TurnLost, TurnWaits
 from services.runtime.domain.conversation import Message, UserMessage
 from services.runtime.domain.conversation_json import answer_to_json, reply_to_json
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
@@ -162,9 +162,11 @@ class RunTurn:
         watch.on_request = deltas.send_again
         try:
             recorded: list[RecordedStep] = []
-            # A first attempt has no steps: this saves it a query.
-            if turn.attempt > 1:
+            allowed: dict[str, str] = {}
+            # A first execution has no steps: this saves it the queries.
+            if turn.fence > 1:
                 recorded = await _read(lambda: self.store.steps(turn.id))
+                allowed = await _read(lambda: self.store.allowed_calls(turn.id))
             context = await _read(lambda: self.cache.context(turn, question))
             task = AgentTask(
                 turn_id=turn.id,
@@ -174,11 +176,14 @@ class RunTurn:
                 history=context.history,
                 question=context.question,
             )
-            reply = await self.agent.run(task, DatabaseJournal(turn, recorded, self.steps, deltas, claim, watch))
+            journal = DatabaseJournal(turn, recorded, self.steps, deltas, claim, watch, allowed)
+            ended = await self.agent.run(task, journal)
             deltas.finish()
         finally:
             deltas.stop_timer()
-        return _completed(turn, context, reply)
+        if isinstance(ended, TurnWaits):
+            return TurnOutcome(turn, OutcomeKind.WAITING, actions=ended.actions)
+        return _completed(turn, context, ended)
 
 
 async def _read(read: Callable[[], Awaitable[T]]) -> T:

@@ -32,7 +32,11 @@ def model() -> ObedientModel:
 
 @pytest.fixture
 def tools() -> list[Tool]:
-    return [FakeTool("echo"), FakeTool("careful", safe_to_repeat=False)]
+    return [
+        FakeTool("echo"),
+        FakeTool("careful", safe_to_repeat=False),
+        FakeTool("pay", safe_to_repeat=False, approval="always"),
+    ]
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from tests.support.runtime_turns import claimed_turn
 
 
 def parts(node: Node) -> tuple[PostgresSteps, PostgresTurnOutcomes]:
-    return PostgresSteps(node.outbox), PostgresTurnOutcomes(node.outbox, worker_id=node.worker.id, turn_deadline=60.0)
+    outcomes = PostgresTurnOutcomes(node.outbox, worker_id=node.worker.id, turn_deadline=60.0, action_ttl=60.0)
+    return PostgresSteps(node.outbox), outcomes
 
 
 async def running_turn(node: Node, model: ObedientModel) -> ClaimedTurn:

@@ -67,6 +67,7 @@ class Database:
         self.unknown: list[Sequence[str]] = []
         self.taken: list[str] = []
         self.removed: list[str] = []
+        self.expired: list[str] = []
 
     async def snapshot(self, unknown: Sequence[str], _overdue_grace: float) -> TurnSnapshot:
         self.unknown.append(unknown)
@@ -83,9 +84,15 @@ class Database:
         self.removed.append(session_id)
         return True
 
+    async def expire(self, _session_id: str, turn_id: str, /) -> None:
+        if turn_id == "odd":
+            raise ValueError("cannot be expired")
+        self.expired.append(turn_id)
+
 
 def reconciler(engine: Engine, database: Database) -> TurnReconciler:
-    return TurnReconciler(engine, database, database, NoMetrics(), ReconcilerRules())  # type: ignore[arg-type]
+    rules = ReconcilerRules()
+    return TurnReconciler(engine, database, database, database.expire, NoMetrics(), rules)  # type: ignore[arg-type]
 
 
 def orphan(turn_id: str, *, lost: int = 1, overdue: bool = False, cancelled: bool = False) -> OrphanedTurn:
@@ -170,3 +177,10 @@ async def test_requests_for_the_text_of_held_turns_reach_the_engine() -> None:
     engine = Engine({"mine": 1})
     await reconciler(engine, Database(held={"mine": (1, "running")}, watches={"mine": 2})).reconcile()
     assert engine.watched == {"mine": 2}
+
+
+async def test_actions_whose_time_is_over_expire_one_by_one() -> None:
+    database = Database(expired=(("s1", "first"), ("s2", "odd"), ("s3", "last")), deleting=("gone",))
+    await reconciler(Engine(), database).reconcile()
+    assert database.expired == ["first", "last"]
+    assert database.removed == ["gone"]

@@ -29,6 +29,8 @@ _SITUATION: Final = f"""
     SELECT 'session', session_id, count(*) FROM turns
     WHERE session_id = ANY(%(sessions)s) AND {LIVE} GROUP BY session_id
     UNION ALL
+    SELECT 'session', session_id, 1 FROM turns WHERE session_id = ANY(%(sessions)s) AND status = 'waiting'
+    UNION ALL
     SELECT 'company', company_id, count(*) FROM turns
     WHERE company_id = ANY(%(companies)s) AND {LIVE} GROUP BY company_id
 """
@@ -126,7 +128,7 @@ async def _view(connection: Connection, submissions: Sequence[Submission]) -> Ad
     sessions = {row[0]: _session(row) for row in await locked.fetchall()}
     found: dict[str, dict[str, int]] = {"known": {}, "session": {}, "company": {}}
     for what, key, number in await situation.fetchall():
-        found[what][key] = number
+        found[what][key] = found[what].get(key, 0) + number
     return AdmissionView(sessions, frozenset(found["known"]), found["session"], found["company"])
 
 

@@ -4,6 +4,7 @@ A batch is one transaction. Every write of a worker is guarded by the turn's fen
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from psycopg.rows import TupleRow
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, MessageDraft, Outbox
 from libs.persistence import Connection, as_json
+from services.runtime.adapters.postgres.suspensions import required_events, suspend
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, StepRecord, TurnOutcome
 
 _log = structlog.get_logger("runtime.turns")
@@ -36,15 +38,17 @@ LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id F
 LOCK_FREE_SESSIONS: Final = f"{LOCK_SESSIONS} SKIP LOCKED"
 _CLAIM: Final = f"""
     UPDATE turns t
-    SET status = 'running', worker_id = %(worker)s, fence = t.fence + 1, attempt = t.attempt + 1,
-        started_at = now(), deadline = now() + make_interval(secs => %(deadline)s),
-        event_sequence = t.event_sequence + 1
+    -- A turn that goes on after a wait is in the same attempt, and has had its start event.
+    SET status = 'running', worker_id = %(worker)s, fence = t.fence + 1, attempt = greatest(t.attempt, 1),
+        started_at = coalesce(t.started_at, now()), deadline = now() + make_interval(secs => %(deadline)s),
+        event_sequence = t.event_sequence + (t.fence = 0)::integer
     FROM (
         SELECT DISTINCT ON (q.session_id) q.id FROM turns q
         WHERE q.session_id = ANY(%(sessions)s) AND q.status = 'queued'
           -- A cancelled turn whose worker has not let go of it yet may still write steps.
           AND NOT EXISTS (SELECT FROM turns r WHERE r.session_id = q.session_id
                           AND (r.status = 'running' OR r.worker_id IS NOT NULL))
+          AND NOT EXISTS (SELECT FROM turns w WHERE w.session_id = q.session_id AND w.status = 'waiting')
         ORDER BY q.session_id, q.position
     ) lowest
     WHERE t.id = lowest.id
@@ -95,6 +99,7 @@ _RELEASE: Final = """
 """
 _OUTCOME_TAKEN: Final = "uq_outbox_outcome"
 _TERMINAL: Final = frozenset({OutcomeKind.COMPLETED, OutcomeKind.FAILED})
+_RELEASING: Final = frozenset({OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK})
 
 
 async def claim(
@@ -104,10 +109,12 @@ async def claim(
     return await connection.execute(_CLAIM, {"sessions": list(session_ids), "worker": worker_id, "deadline": deadline})
 
 
-def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> list[tuple[ClaimedTurn, MessageDraft]]:
-    """Claimed turns, each with its start event."""
+def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[ClaimedTurn], list[MessageDraft]]:
+    """Claimed turns, and the start events of those that have not run before."""
     turns = [claimed_turn(row) for row in rows]
-    return [(turn, turn.started()) for turn in turns]
+    # Only a wait puts a turn that was claimed before back into the queue.
+    turns = [replace(turn, after_wait=turn.fence > 1) for turn in turns]
+    return turns, [turn.started() for turn in turns if not turn.after_wait]
 
 
 def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
@@ -187,10 +194,13 @@ def _step_row(step: StepRecord) -> dict[str, Any]:
 
 
 class PostgresTurnOutcomes:
-    def __init__(self, outbox: Outbox, *, worker_id: str, turn_deadline: float) -> None:
+    """``action_ttl``: seconds after which an action expires."""
+
+    def __init__(self, outbox: Outbox, *, worker_id: str, turn_deadline: float, action_ttl: float) -> None:
         self._outbox = outbox
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
+        self._action_ttl = action_ttl
 
     async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_next: bool) -> list[CommitResult]:
         try:
@@ -206,6 +216,7 @@ class PostgresTurnOutcomes:
         self, outcomes: Sequence[TurnOutcome], *, claim_next: bool, with_events: bool
     ) -> list[CommitResult]:
         terminal = [outcome for outcome in outcomes if outcome.kind in _TERMINAL]
+        waiting = [outcome for outcome in outcomes if outcome.kind is OutcomeKind.WAITING]
         sessions = list({outcome.turn.session_id for outcome in outcomes})
         next_turns: dict[str, ClaimedTurn] = {}
         async with self._outbox.pipelined() as transaction:
@@ -213,15 +224,20 @@ class PostgresTurnOutcomes:
             # Sessions first, like admission and take-over: locking a turn first could deadlock with them.
             await connection.execute(LOCK_SESSIONS, (sessions,))
             written = await _end(connection, outcomes, terminal)
+            suspending = await suspend(connection, waiting, ttl=self._action_ttl) if waiting else None
             if claim_next:
                 claiming = await claim(connection, sessions, worker_id=self._worker_id, deadline=self._turn_deadline)
             applied = {turn_id: sequence for cursor in written for turn_id, sequence in await cursor.fetchall()}
             if with_events:
                 transaction.drafts.extend(_outcome_events(terminal, applied))
+            if suspending is not None:
+                suspended = {row[0]: row for row in await suspending.fetchall()}
+                applied.update((turn_id, row[1]) for turn_id, row in suspended.items())
+                transaction.drafts.extend(required_events(waiting, suspended))
             if claim_next:
-                for turn, started in claimed_turns(await claiming.fetchall()):
-                    next_turns[turn.session_id] = turn
-                    transaction.drafts.append(started)
+                claimed, started = claimed_turns(await claiming.fetchall())
+                next_turns = {turn.session_id: turn for turn in claimed}
+                transaction.drafts.extend(started)
         # Of two outcomes in one session the first starts the next turn; nothing is started twice.
         return [
             CommitResult(outcome.turn.id in applied, next_turns.pop(outcome.turn.session_id, None))
@@ -235,8 +251,8 @@ async def _end(
     cursors = []
     if terminal:
         cursors.append(await connection.execute(_FINISH, (as_json([_outcome_row(outcome) for outcome in terminal]),)))
-    if len(terminal) < len(outcomes):
-        released = [outcome.turn for outcome in outcomes if outcome.kind not in _TERMINAL]
+    released = [outcome.turn for outcome in outcomes if outcome.kind in _RELEASING]
+    if released:
         held = ([turn.id for turn in released], [turn.fence for turn in released])
         cursors.append(await connection.execute(_RELEASE, held))
     return cursors

@@ -21,6 +21,8 @@ _STEPS: Final = """
     SELECT number, kind, payload::text FROM steps WHERE turn_id = %s ORDER BY number, call_id = '' DESC, created_at
 """
 
+_ALLOWED: Final = "SELECT call_id, call_hash FROM actions WHERE turn_id = %s AND decision = 'approve'"
+
 
 class PostgresConversations:
     def __init__(self, database: Database) -> None:
@@ -36,6 +38,9 @@ class PostgresConversations:
 
     async def steps(self, turn_id: str) -> list[RecordedStep]:
         return [_step(row) for row in await self._database.execute(_STEPS, (turn_id,))]
+
+    async def allowed_calls(self, turn_id: str) -> dict[str, str]:
+        return {row[0]: row[1] for row in await self._database.execute(_ALLOWED, (turn_id,))}
 
 
 def _message(row: tuple[Any, ...]) -> Message:

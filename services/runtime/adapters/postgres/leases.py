@@ -47,9 +47,17 @@ _CLAIMABLE: Final = f"""
       AND NOT EXISTS (SELECT FROM turns r WHERE r.session_id = q.session_id
                       AND (r.status = 'running' OR r.worker_id IS NOT NULL OR r.status = 'queued'
                            AND r.position < q.position))
+      AND NOT EXISTS (SELECT FROM turns w WHERE w.session_id = q.session_id AND w.status = 'waiting')
     ORDER BY q.created_at LIMIT {_AT_ONCE}
 """
 _QUEUED: Final = "SELECT count(*) FROM turns WHERE status = 'queued'"
+# Each expiry is a transaction: a small batch keeps the rest of the look from being late.
+_EXPIRED: Final = """
+    SELECT session_id, turn_id FROM (
+        SELECT session_id, turn_id, expires_at FROM actions WHERE state = 'open' AND expires_at <= now()
+        ORDER BY expires_at LIMIT 100) due
+    GROUP BY session_id, turn_id ORDER BY min(expires_at)
+"""
 _DELETING: Final = f"SELECT id FROM sessions WHERE status = 'deleting' ORDER BY id LIMIT {_AT_ONCE}"
 # Locks out a renewal of these leases until the turns are taken.
 _LOCK_WORKERS: Final = "SELECT id FROM workers WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
@@ -110,6 +118,7 @@ class PostgresLeaseReclaimer:
             claimable = await connection.execute(_CLAIMABLE)
             queued = await connection.execute(_QUEUED)
             deleting = await connection.execute(_DELETING)
+            expired = await connection.execute(_EXPIRED)
             await connection.execute(_FORGET_WORKERS)
             own = await held.fetchall()
             return TurnSnapshot(
@@ -119,6 +128,7 @@ class PostgresLeaseReclaimer:
                 claimable=tuple(row[0] for row in await claimable.fetchall()),
                 deleting=tuple(row[0] for row in await deleting.fetchall()),
                 queued=sum(row[0] for row in await queued.fetchall()),
+                expired=tuple((row[0], row[1]) for row in await expired.fetchall()),
             )
 
     async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
@@ -130,9 +140,9 @@ class PostgresLeaseReclaimer:
             claiming = await claim(
                 transaction.connection, sessions, worker_id=self._worker_id, deadline=self._turn_deadline
             )
-            claimed = claimed_turns(await claiming.fetchall())
-            transaction.drafts.extend(started for _, started in claimed)
-        return [turn for turn, _ in claimed]
+            claimed, started = claimed_turns(await claiming.fetchall())
+            transaction.drafts.extend(started)
+        return claimed
 
     async def reclaim(self, orphans: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
         ids = [orphan.turn.id for orphan in orphans]

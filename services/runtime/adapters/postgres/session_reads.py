@@ -4,9 +4,19 @@ from typing import Any, Final
 
 import orjson
 
-from libs.contracts.api.sessions import Message, MessagePage, Session, SessionPage, Turn
+from libs.contracts.api.sessions import (
+    ActionKind,
+    ActionPage,
+    Message,
+    MessagePage,
+    OpenAction,
+    Session,
+    SessionPage,
+    Turn,
+)
 from libs.contracts.identity import Identity
-from libs.persistence import Database, fetch_records, fetch_value
+from libs.contracts.timestamps import parse_time
+from libs.persistence import Connection, Database, fetch_records, fetch_value
 
 _VISIBLE: Final = "company_id = %(company)s AND (%(everyone)s OR owner_id = %(user)s)"
 _SELECT_SESSION: Final = """
@@ -24,13 +34,29 @@ _MESSAGES: Final = """
     WHERE session_id = %(session)s ORDER BY position LIMIT %(limit)s OFFSET %(offset)s
 """
 _COUNT_MESSAGES: Final = "SELECT count(*) FROM messages WHERE session_id = %(session)s"
-_TURN: Final = f"""
+# Only a waiting turn has open actions: other turns do not look for any.
+_SELECT_TURN: Final = """
     SELECT id AS turn_id, session_id, status, attempt, position, correlation_id, user_message_id, message_id,
-           usage::text, reply::text, error::text, created_at, started_at, finished_at
-    FROM turns
-    WHERE id = %(turn)s AND session_id = %(session)s
+           usage::text, reply::text, error::text, created_at, started_at, finished_at,
+           CASE WHEN status = 'waiting' THEN (
+               SELECT json_agg(json_build_object('action_id', a.id, 'kind', a.kind, 'tool_call', a.tool_call,
+                                                 'expires_at', a.expires_at) ORDER BY a.created_at, a.id)
+               FROM actions a WHERE a.turn_id = turns.id AND a.state = 'open') END::text AS required_actions
+    FROM turns WHERE id = %(turn)s
+"""
+_TURN: Final = f"""
+    {_SELECT_TURN} AND session_id = %(session)s
       AND EXISTS (SELECT FROM sessions WHERE id = %(session)s AND {_VISIBLE})
 """
+_OPEN: Final = f"""
+    FROM actions WHERE state = 'open' AND {_VISIBLE}
+      AND (%(session)s::text IS NULL OR session_id = %(session)s) AND (%(kind)s::text IS NULL OR kind = %(kind)s)
+"""
+_ACTIONS: Final = f"""
+    SELECT id AS action_id, session_id, turn_id, kind, tool_call::text, expires_at, created_at
+    {_OPEN} ORDER BY created_at, id LIMIT %(limit)s OFFSET %(offset)s
+"""
+_COUNT_ACTIONS: Final = f"SELECT count(*) {_OPEN}"
 _KNOWS: Final = """
     SELECT EXISTS (SELECT FROM turns WHERE id = %(id)s AND company_id = %(company)s)
         OR EXISTS (SELECT FROM outbox WHERE causation_id = %(id)s AND terminal AND company_id = %(company)s)
@@ -66,7 +92,17 @@ class PostgresSessionReads:
 
     async def turn(self, session_id: str, turn_id: str, caller: Identity) -> Turn | None:
         row = await self._row(_TURN, {**_caller(caller), "session": session_id, "turn": turn_id})
-        return None if row is None else Turn(**_decoded(row, "usage", "reply", "error"))
+        return None if row is None else _turn(row)
+
+    async def actions(
+        self, caller: Identity, *, kind: ActionKind | None, session_id: str | None, limit: int, offset: int
+    ) -> ActionPage:
+        parameters = {**_caller(caller), "kind": kind, "session": session_id, "limit": limit, "offset": offset}
+        async with self._database.connection() as connection:
+            rows = await fetch_records(connection, _ACTIONS, parameters)
+            total = await fetch_value(connection, _COUNT_ACTIONS, parameters)
+        page = [OpenAction(**_decoded(row, "tool_call")) for row in rows]
+        return ActionPage(actions=page, total=total, has_more=offset + len(page) < total)
 
     async def knows_command(self, command_id: str, company_id: str) -> bool:
         async with self._database.connection() as connection:
@@ -77,12 +113,24 @@ class PostgresSessionReads:
             return next(iter(await fetch_records(connection, query, parameters)), None)
 
 
+async def turn_by_id(connection: Connection, turn_id: str) -> Turn:
+    """A turn that the caller's transaction has seen, whoever may see it."""
+    return _turn((await fetch_records(connection, _SELECT_TURN, {"turn": turn_id}))[0])
+
+
 def _caller(caller: Identity) -> Row:
     return {"company": caller.company_id, "user": caller.user_id, "everyone": caller.reads_company}
 
 
 def _session(row: Row) -> Session:
     return Session(**_decoded(row, "agent_config"))
+
+
+def _turn(row: Row) -> Turn:
+    actions = orjson.loads(row.pop("required_actions") or "[]")
+    for action in actions:
+        action["expires_at"] = parse_time(action["expires_at"])
+    return Turn(**_decoded(row, "usage", "reply", "error"), required_actions=actions)
 
 
 def _message(row: Row) -> Message:

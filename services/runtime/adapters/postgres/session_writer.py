@@ -26,12 +26,17 @@ _TURN_COLUMNS: Final = """
 """
 _TURN: Final = f"SELECT {_TURN_COLUMNS} FROM turns WHERE id = %s FOR UPDATE"
 _LIVE_TURNS: Final = f"""
-    SELECT {_TURN_COLUMNS} FROM turns WHERE session_id = %s AND status IN ('queued', 'running')
+    SELECT {_TURN_COLUMNS} FROM turns
+    WHERE session_id = %s AND (status IN ('queued', 'running') OR status = 'waiting')
     ORDER BY position FOR UPDATE
 """
 _CANCEL: Final = """
-    UPDATE turns SET status = 'cancelled', finished_at = now(), event_sequence = event_sequence + %s
-    WHERE id = ANY(%s) AND status IN ('queued', 'running')
+    WITH cancelled AS (
+        UPDATE turns SET status = 'cancelled', finished_at = now(), event_sequence = event_sequence + %s
+        WHERE id = ANY(%s) AND status IN ('queued', 'running', 'waiting') RETURNING id
+    )
+    UPDATE actions SET state = 'closed', resolved_at = now()
+    WHERE turn_id IN (SELECT id FROM cancelled) AND state = 'open'
 """
 _MARK_DELETING: Final = "UPDATE sessions SET status = 'deleting', deletion = %s WHERE id = %s"
 _IS_HELD: Final = """
@@ -39,6 +44,7 @@ _IS_HELD: Final = """
 """
 _DELETION: Final = "SELECT deletion::text, owner_id FROM sessions WHERE id = %s AND status = 'deleting' FOR UPDATE"
 _REMOVE: Final = (
+    "DELETE FROM actions WHERE turn_id IN (SELECT id FROM turns WHERE session_id = %s)",
     "DELETE FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE session_id = %s)",
     "DELETE FROM messages WHERE session_id = %s",
     "DELETE FROM turns WHERE session_id = %s",

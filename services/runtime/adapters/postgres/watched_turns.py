@@ -17,7 +17,7 @@ _VISIBLE: Final = """
 _STATE: Final = f"SELECT t.id, t.status, t.event_sequence FROM turns t WHERE {_VISIBLE}"
 # No lock but the row's own, so that it cannot deadlock with what the turn's worker writes.
 _MARK: Final = f"""
-    UPDATE turns t SET watches = t.watches + 1 WHERE {_VISIBLE} AND t.status IN ('queued', 'running')
+    UPDATE turns t SET watches = t.watches + 1 WHERE {_VISIBLE} AND t.status IN ('queued', 'running', 'waiting')
     RETURNING t.watches
 """
 # A step without calls is the last one: its text is the reply's.

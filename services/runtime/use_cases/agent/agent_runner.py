@@ -15,6 +15,7 @@ from services.runtime.domain.agents import (
     RecordedStep,
     ToolSource,
     TurnJournal,
+    TurnWaits,
 )
 from services.runtime.domain.conversation import (
     ArtifactRef,
@@ -31,6 +32,7 @@ from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
 from services.runtime.domain.models import ChatModel, ModelRequest
 from services.runtime.domain.tools import TurnTools
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
+from services.runtime.use_cases.agent.guarded_calls import GuardedCalls
 from services.runtime.use_cases.agent.tool_caller import ToolCaller
 from services.runtime.use_cases.agent.turn_tools import NO_KNOWLEDGE
 
@@ -86,9 +88,10 @@ class AgentRunner:
         self._retriever = retriever
         self._context = context or ContextBuilder()
         self._limits = limits or AgentLimits()
-        self._tools = ToolCaller(concurrency=self._limits.tool_concurrency, longest_output=self._limits.tool_output)
+        caller = ToolCaller(concurrency=self._limits.tool_concurrency, longest_output=self._limits.tool_output)
+        self._calls = GuardedCalls(caller)
 
-    async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
+    async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
         if task.agent.agent_type == "react_agent":
             return await self._react(task, journal)
         return await self._answer_once(task, journal)
@@ -104,12 +107,13 @@ class AgentRunner:
         citations = answer.citations or _cited(answer.text, chunks)
         return _reply(progress, answer, citations, (*context.warnings, *found.warnings))
 
-    async def _react(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
+    async def _react(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
         context = await self._context.build(task)
         tools = await self._source.for_turn(task, any_files=context.any_files)
         offered = tools.definitions
         progress = _Progress(context.messages)
-        await self._resume(task, journal, progress, tools)
+        if waits := await self._resume(task, journal, progress, tools):
+            return waits
         most = task.agent.max_steps or self._limits.steps
         while True:
             # The last step asks for text: results of further calls would reach no model.
@@ -127,18 +131,27 @@ class AgentRunner:
                 return _reply(progress, answer, citations, (*context.warnings, *tools.warnings))
             await journal.record_answer(progress.step + 1, answer)
             progress.add_answer(answer)
-            results = await self._tools.call_all(task, journal, progress.step, answer.tool_calls, tools)
-            progress.add_results(answer.tool_calls, results)
+            called = await self._calls.make(task, journal, progress.step, answer.tool_calls, tools)
+            if called.actions:
+                return TurnWaits(called.actions)
+            progress.add_results(answer.tool_calls, [called.results[call.id] for call in answer.tool_calls])
 
-    async def _resume(self, task: AgentTask, journal: TurnJournal, progress: _Progress, tools: TurnTools) -> None:
-        """Rebuilds what earlier attempts recorded, and finishes the calls that they left open."""
+    async def _resume(
+        self, task: AgentTask, journal: TurnJournal, progress: _Progress, tools: TurnTools
+    ) -> TurnWaits | None:
+        """Rebuilds what earlier executions recorded, and finishes the calls that they left open."""
         for answer, recorded in _rounds(journal.steps):
             progress.add_answer(answer)
             missing = [call for call in answer.tool_calls if call.id not in recorded]
             if missing:
-                made = await self._tools.call_all(task, journal, progress.step, missing, tools, resumed=True)
-                recorded.update((result.call_id, result) for result in made)
+                # After a wait the calls without a result have not been begun.
+                resumed = not journal.after_wait
+                called = await self._calls.make(task, journal, progress.step, missing, tools, resumed=resumed)
+                if called.actions:
+                    return TurnWaits(called.actions)
+                recorded.update(called.results)
             progress.add_results(answer.tool_calls, [recorded[call.id] for call in answer.tool_calls])
+        return None
 
     async def _ask(self, request: ModelRequest, journal: TurnJournal, step: int) -> ModelAnswer:
         on_text: Callable[[str], None] | None = None

@@ -10,7 +10,15 @@ import structlog
 
 from services.runtime.domain.agents import AgentTask, TurnJournal
 from services.runtime.domain.conversation import JsonObject, ToolCall, ToolResult
-from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolFailed, ToolOutput, TurnTools
+from services.runtime.domain.tools import (
+    Tool,
+    ToolContext,
+    ToolDefinition,
+    ToolFailed,
+    ToolOutput,
+    TurnTools,
+    cut_result,
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -90,7 +98,7 @@ class ToolCaller:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _make(self, task: AgentTask, call: ToolCall, tools: TurnTools, *, resumed: bool) -> ToolResult:
-        refusal = self._rejection(call, tools)
+        refusal = self.rejection(call, tools)
         if refusal is not None:
             return ToolResult(call.id, call.name, refusal, "failed")
         tool = tools[call.name]
@@ -103,7 +111,8 @@ class ToolCaller:
         text = self._cut(output.text)
         return ToolResult(call.id, call.name, text, "completed", output.citations, output.artifacts, output.warnings)
 
-    def _rejection(self, call: ToolCall, tools: TurnTools) -> str | None:
+    def rejection(self, call: ToolCall, tools: TurnTools) -> str | None:
+        """The reason for which the call is never made; None when there is none."""
         if call.name not in tools:
             return f"There is no tool {call.name[:100]!r}. Tools: {', '.join(tools) or 'none'}."
         if call.validation_error is not None:
@@ -130,6 +139,4 @@ class ToolCaller:
             raise ToolFailed(f"{call.name} failed: internal error ({type(error).__name__}).") from error
 
     def _cut(self, text: str) -> str:
-        if len(text) <= self._longest_output:
-            return text
-        return text[: self._longest_output] + f"\n[cut: {len(text)} characters in all]"
+        return cut_result(text, self._longest_output)

@@ -1,14 +1,12 @@
 """The journal of a running turn: steps are recorded in the database, text is streamed as deltas."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from libs.contracts.events.runtime import (
     OutputTextDelta,
     OutputTextDone,
-    ToolCallCompleted,
-    ToolCallFailed,
     ToolCallStarted,
 )
 from libs.persistence import is_outage, retry_until_available
@@ -16,7 +14,7 @@ from services.runtime.domain.agents import RecordedStep, TurnLost
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, ToolResult
 from services.runtime.domain.conversation_json import answer_to_json, tool_result_to_json
 from services.runtime.domain.ports import DeltaSink
-from services.runtime.domain.turns import ClaimedTurn, StepRecord
+from services.runtime.domain.turns import ClaimedTurn, StepRecord, result_event
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 
 LINGER_SECONDS: Final = 0.03
@@ -134,6 +132,7 @@ class DatabaseJournal:
         deltas: DeltaStream,
         claim: ClaimFuture,
         watch: TurnWatch,
+        allowed_calls: Mapping[str, str],
     ) -> None:
         self._turn = turn
         self._sequence = turn.sequence
@@ -142,10 +141,19 @@ class DatabaseJournal:
         self._deltas = deltas
         self._claim = claim
         self._watch = watch
+        self._allowed_calls = allowed_calls
 
     @property
     def steps(self) -> Sequence[RecordedStep]:
         return self._steps
+
+    @property
+    def allowed_calls(self) -> Mapping[str, str]:
+        return self._allowed_calls
+
+    @property
+    def after_wait(self) -> bool:
+        return self._turn.after_wait
 
     @property
     def wants_text(self) -> bool:
@@ -163,11 +171,7 @@ class DatabaseJournal:
         await self._record(StepRecord(self._turn, step, "", "answer", answer_to_json(answer), started))
 
     async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
-        event = (
-            ToolCallFailed(**self._call(step, call), reason=result.output)
-            if result.is_error
-            else ToolCallCompleted(**self._call(step, call), output=result.output)
-        )
+        event = result_event(self._turn.session_id, self._turn.id, step, result)
         payload = tool_result_to_json(result)
         await self._record(StepRecord(self._turn, step, call.id, "tool_result", payload, (event,)))
 

@@ -1,4 +1,4 @@
-"""Reconciles running turns with the database once a second: lost, orphaned, overdue and claimable ones."""
+"""Reconciles turns with the database once a second: lost, orphaned, overdue, expired and claimable ones."""
 
 import asyncio
 import random
@@ -32,6 +32,7 @@ class TurnReconciler:
         engine: TurnEngine,
         reclaimer: LeaseReclaimer,
         finish_deletion: Callable[[str], Awaitable[bool]],
+        expire_actions: Callable[[str, str], Awaitable[None]],
         metrics: TurnMetrics,
         rules: ReconcilerRules,
         *,
@@ -40,6 +41,7 @@ class TurnReconciler:
         self._engine = engine
         self._reclaimer = reclaimer
         self._finish_deletion = finish_deletion
+        self._expire_actions = expire_actions
         self._metrics = metrics
         self._rules = rules
         self._jitter = jitter
@@ -91,6 +93,8 @@ class TurnReconciler:
                 await self._isolated(self._end(orphan), turn_id=orphan.turn.id)
         await self._isolated(self._reclaim([orphan for orphan in orphans if not self._is_hopeless(orphan)]))
         await self._isolated(self._claim(snapshot.claimable))
+        for session_id, turn_id in snapshot.expired:
+            await self._isolated(self._expire_actions(session_id, turn_id), turn_id=turn_id)
         for session_id in snapshot.deleting:
             await self._isolated(self._finish_deletion(session_id), session_id=session_id)
 

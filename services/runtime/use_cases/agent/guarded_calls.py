@@ -1,0 +1,61 @@
+"""Makes the calls of an answer that may be made, and turns the others into actions that the turn waits for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from libs.contracts.api.sessions import ActionKind
+from libs.contracts.identifiers import new_id
+from services.runtime.domain.actions import NewAction, call_hash
+from services.runtime.domain.agents import AgentTask, TurnJournal
+from services.runtime.domain.conversation import ToolCall, ToolResult
+from services.runtime.domain.tools import TurnTools
+from services.runtime.use_cases.agent.tool_caller import ToolCaller
+
+_NOT_AS_APPROVED: Final = "The call was not made: it is not the call that was approved."
+
+
+@dataclass(frozen=True, slots=True)
+class CalledTools:
+    """``results`` by call id. With ``actions`` the turn waits."""
+
+    results: dict[str, ToolResult]
+    actions: tuple[NewAction, ...]
+
+
+class GuardedCalls:
+    def __init__(self, caller: ToolCaller) -> None:
+        self._caller = caller
+
+    async def make(
+        self,
+        task: AgentTask,
+        journal: TurnJournal,
+        step: int,
+        calls: Sequence[ToolCall],
+        tools: TurnTools,
+        *,
+        resumed: bool = False,
+    ) -> CalledTools:
+        """Makes and records the calls that need nobody, or were approved. ``resumed`` as for ToolCaller."""
+        kinds = {call.id: kind for call in calls if (kind := self._needed(call, tools, journal)) is not None}
+        swapped = [call for call in calls if journal.allowed_calls.get(call.id) not in (None, call_hash(call))]
+        results: dict[str, ToolResult] = {}
+        for call in swapped:
+            results[call.id] = ToolResult(call.id, call.name, _NOT_AS_APPROVED, "failed")
+            await journal.record_tool_result(step, call, results[call.id])
+        ready = [call for call in calls if call.id not in kinds and call.id not in results]
+        made = await self._caller.call_all(task, journal, step, ready, tools, resumed=resumed) if ready else []
+        results.update((result.call_id, result) for result in made)
+        actions = tuple(NewAction(new_id(), kinds[call.id], step, call) for call in calls if call.id in kinds)
+        return CalledTools(results, actions)
+
+    def _needed(self, call: ToolCall, tools: TurnTools, journal: TurnJournal) -> ActionKind | None:
+        """The kind of the answer without which the call cannot be made or has no result."""
+        # Nobody is asked about a call that cannot be made anyway.
+        if call.name not in tools or call.id in journal.allowed_calls or self._caller.rejection(call, tools):
+            return None
+        definition = tools[call.name].definition
+        if definition.run_by_client:
+            return "tool_result"
+        return "approval" if definition.approval == "always" else None
