@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from cli.connection import Connection
 from cli.progress import Progress
+from cli.studio_link import studio_link
 from cli.terminal import BOLD, GREEN, Json, emphasise, failures_explained, note, print_json
 from deploy.local.control import bring_up, development_key
 from deploy.local.home import Home
@@ -26,8 +28,8 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
     """Start the embedded stack, or say that it runs.
 
     The first start downloads Apache Kafka and creates the databases. State is kept in `.aes/`, or where
-    AES_HOME says. Ends with the address and the API key of the development company; further gateways are reached
-    at the ports that `aes status` shows.
+    AES_HOME says. Ends with the address and the API key of the development company, and a link that signs in to the
+    studio once; further gateways are reached at the ports that `aes status` shows.
     """
     home = Home.from_environment()
     began = time.monotonic()
@@ -45,6 +47,8 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
   Reference  {state.base_url}/api/v1/docs/
   Key        {key}
              also in {home.development_key_file}
+  Studio     {studio_link(Connection(state.base_url, key))}
+             this link signs in once, within an hour
 """)
     commands = [emphasise(command, BOLD) for command in ("./aes status", "./aes logs -f", "./aes down")]
     note("Go on with {}, {} or {}.".format(*commands))

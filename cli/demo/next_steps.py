@@ -6,6 +6,7 @@ from pathlib import Path
 from cli.demo.conversation import Talk
 from cli.demo.screen import Screen
 from cli.demo.start import Running
+from cli.studio_link import studio_link
 from deploy.local.home import PROJECT_ROOT
 
 _COMMANDS = """\
@@ -39,6 +40,8 @@ def show(screen: Screen, stack: Running, talk: Talk) -> None:
     screen.console.print()
     screen.command(commands)
     screen.line(f"Reference   {base_url}/api/v1/docs/", "dim")
+    screen.line("Studio      shows all of this in a browser; the link signs in once, within an hour:", "dim")
+    screen.command(studio_link(stack.connection, base_url))
     if stack.key_file is not None:
         screen.line("The stack stays up: ./aes status, ./aes logs -f, ./aes down", "dim")
 

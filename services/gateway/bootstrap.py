@@ -50,6 +50,8 @@ from services.gateway.entrypoints.http.event_streams import EventStreams
 from services.gateway.entrypoints.http.forwarding import Forwarder
 from services.gateway.entrypoints.http.metrics import SLOW_READERS
 from services.gateway.entrypoints.http.routing import PREFIX
+from services.gateway.entrypoints.http.studio import assets as studio_assets
+from services.gateway.entrypoints.http.studio.application import StudioApplication, to_studio
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 from services.gateway.entrypoints.maintenance import keep_timeline, repeat, repeat_while_busy
@@ -246,6 +248,8 @@ def build(settings: GatewaySettings) -> Service:
     service.background("timeline.feeds", api.feeds.run, role=API)
     service.ready_check("events", _positioned(sender))
     service.mount(PREFIX, api.application)
+    service.mount(studio_assets.PREFIX, StudioApplication())
+    service.http.add_route("/", to_studio, methods=["GET", "HEAD"], include_in_schema=False)
 
     async def drain() -> None:
         # What still came in would end with the process.

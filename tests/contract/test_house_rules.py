@@ -11,9 +11,10 @@ ROOT = Path(__file__).parents[2]
 SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
 ROOMS = {"adapters", "domain", "entrypoints", "migrations", "use_cases"}
 FILES = {"__init__", "__main__", "bootstrap", "settings"}
-# Beside these, ingestion is a Faust application, and the gateway is administered by the command line.
+# Beside these, ingestion is a Faust application, and the gateway is administered by the command line and has the
+# browser application, which is no Python.
 ENTRYPOINTS = {"__init__", "commands", "events", "http", "maintenance"}
-OF_ONE_SERVICE = {"ingestion": {"streams", "watchdog"}, "gateway": {"administration"}}
+OF_ONE_SERVICE = {"ingestion": {"streams", "watchdog"}, "gateway": {"administration", "studio"}}
 JUNK_DRAWERS = {"common", "core", "helpers", "misc", "utils"}
 MOST_LINES = 60
 

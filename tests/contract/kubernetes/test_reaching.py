@@ -68,10 +68,13 @@ def test_services_select_the_processes_that_answer(overlay: tuple[Manifest, ...]
 def test_the_ingress_leads_to_the_gateway_and_waits_for_streams(overlay: tuple[Manifest, ...]) -> None:
     (ingress,) = of_kind(overlay, "Ingress")
     (rule,) = ingress["spec"]["rules"]
-    (path,) = rule["http"]["paths"]
-    service = named(of_kind(overlay, "Service"))[path["backend"]["service"]["name"]]
-    assert path["backend"]["service"]["port"]["name"] in {port["name"] for port in service["spec"]["ports"]}
-    assert path["path"] == "/api/", "health, metrics and internal calls are not for the world"
+    paths = rule["http"]["paths"]
+    for path in paths:
+        service = named(of_kind(overlay, "Service"))[path["backend"]["service"]["name"]]
+        assert path["backend"]["service"]["port"]["name"] in {port["name"] for port in service["spec"]["ports"]}
+    public = {(path["path"], path["pathType"]) for path in paths}
+    # Health, metrics and internal calls are not for the world.
+    assert public == {("/api/", "Prefix"), ("/studio", "Prefix"), ("/", "Exact")}
     options = ingress["metadata"]["annotations"]
     assert options["nginx.ingress.kubernetes.io/proxy-buffering"] == "off"
     assert int(options["nginx.ingress.kubernetes.io/proxy-read-timeout"]) > 600

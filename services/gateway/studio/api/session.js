@@ -1,0 +1,112 @@
+/** Who is signed in. The key lives in the tab's session storage: it survives a reload and ends with the tab. */
+import { Store } from "../app/store.js";
+import { ApiError, errorOf, Unreachable } from "./errors.js";
+
+const STORED = "aes.studio.session";
+const LINK_KEY_HOURS = 12;
+
+/** `state` is `out`, `checking` or `in`; `problem` says why somebody is out. */
+export const session = new Store({ state: "out", me: null, problem: "" });
+
+let stored = read();
+
+function read() {
+  try {
+    return JSON.parse(sessionStorage.getItem(STORED)) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function keep(value) {
+  stored = value;
+  if (value) sessionStorage.setItem(STORED, JSON.stringify(value));
+  else sessionStorage.removeItem(STORED);
+}
+
+export function credential() {
+  return stored ? { "x-api-key": stored.key } : {};
+}
+
+export function allows(scope) {
+  return session.value.me?.scopes.includes(scope) ?? false;
+}
+
+async function call(path, options) {
+  let response;
+  try {
+    response = await fetch(`/api/v1${path}`, { ...options, signal: AbortSignal.timeout(15000) });
+  } catch (problem) {
+    throw new Unreachable(problem);
+  }
+  if (!response.ok) throw await errorOf(response);
+  return response.status === 204 ? null : response.json();
+}
+
+/** Signs in with an API key. */
+export async function signIn(key, keyId = null) {
+  session.set({ state: "checking", me: null, problem: "" });
+  try {
+    const me = await call("/me/", { headers: { "x-api-key": key } });
+    keep({ key, keyId });
+    session.set({ state: "in", me, problem: "" });
+  } catch (problem) {
+    if (problem instanceof ApiError && problem.status === 401) keep(null);
+    session.set({ state: "out", me: null, problem: sentenceOf(problem) });
+  }
+}
+
+function sentenceOf(problem) {
+  if (problem.status !== 401 || problem.message.includes("not valid")) return problem.message;
+  return `This key is not valid any more. ${problem.message}`;
+}
+
+/**
+ * Signs in with the token of a link, once: the token makes a key of this tab's own, under an idempotency key that is
+ * used up by it.
+ */
+async function signInByLink(token) {
+  session.set({ state: "checking", me: null, problem: "" });
+  const expiresAt = new Date(Date.now() + LINK_KEY_HOURS * 3_600_000).toISOString();
+  try {
+    const made = await call("/api-keys/", {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${token}`,
+        "content-type": "application/json",
+        "idempotency-key": `studio-${token.split(".").pop()}`,
+      },
+      body: JSON.stringify({ name: "Studio, signed in by link", expires_at: expiresAt }),
+    });
+    await signIn(made.secret, made.id);
+  } catch (problem) {
+    // 422: the repeat asks for a later end of the key, so that its body is another one.
+    const used = problem.status === 409 || problem.status === 422;
+    const old = problem.status === 401;
+    const again = "Print a new one with ./aes up, or sign in with a key.";
+    const why = used ? `This link has been used already. ${again}` : old ? `This link is not valid any more. ${again}` : problem.message;
+    session.set({ state: "out", me: null, problem: why });
+  }
+}
+
+/** Takes up what the tab knows: a link's token in the fragment, or the key from before a reload. */
+export async function resume() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token) {
+    // Out of the address bar and the history before anything else happens.
+    history.replaceState(null, "", location.pathname + location.search);
+    await signInByLink(token);
+  } else if (stored && session.value.state !== "in") {
+    await signIn(stored.key, stored.keyId);
+  }
+}
+
+/** Ends the session; a key that a link made ends with it. */
+export async function signOut(problem = "") {
+  const ended = stored;
+  keep(null);
+  session.set({ state: "out", me: null, problem });
+  if (ended?.keyId && !problem) {
+    await call(`/api-keys/${ended.keyId}/`, { method: "DELETE", headers: { "x-api-key": ended.key } }).catch(() => null);
+  }
+}

@@ -1,0 +1,9 @@
+/** The pages: where each is, what the navigation calls it, and the scope that it needs. */
+import { Overview } from "../pages/overview.js";
+
+export const PAGES = [{ path: "", label: "Overview", icon: "overview", page: Overview, scope: null }];
+
+export function pageAt(segments) {
+  const [first = ""] = segments;
+  return PAGES.find(({ path }) => path.replace("/", "") === first) ?? null;
+}

@@ -1,0 +1,62 @@
+/** Numbers, sizes and times as people read them. */
+const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const NUMBER = new Intl.NumberFormat();
+
+export function momentText(timestamp) {
+  return MOMENT.format(new Date(timestamp));
+}
+
+/** Time of day with milliseconds. */
+export function clockText(milliseconds) {
+  const date = new Date(milliseconds);
+  return `${CLOCK.format(date)}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+}
+
+export function numberText(value) {
+  return NUMBER.format(value);
+}
+
+/** A length of time in the two units that matter. */
+export function durationText(milliseconds) {
+  const ms = Math.max(0, milliseconds);
+  if (ms < 1) return `${Math.round(ms * 1000)} µs`;
+  if (ms < 100) return `${trimmed(ms, 1)} ms`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${trimmed(ms / 1000, ms < 10_000 ? 2 : 1)} s`;
+  if (ms < 3_600_000) return pair(ms / 1000, 60, "min", "s");
+  if (ms < 86_400_000) return pair(ms / 60_000, 60, "h", "min");
+  return pair(ms / 3_600_000, 24, "d", "h");
+}
+
+function trimmed(value, digits) {
+  return String(Number(value.toFixed(digits)));
+}
+
+function pair(value, base, large, small) {
+  const whole = Math.round(value);
+  const rest = whole % base;
+  return rest ? `${Math.floor(whole / base)} ${large} ${rest} ${small}` : `${Math.floor(whole / base)} ${large}`;
+}
+
+export function sizeText(bytes) {
+  if (bytes < 1000) return `${bytes} B`;
+  const units = ["kB", "MB", "GB", "TB"];
+  let value = bytes;
+  let unit = -1;
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${trimmed(value, value < 10 ? 1 : 0)} ${units[unit]}`;
+}
+
+/** How long ago, in words. */
+export function agoText(timestamp, now = Date.now()) {
+  const seconds = Math.round((now - new Date(timestamp).getTime()) / 1000);
+  if (seconds < 5) return "now";
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.round(seconds / 3600)} h ago`;
+  return momentText(timestamp);
+}

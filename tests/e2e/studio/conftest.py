@@ -1,0 +1,44 @@
+"""The studio in a browser, against the embedded stack."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.e2e.running_stack import RunningStack
+from tests.support.browser import running_browser, watched_page
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with running_browser() as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(browser: Browser, stack: RunningStack) -> Iterator[Open]:
+    """Opens an address below `/studio/`; signed in by a key unless it is None."""
+    with ExitStack() as pages:
+
+        def open_page(path: str = "", *, key: str | None = stack.api_key, **context: object) -> Page:
+            page = pages.enter_context(watched_page(browser, **context))
+            page.goto(f"{stack.base_url}/studio/{path}")
+            if key is not None:
+                page.get_by_label("API key").fill(key)
+                page.get_by_role("button", name="Sign in").click()
+                page.get_by_role("button", name="Sign out").wait_for()
+            return page
+
+        yield open_page
+
+
+@pytest.fixture
+def http(stack: RunningStack) -> Iterator[httpx.Client]:
+    """The public API with the development company's key."""
+    headers = {"x-api-key": stack.api_key}
+    with httpx.Client(base_url=f"{stack.base_url}/api/v1", headers=headers, timeout=150, trust_env=False) as client:
+        yield client

@@ -1,0 +1,84 @@
+"""The way into the studio and out of it."""
+
+import httpx
+from playwright.sync_api import expect
+
+from cli.connection import Connection
+from cli.studio_link import studio_link
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.studio.conftest import Open
+from tests.support.browser import violations
+
+
+def test_the_base_address_leads_to_the_sign_in_form(open_page: Open, stack: RunningStack) -> None:
+    page = open_page(key=None)
+    page.goto(stack.base_url)
+    expect(page).to_have_url(f"{stack.base_url}/studio/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    assert violations(page) == []
+
+
+def test_a_key_that_is_not_valid_is_said_to_be_none(open_page: Open) -> None:
+    page = open_page(key=None)
+    page.get_by_label("API key").fill("aes_unknown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("not valid")
+
+
+def test_a_session_survives_a_reload_and_ends_with_the_tab(open_page: Open, stack: RunningStack) -> None:
+    page = open_page()
+    page.reload()
+    expect(page.get_by_role("navigation")).to_be_visible()
+    other = page.context.new_page()
+    other.goto(f"{stack.base_url}/studio/")
+    expect(other.get_by_label("API key")).to_be_visible()
+
+
+def test_signing_out_forgets_the_key(open_page: Open) -> None:
+    page = open_page()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_link_signs_in_once_and_its_key_ends_with_the_session(
+    open_page: Open, stack: RunningStack, http: httpx.Client
+) -> None:
+    before = keys_of_links(http)
+    link = studio_link(Connection(stack.base_url, stack.api_key))
+    page = open_page(key=None)
+    page.goto(link)
+    expect(page.get_by_role("navigation")).to_be_visible()
+    assert "token" not in page.url
+    assert len(keys_of_links(http) - before) == 1
+    again = open_page(key=None)
+    again.goto(link)
+    expect(again.get_by_role("alert")).to_contain_text("used already")
+    with page.expect_response(lambda reply: reply.request.method == "DELETE") as revoked:
+        page.get_by_role("button", name="Sign out").click()
+    assert revoked.value.status == 204
+    assert keys_of_links(http) == before
+
+
+def keys_of_links(http: httpx.Client) -> set[str]:
+    """Keys that sign-in links made and that still work."""
+    keys = http.get("/api-keys/", params={"limit": 200}).json()["api_keys"]
+    return {key["id"] for key in keys if "link" in key["name"] and key["revoked_at"] is None}
+
+
+def test_a_key_that_is_revoked_ends_the_session(open_page: Open, http: httpx.Client) -> None:
+    made = http.post("/api-keys/", json={"name": "to be revoked"}).json()
+    page = open_page(key=made["secret"])
+    assert http.delete(f"/api-keys/{made['id']}/").status_code == 204
+    page.reload()
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_label("API key")).to_be_visible()
+
+
+def test_the_navigation_is_behind_a_button_where_it_is_narrow(open_page: Open) -> None:
+    page = open_page(viewport={"width": 390, "height": 800})
+    link = page.get_by_role("navigation").get_by_role("link", name="Overview")
+    expect(link).to_be_hidden()
+    page.get_by_role("button", name="Menu").click()
+    expect(link).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,0 +1,99 @@
+"""The studio is served to everybody, under a strict policy, each file for ever under the name of its version."""
+
+import gzip
+import re
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from services.gateway.entrypoints.http.studio.application import StudioApplication
+from services.gateway.entrypoints.http.studio.assets import load
+
+MOST_BYTES = 300_000
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(StudioApplication())
+    async with httpx.AsyncClient(transport=transport, base_url="http://studio.test") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("path", ["/studio/", "/studio/timeline/", "/studio/chat/01a20470/", "/studio/nothing/here/"])
+async def test_every_address_survives_a_reload(client: httpx.AsyncClient, path: str) -> None:
+    reply = await client.get(path)
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert reply.headers["cache-control"] == "no-cache"
+
+
+async def test_the_address_without_a_slash_leads_to_the_page(client: httpx.AsyncClient) -> None:
+    reply = await client.get("/studio")
+    assert (reply.status_code, reply.headers["location"]) == (307, "/studio/")
+
+
+async def test_the_policy_allows_no_script_but_files_and_the_import_map(client: httpx.AsyncClient) -> None:
+    policy = dict(
+        part.split(" ", 1) for part in (await client.get("/studio/")).headers["content-security-policy"].split("; ")
+    )
+    assert policy["default-src"] == "'none'"
+    assert re.fullmatch(r"'self' 'sha256-[A-Za-z0-9+/=]{44}'", policy["script-src"])
+    assert (policy["style-src"], policy["connect-src"], policy["frame-ancestors"]) == ("'self'", "'self'", "'none'")
+    assert not [value for value in policy.values() if "unsafe" in value or "http" in value or "*" in value]
+
+
+async def test_everything_that_the_page_names_is_there_and_kept_for_ever(client: httpx.AsyncClient) -> None:
+    page = (await client.get("/studio/")).text
+    named = set(re.findall(r'"(/studio/assets/[^"]+)"', page))
+    assert {"main.js", "preact.mjs", "base.css"} <= {path.rsplit("/", 1)[1] for path in named}
+    for path in named:
+        reply = await client.get(path)
+        assert reply.status_code == 200, path
+        assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_the_page_comes_from_nowhere_else(client: httpx.AsyncClient) -> None:
+    page = (await client.get("/studio/")).text
+    assert not re.findall(r"https?://", page)
+
+
+async def test_a_file_is_sent_compressed_to_who_takes_it_and_not_again_to_who_has_it(client: httpx.AsyncClient) -> None:
+    path = f"/studio/assets/{load().version}/app/main.js"
+    plain = await client.get(path, headers={"accept-encoding": "identity"})
+    packed = await client.get(path, headers={"accept-encoding": "br, gzip"})
+    assert "content-encoding" not in plain.headers
+    assert (packed.headers["content-encoding"], packed.content) == ("gzip", plain.content)
+    assert int(packed.headers["content-length"]) < len(plain.content)
+    again = await client.get("/studio/", headers={"if-none-match": (await client.get("/studio/")).headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_a_file_of_another_release_is_served_and_not_kept(client: httpx.AsyncClient) -> None:
+    """Two replicas may be of two releases while one is replaced."""
+    reply = await client.get("/studio/assets/0123456789abcdef/app/main.js")
+    assert (reply.status_code, reply.headers["cache-control"]) == (200, "no-store")
+
+
+@pytest.mark.parametrize(
+    "path", ["app/nothing.js", "index.html", "vendor/manifest.json", "../bootstrap.py", "%2e%2e/bootstrap.py", ""]
+)
+async def test_nothing_else_is_served(client: httpx.AsyncClient, path: str) -> None:
+    reply = await client.get(f"/studio/assets/{load().version}/{path}")
+    assert (reply.status_code, reply.headers["content-type"]) == (404, "application/json")
+    assert reply.json()["error"]["type"] == "not_found_error"
+
+
+async def test_it_takes_no_writes(client: httpx.AsyncClient) -> None:
+    assert (await client.post("/studio/")).status_code == 405
+    assert (await client.head("/studio/")).status_code == 200
+
+
+def test_all_files_together_are_small() -> None:
+    assert sum(len(asset.compressed) for asset in load().assets.values()) < MOST_BYTES
+
+
+def test_a_compressed_file_is_the_same_on_every_replica() -> None:
+    for asset in load().assets.values():
+        assert gzip.decompress(asset.compressed) == asset.content
+        assert asset.compressed[4:8] == bytes(4), "a time in it"
