@@ -34,7 +34,16 @@ from services.runtime.domain.conversation_json import (
 )
 from services.runtime.domain.knowledge import KnowledgeBaseRef, Retrieved
 from services.runtime.domain.models import ModelRequest, OnText
-from services.runtime.domain.tools import Approval, Tool, Toolbox, ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import (
+    Approval,
+    Tool,
+    Toolbox,
+    ToolContext,
+    ToolDefinition,
+    ToolFailed,
+    ToolOutput,
+    ToolsetVersion,
+)
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 
 CALLER = Identity(company_id="company", user_id="user", key_id="key", scopes=frozenset({"runtime:execute"}))
@@ -86,10 +95,10 @@ class MemoryJournal:
             raise TurnLost
         self.transactions += 1
 
-    async def record_answer(self, step: int, answer: ModelAnswer) -> None:
+    async def record_answer(self, step: int, answer: ModelAnswer, toolsets: Sequence[ToolsetVersion] = ()) -> None:
         await asyncio.sleep(0)
         self._transaction()
-        self.steps.append(RecordedAnswer(step, answer_from_json(answer_to_json(answer))))
+        self.steps.append(RecordedAnswer(step, answer_from_json(answer_to_json(answer)), tuple(toolsets)))
 
     async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
         await asyncio.sleep(0)

@@ -216,6 +216,13 @@ class TurnAccepted(WireModel):
     required_actions: list[RequiredAction] = []
 
 
+class TurnToolset(WireModel):
+    """The version of a toolset that a turn works with."""
+
+    name: str
+    version: int
+
+
 class Turn(WireModel):
     """A turn's state; ``reply`` once completed, ``error`` once failed, ``required_actions`` while it is waiting."""
 
@@ -231,6 +238,8 @@ class Turn(WireModel):
     reply: ExecuteReply | None = None
     error: ErrorInfo | None = None
     required_actions: list[RequiredAction] = []
+    toolsets: list[TurnToolset] = Field(default=[], exclude_if=lambda toolsets: not toolsets)
+    """Those whose tools the agent has; left out when there are none, and before the turn's first step."""
     created_at: Timestamp
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None

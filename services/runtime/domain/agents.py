@@ -18,7 +18,7 @@ from services.runtime.domain.conversation import (
 )
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import DEFAULT_MODEL
-from services.runtime.domain.tools import Approval, ToolDefinition, TurnTools
+from services.runtime.domain.tools import Approval, ToolDefinition, ToolsetVersion, TurnTools
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,11 @@ class AgentTask:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """`step` counts the turn's model calls from 1."""
+    """`step` counts the turn's model calls from 1. The first one has the versions of the turn's toolsets."""
 
     step: int
     answer: ModelAnswer
+    toolsets: tuple[ToolsetVersion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +145,11 @@ class TurnJournal(Protocol):
     def wants_text(self) -> bool:
         """Whether someone follows this turn's text; read before every model call."""
 
-    async def record_answer(self, step: int, answer: ModelAnswer) -> None:
-        """Records an answer that asks for tools, and all of its calls as started. Awaited before any is made."""
+    async def record_answer(self, step: int, answer: ModelAnswer, toolsets: Sequence[ToolsetVersion] = ()) -> None:
+        """Records an answer that asks for tools, and all of its calls as started. Awaited before any is made.
+
+        `toolsets` are those of the turn, at the first step; a resumed turn goes on with their versions.
+        """
 
     async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
         """Records a call's outcome (completed, or failed otherwise, see `result.status`); called concurrently."""
@@ -166,7 +170,8 @@ class MadeCall:
 class AgentReply:
     """The turn's outcome. `usage` sums all model calls, those of earlier attempts included; `steps` counts them.
 
-    `final` is the last model answer, not yet recorded: it is step number `steps`.
+    `final` is the last model answer, not yet recorded: it is step number `steps`. `toolsets` are those of a turn of
+    one step, as no earlier one has recorded them.
     """
 
     text: str
@@ -177,11 +182,18 @@ class AgentReply:
     usage: Usage
     steps: int
     warnings: tuple[str, ...] = ()
+    toolsets: tuple[ToolsetVersion, ...] = ()
 
 
 class ToolSource(Protocol):
-    async def for_turn(self, task: AgentTask, *, any_files: bool = False) -> TurnTools:
-        """The tools that the turn's model is offered. `any_files`: the session has some."""
+    async def for_turn(
+        self, task: AgentTask, *, any_files: bool = False, toolsets: Sequence[ToolsetVersion] | None = None
+    ) -> TurnTools:
+        """The tools that the turn's model is offered. `any_files`: the session has some.
+
+        `toolsets`: the versions that a resumed turn began with; None for a turn that begins now.
+        Raises ServiceUnavailable when the definitions cannot be had.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from services.runtime.domain.conversation import (
     ToolResult,
     Usage,
 )
+from services.runtime.domain.tools import ToolsetVersion
 
 _ARTIFACT_FIELDS = {"name": "name", "content_type": "content_type", "processing_strategy": "strategy"}
 _CITATION_FIELDS = tuple(field.name for field in fields(Citation))
@@ -132,6 +133,16 @@ def answer_to_json(answer: ModelAnswer) -> JsonObject:
     if answer.citations:
         data["citations"] = [citation_to_json(citation) for citation in answer.citations]
     return data
+
+
+def toolsets_to_json(toolsets: Iterable[ToolsetVersion]) -> JsonObject:
+    """An addition to the first answer's object; empty without toolsets."""
+    listed = [asdict(toolset) for toolset in toolsets]
+    return {"toolsets": listed} if listed else {}
+
+
+def toolsets_from_json(data: Mapping[str, Any]) -> tuple[ToolsetVersion, ...]:
+    return tuple(ToolsetVersion(item["name"], item["version"]) for item in data.get("toolsets", ()))
 
 
 def answer_from_json(data: Mapping[str, Any]) -> ModelAnswer:

@@ -24,7 +24,8 @@ class ToolDefinition:
     `parameters` is the JSON schema of the arguments; arguments are checked against it before the tool is
     called. `safe_to_repeat`: a second call with the same arguments does no harm, so a call whose outcome a
     crash swallowed is simply made again. `retries`: repeats of a safe call after failures that may pass.
-    `timeout_seconds` is for all tries together. `run_by_client`: the caller of the turn makes the call.
+    `timeout_seconds` is for all tries together. `run_by_client`: the caller of the turn makes the call. `toolset`:
+    where the tool is from, empty for one that is built in.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ToolDefinition:
     approval: Approval = "never"
     retries: int = 0
     run_by_client: bool = False
+    toolset: str = ""
 
     def to_json(self) -> JsonObject:
         """The entry of `GET /tools/`."""
@@ -125,19 +127,29 @@ class ClientTool:
         raise ToolFailed(f"{self.definition.name} is run by the client; it has no implementation here.")
 
 
+@dataclass(frozen=True, slots=True)
+class ToolsetVersion:
+    name: str
+    version: int
+
+
 class TurnTools(Mapping[str, Tool]):
     """The tools of one turn by name, in the order in which the model is shown them; the first of a name counts.
 
-    `warnings` are about tools that the agent has and the turn does not.
+    `warnings` are about tools that the agent has and the turn does not. `toolsets`: the versions that the tools of
+    toolsets are from.
     """
 
-    __slots__ = ("_tools", "warnings")
+    __slots__ = ("_tools", "toolsets", "warnings")
 
-    def __init__(self, tools: Iterable[Tool] = (), *, warnings: Sequence[str] = ()) -> None:
+    def __init__(
+        self, tools: Iterable[Tool] = (), *, warnings: Sequence[str] = (), toolsets: Sequence[ToolsetVersion] = ()
+    ) -> None:
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             self._tools.setdefault(tool.definition.name, tool)
         self.warnings = tuple(warnings)
+        self.toolsets = tuple(toolsets)
 
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]

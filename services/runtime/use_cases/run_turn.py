@@ -15,7 +15,7 @@ from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage, retry_until_available
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, RecordedStep, TurnLost, TurnWaits
 from services.runtime.domain.conversation import Message, UserMessage
-from services.runtime.domain.conversation_json import answer_to_json, reply_to_json
+from services.runtime.domain.conversation_json import answer_to_json, reply_to_json, toolsets_to_json
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
@@ -218,7 +218,7 @@ def _completed(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> Tu
         text=text,
         usage=usage.model_dump(),
         final_step=reply.steps,
-        final_answer=answer_to_json(reply.final),
+        final_answer={**answer_to_json(reply.final), **toolsets_to_json(reply.toolsets)},
         preceding=tuple(
             CitationAdded(session_id=turn.session_id, turn_id=turn.id, citation=citation)
             for citation in event.response.citations

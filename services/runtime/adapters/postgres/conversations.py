@@ -7,7 +7,12 @@ import orjson
 from libs.persistence import Database
 from services.runtime.domain.agents import AgentSpec, RecordedAnswer, RecordedResult, RecordedStep
 from services.runtime.domain.conversation import AssistantMessage, Message, TextPart, UserMessage
-from services.runtime.domain.conversation_json import answer_from_json, part_from_json, tool_result_from_json
+from services.runtime.domain.conversation_json import (
+    answer_from_json,
+    part_from_json,
+    tool_result_from_json,
+    toolsets_from_json,
+)
 from services.runtime.domain.ports import SessionAgent
 
 _AGENT: Final = "SELECT config::text, config_hash FROM sessions WHERE id = %s"
@@ -56,5 +61,5 @@ def _step(row: tuple[Any, ...]) -> RecordedStep:
     number, kind, payload = row
     data = orjson.loads(payload)
     if kind == "answer":
-        return RecordedAnswer(number, answer_from_json(data))
+        return RecordedAnswer(number, answer_from_json(data), toolsets_from_json(data))
     return RecordedResult(number, tool_result_from_json(data))

@@ -41,7 +41,9 @@ _SELECT_TURN: Final = """
            CASE WHEN status = 'waiting' THEN (
                SELECT json_agg(json_build_object('action_id', a.id, 'kind', a.kind, 'tool_call', a.tool_call,
                                                  'expires_at', a.expires_at) ORDER BY a.created_at, a.id)
-               FROM actions a WHERE a.turn_id = turns.id AND a.state = 'open') END::text AS required_actions
+               FROM actions a WHERE a.turn_id = turns.id AND a.state = 'open') END::text AS required_actions,
+           (SELECT (s.payload -> 'toolsets')::text FROM steps s
+            WHERE s.turn_id = turns.id AND s.number = 1 AND s.call_id = '') AS toolsets
     FROM turns WHERE id = %(turn)s
 """
 _TURN: Final = f"""
@@ -130,7 +132,8 @@ def _turn(row: Row) -> Turn:
     actions = orjson.loads(row.pop("required_actions") or "[]")
     for action in actions:
         action["expires_at"] = parse_time(action["expires_at"])
-    return Turn(**_decoded(row, "usage", "reply", "error"), required_actions=actions)
+    toolsets = orjson.loads(row.pop("toolsets") or "[]")
+    return Turn(**_decoded(row, "usage", "reply", "error"), required_actions=actions, toolsets=toolsets)
 
 
 def _message(row: Row) -> Message:

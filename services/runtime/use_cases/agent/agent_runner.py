@@ -30,7 +30,7 @@ from services.runtime.domain.conversation import (
 )
 from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
 from services.runtime.domain.models import ChatModel, ModelRequest
-from services.runtime.domain.tools import TurnTools
+from services.runtime.domain.tools import ToolsetVersion, TurnTools
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.guarded_calls import GuardedCalls
 from services.runtime.use_cases.agent.tool_caller import ToolCaller
@@ -109,7 +109,8 @@ class AgentRunner:
 
     async def _react(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
         context = await self._context.build(task)
-        tools = await self._source.for_turn(task, any_files=context.any_files)
+        began_with = _toolsets(journal.steps)
+        tools = await self._source.for_turn(task, any_files=context.any_files, toolsets=began_with)
         offered = tools.definitions
         progress = _Progress(context.messages)
         if waits := await self._resume(task, journal, progress, tools):
@@ -128,8 +129,9 @@ class AgentRunner:
                 answer = _without_calls(answer, most) if answer.tool_calls else answer
                 progress.add_answer(answer)
                 citations = _react_citations(progress, answer, context.chunks)
-                return _reply(progress, answer, citations, (*context.warnings, *tools.warnings))
-            await journal.record_answer(progress.step + 1, answer)
+                reply = _reply(progress, answer, citations, (*context.warnings, *tools.warnings))
+                return replace(reply, toolsets=tools.toolsets) if progress.step == 1 else reply
+            await journal.record_answer(progress.step + 1, answer, () if progress.step else tools.toolsets)
             progress.add_answer(answer)
             called = await self._calls.make(task, journal, progress.step, answer.tool_calls, tools)
             if called.actions:
@@ -190,6 +192,11 @@ def _rounds(steps: Sequence[RecordedStep]) -> list[tuple[ModelAnswer, dict[str, 
             case RecordedResult(step, result):
                 by_step[step][result.call_id] = result
     return rounds
+
+
+def _toolsets(steps: Sequence[RecordedStep]) -> tuple[ToolsetVersion, ...] | None:
+    """The toolsets that a turn with recorded steps began with."""
+    return steps[0].toolsets if steps and isinstance(steps[0], RecordedAnswer) else None
 
 
 def _with_call_ids(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:

@@ -1,39 +1,90 @@
 """Composes the tools of a turn: built-in ones, those of toolsets, and those that the caller runs."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
+from libs.contracts.api.toolsets import ToolsetType
 from services.runtime.domain.agents import AgentSpec, AgentTask
-from services.runtime.domain.tools import ClientTool, Tool, Toolbox, TurnTools
+from services.runtime.domain.tools import ClientTool, Tool, Toolbox, ToolsetVersion, TurnTools
+from services.runtime.domain.toolsets import Toolset, ToolsetCatalogue, ToolsetConnector
 from services.runtime.use_cases.agent.tool_policies import under_policies
 
 NO_KNOWLEDGE: Final = "knowledge bases are not available in this installation; the agent answers without them"
 _KNOWLEDGE_TOOL: Final = "knowledge_search"
 _READING_TOOLS: Final = ("artifact_read", "artifact_search", "table_query")
+_CONNECTED_TOOLSETS: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
 class AgentTools:
     """A ToolSource. An agent whose tools are all built in costs no call of another service."""
 
-    toolbox: Toolbox
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        catalogue: ToolsetCatalogue | None = None,
+        connectors: Mapping[ToolsetType, ToolsetConnector] | None = None,
+    ) -> None:
+        self._toolbox = toolbox
+        self._catalogue = catalogue
+        self._connectors = connectors or {}
+        # The catalogue gives the same object for the same version.
+        self._connected = lru_cache(_CONNECTED_TOOLSETS)(self._connect)
 
-    async def for_turn(self, task: AgentTask, *, any_files: bool = False) -> TurnTools:
+    async def for_turn(
+        self, task: AgentTask, *, any_files: bool = False, toolsets: Sequence[ToolsetVersion] | None = None
+    ) -> TurnTools:
         names = list(self._names(task.agent, any_files=any_files))
-        warnings = [f"tool {name!r} is not available" for name in names if name not in self.toolbox]
-        if task.agent.knowledge_bases and _KNOWLEDGE_TOOL not in self.toolbox:
-            warnings.insert(0, NO_KNOWLEDGE)
-        tools: list[Tool] = [self.toolbox[name] for name in names if name in self.toolbox]
+        connected = await self._toolsets(task, names, toolsets)
+        tools: list[Tool] = []
+        warnings: list[str] = []
+        if task.agent.knowledge_bases and _KNOWLEDGE_TOOL not in self._toolbox:
+            warnings.append(NO_KNOWLEDGE)
+        for name in names:
+            found = self._named(name, connected)
+            if not found:
+                warnings.append(f"tool {name!r} is not available")
+            tools += found
         tools = under_policies(tools, task.agent.tool_policies)
         tools += [ClientTool(definition) for definition in task.agent.client_tools]
-        return TurnTools(tools, warnings=warnings)
+        versions = [ToolsetVersion(toolset.name, toolset.version) for toolset in connected.values()]
+        return TurnTools(tools, warnings=warnings, toolsets=versions)
 
     def _names(self, agent: AgentSpec, *, any_files: bool) -> Iterator[str]:
         """The agent's tools, and those that its files and knowledge need where they are installed."""
         names = dict.fromkeys(agent.tools)
         if any_files:
-            names.update(dict.fromkeys(name for name in _READING_TOOLS if name in self.toolbox))
-        if agent.knowledge_bases and _KNOWLEDGE_TOOL in self.toolbox:
+            names.update(dict.fromkeys(name for name in _READING_TOOLS if name in self._toolbox))
+        if agent.knowledge_bases and _KNOWLEDGE_TOOL in self._toolbox:
             names[_KNOWLEDGE_TOOL] = None
         return iter(names)
+
+    async def _toolsets(
+        self, task: AgentTask, names: Sequence[str], recorded: Sequence[ToolsetVersion] | None
+    ) -> dict[str, Toolset]:
+        wanted = dict.fromkeys(name.partition(".")[0] for name in names if "." in name)
+        if recorded is not None:
+            # One that the turn began without stays away: what the model has seen goes on to hold.
+            began_with = {version.name for version in recorded}
+            wanted = dict.fromkeys(name for name in wanted if name in began_with)
+        if not wanted or self._catalogue is None:
+            return {}
+        found = await self._catalogue.toolsets(list(wanted), task.caller, recorded or ())
+        return {toolset.name: toolset for toolset in found}
+
+    def _named(self, name: str, toolsets: Mapping[str, Toolset]) -> Sequence[Tool]:
+        if name in self._toolbox:
+            return (self._toolbox[name],)
+        toolset_name, _, tool_name = name.partition(".")
+        toolset = toolsets.get(toolset_name)
+        if toolset is None:
+            return ()
+        tools = self._connected(toolset)
+        if tool_name == "*":
+            return tuple(tools.values())
+        return (tools[name],) if name in tools else ()
+
+    def _connect(self, toolset: Toolset) -> Mapping[str, Tool]:
+        connector = self._connectors.get(toolset.type)
+        tools = connector.tools(toolset) if connector is not None else ()
+        return {tool.definition.name: tool for tool in tools}

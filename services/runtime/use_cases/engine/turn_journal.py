@@ -12,8 +12,9 @@ from libs.contracts.events.runtime import (
 from libs.persistence import is_outage, retry_until_available
 from services.runtime.domain.agents import RecordedStep, TurnLost
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, ToolResult
-from services.runtime.domain.conversation_json import answer_to_json, tool_result_to_json
+from services.runtime.domain.conversation_json import answer_to_json, tool_result_to_json, toolsets_to_json
 from services.runtime.domain.ports import DeltaSink
+from services.runtime.domain.tools import ToolsetVersion
 from services.runtime.domain.turns import ClaimedTurn, StepRecord, result_event
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 
@@ -159,7 +160,7 @@ class DatabaseJournal:
     def wants_text(self) -> bool:
         return self._watch.wanted
 
-    async def record_answer(self, step: int, answer: ModelAnswer) -> None:
+    async def record_answer(self, step: int, answer: ModelAnswer, toolsets: Sequence[ToolsetVersion] = ()) -> None:
         # Before the record: the events of the step's tool calls must not overtake its last piece of text by much.
         self._deltas.finish()
         started = tuple(
@@ -168,7 +169,8 @@ class DatabaseJournal:
             )
             for number, call in enumerate(answer.tool_calls)
         )
-        await self._record(StepRecord(self._turn, step, "", "answer", answer_to_json(answer), started))
+        payload = {**answer_to_json(answer), **toolsets_to_json(toolsets)}
+        await self._record(StepRecord(self._turn, step, "", "answer", payload, started))
 
     async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
         event = result_event(self._turn.session_id, self._turn.id, step, result)

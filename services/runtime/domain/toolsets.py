@@ -1,0 +1,81 @@
+"""Toolsets, whose tools come from outside: their versions, and the ports that find and connect them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.contracts.api.toolsets import ConnectedTool, ConnectedToolset, ToolsetType
+from libs.contracts.errors import ValidationFailed
+from libs.contracts.identity import Identity
+from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.tools import Tool, ToolDefinition, ToolsetVersion
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Toolset:
+    """One version of a company's toolset; equal only to itself.
+
+    `config` has the fields of its type, see libs/contracts/api/toolsets.py. `secrets`: ciphertexts in base64 of the
+    secrets that its headers refer to, by name; one that does not exist is missing.
+    """
+
+    company_id: str
+    name: str
+    version: int
+    type: ToolsetType
+    config: JsonObject
+    tools: tuple[ConnectedTool, ...]
+    secrets: Mapping[str, str]
+
+    @classmethod
+    def from_contract(cls, company_id: str, toolset: ConnectedToolset) -> "Toolset":
+        return cls(
+            company_id,
+            toolset.name,
+            toolset.version,
+            toolset.type,
+            toolset.config,
+            tuple(toolset.tools),
+            toolset.secrets,
+        )
+
+    def definition(self, tool: ConnectedTool) -> ToolDefinition:
+        """The definition for models, under the tool's full name `<toolset>.<tool>`."""
+        return ToolDefinition(
+            name=f"{self.name}.{tool.name}",
+            description=tool.description,
+            parameters=tool.parameters or {"type": "object"},
+            safe_to_repeat=tool.safe_to_repeat,
+            timeout_seconds=tool.timeout_seconds,
+            approval=tool.approval,
+            retries=tool.retries,
+            toolset=self.name,
+        )
+
+
+class ToolsetUnusable(ValidationFailed):
+    """The toolset's description is wrong, or its target does not answer as its type asks for."""
+
+
+class ToolsetConnector(Protocol):
+    """Makes the tools of toolsets of one type."""
+
+    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+        """The tools that the target offers or the description compiles to, with the defaults of the type.
+
+        Raises ToolsetUnusable. May be cancelled at its caller's time limit.
+        """
+
+    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
+        """The tools of `toolset.tools`; connects to nothing yet."""
+
+
+class ToolsetCatalogue(Protocol):
+    async def toolsets(
+        self, names: Sequence[str], caller: Identity, versions: Sequence[ToolsetVersion] = (), /
+    ) -> Sequence[Toolset]:
+        """Those of the company's toolsets that exist, in the order of `names`.
+
+        `versions` names the version of some of them; of the others it is the newest. The same object stands for the
+        same version, so that what was made of it may be kept. Raises ServiceUnavailable when they cannot be read.
+        """

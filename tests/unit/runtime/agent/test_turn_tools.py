@@ -1,0 +1,145 @@
+"""The tools of a turn: built-in ones and those of toolsets, in the versions that the turn began with."""
+
+from collections.abc import Sequence
+
+from libs.contracts.api.toolsets import ConnectedTool
+from libs.contracts.identity import Identity
+from services.runtime.domain.agents import AgentSpec, RecordedAnswer, RecordedResult
+from services.runtime.domain.conversation import JsonObject, ToolResult
+from services.runtime.domain.tools import Toolbox, ToolContext, ToolDefinition, ToolOutput, ToolsetVersion
+from services.runtime.domain.toolsets import Toolset
+from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.turn_tools import AgentTools
+from tests.support.agent_fakes import (
+    CALLER,
+    FakeTool,
+    MemoryJournal,
+    ScriptedModel,
+    agent_task,
+    answering,
+    calling,
+)
+
+
+def toolset(name: str, *tools: str, version: int = 1) -> Toolset:
+    return Toolset("company", name, version, "http", {}, tuple(ConnectedTool(name=tool) for tool in tools), {})
+
+
+class FakeCatalogue:
+    """Toolsets of one company, in all their versions."""
+
+    def __init__(self, *toolsets: Toolset) -> None:
+        self.toolsets_ = list(toolsets)
+        self.asked: list[tuple[list[str], Identity, list[ToolsetVersion]]] = []
+
+    async def toolsets(
+        self, names: Sequence[str], caller: Identity, versions: Sequence[ToolsetVersion] = (), /
+    ) -> Sequence[Toolset]:
+        self.asked.append((list(names), caller, list(versions)))
+        wanted = {version.name: version.version for version in versions}
+        newest = {each.name: each for each in self.toolsets_ if wanted.get(each.name, each.version) == each.version}
+        return [newest[name] for name in names if name in newest]
+
+
+class _NamedTool:
+    def __init__(self, definition: ToolDefinition, version: int) -> None:
+        self.definition = definition
+        self._version = version
+
+    async def call(self, _arguments: JsonObject, _context: ToolContext, /) -> ToolOutput:
+        return ToolOutput(f"{self.definition.name} of version {self._version}")
+
+
+class FakeConnector:
+    def __init__(self) -> None:
+        self.connected = 0
+
+    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+        return list(toolset.tools)
+
+    def tools(self, toolset: Toolset, /) -> list[_NamedTool]:
+        self.connected += 1
+        return [_NamedTool(toolset.definition(tool), toolset.version) for tool in toolset.tools]
+
+
+def _agent(*tools: str) -> AgentSpec:
+    return AgentSpec("react_agent", model="scripted:model", tools=tools)
+
+
+async def test_tools_come_in_the_order_of_the_agent() -> None:
+    catalogue = FakeCatalogue(toolset("crm", "find"), toolset("tickets", "read", "close", version=3))
+    source = AgentTools(Toolbox(FakeTool()), catalogue, {"http": FakeConnector()})
+
+    tools = await source.for_turn(agent_task(agent=_agent("tickets.close", "echo", "crm.*", "tickets.*")))
+
+    assert list(tools) == ["tickets.close", "echo", "crm.find", "tickets.read"]
+    assert tools.toolsets == (ToolsetVersion("tickets", 3), ToolsetVersion("crm", 1))
+    assert catalogue.asked == [(["tickets", "crm"], CALLER, [])]
+    assert tools["crm.find"].definition.toolset == "crm"
+
+
+async def test_tools_and_toolsets_that_are_missing_are_warned_of() -> None:
+    source = AgentTools(Toolbox(), FakeCatalogue(toolset("tickets", "read")), {"http": FakeConnector()})
+
+    tools = await source.for_turn(agent_task(agent=_agent("tickets.gone", "crm.*", "nothing")))
+
+    assert list(tools) == []
+    assert tools.warnings == (
+        "tool 'tickets.gone' is not available",
+        "tool 'crm.*' is not available",
+        "tool 'nothing' is not available",
+    )
+
+
+async def test_an_agent_with_tools_that_are_built_in_asks_nobody() -> None:
+    catalogue = FakeCatalogue()
+
+    await AgentTools(Toolbox(FakeTool()), catalogue, {}).for_turn(agent_task(agent=_agent("echo")))
+
+    assert catalogue.asked == []
+
+
+async def test_the_tools_of_a_version_are_made_once() -> None:
+    connector = FakeConnector()
+    source = AgentTools(Toolbox(), FakeCatalogue(toolset("crm", "find")), {"http": connector})
+
+    for _ in range(3):
+        await source.for_turn(agent_task(agent=_agent("crm.*")))
+
+    assert connector.connected == 1
+
+
+async def test_the_first_step_has_the_versions_of_the_toolsets() -> None:
+    catalogue = FakeCatalogue(toolset("crm", "find", version=7))
+    model = ScriptedModel(calling(("crm.find", {})), calling(("crm.find", {})), answering("Found."))
+    journal = MemoryJournal()
+    runner = AgentRunner(model, AgentTools(Toolbox(), catalogue, {"http": FakeConnector()}))
+
+    reply = await runner.run(agent_task(agent=_agent("crm.find")), journal)
+
+    recorded = [step.toolsets for step in journal.steps if isinstance(step, RecordedAnswer)]
+    assert recorded == [(ToolsetVersion("crm", 7),), ()]
+    assert reply.toolsets == ()
+
+
+async def test_the_reply_of_a_turn_of_one_step_has_the_versions() -> None:
+    source = AgentTools(Toolbox(), FakeCatalogue(toolset("crm", "find", version=7)), {"http": FakeConnector()})
+
+    reply = await AgentRunner(ScriptedModel(answering("Hello.")), source).run(
+        agent_task(agent=_agent("crm.find")), MemoryJournal()
+    )
+
+    assert reply.toolsets == (ToolsetVersion("crm", 7),)
+
+
+async def test_a_resumed_turn_goes_on_with_the_versions_that_it_began_with() -> None:
+    catalogue = FakeCatalogue(toolset("crm", "find", version=7), toolset("crm", "search", version=8), toolset("new"))
+    began = RecordedAnswer(1, calling(("crm.find", {})), (ToolsetVersion("crm", 7),))
+    journal = MemoryJournal([began, RecordedResult(1, ToolResult("c1", "crm.find", "old"))])
+    model = ScriptedModel(answering("Found."))
+    runner = AgentRunner(model, AgentTools(Toolbox(), catalogue, {"http": FakeConnector()}))
+
+    await runner.run(agent_task(agent=_agent("crm.*", "new.*")), journal)
+
+    assert [tool.name for tool in model.requests[0].tools] == ["crm.find"]
+    assert catalogue.asked == [(["crm"], CALLER, [ToolsetVersion("crm", 7)])]
