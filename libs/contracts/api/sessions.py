@@ -239,7 +239,7 @@ class Turn(WireModel):
     error: ErrorInfo | None = None
     required_actions: list[RequiredAction] = []
     toolsets: list[TurnToolset] = Field(default=[], exclude_if=lambda toolsets: not toolsets)
-    """Those whose tools the agent has; left out when there are none, and before the turn's first step."""
+    """Toolsets whose tools the agent has; left out when there are none, and before the first step is recorded."""
     created_at: Timestamp
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None

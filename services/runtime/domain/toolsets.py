@@ -74,7 +74,7 @@ class ToolsetCatalogue(Protocol):
     async def toolsets(
         self, names: Sequence[str], caller: Identity, versions: Sequence[ToolsetVersion] = (), /
     ) -> Sequence[Toolset]:
-        """Those of the company's toolsets that exist, in the order of `names`.
+        """The company's toolsets of these names that exist, in the order of `names`.
 
         `versions` names the version of some of them; of the others it is the newest. The same object stands for the
         same version, so that what was made of it may be kept. Raises ServiceUnavailable when they cannot be read.

@@ -3,11 +3,11 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import jsonschema_rs
 import structlog
 
+from libs.json_schema import CompiledSchema, SchemaInvalid, compile_schema
 from services.runtime.domain.agents import AgentTask, TurnJournal
 from services.runtime.domain.conversation import JsonObject, ToolCall, ToolResult
 from services.runtime.domain.tools import (
@@ -36,24 +36,25 @@ class ArgumentSchemas:
 
     def __init__(self, capacity: int = _COMPILED_SCHEMAS) -> None:
         self._capacity = capacity
-        # The dict is kept beside its validator: while it lives, no other has its id.
-        self._compiled: OrderedDict[int, tuple[JsonObject, Any]] = OrderedDict()
+        # A compiled schema keeps its dict: while it lives, no other has its id.
+        self._compiled: OrderedDict[int, CompiledSchema] = OrderedDict()
 
     def problems(self, definition: ToolDefinition, arguments: JsonObject) -> list[str]:
-        return [
-            f"{'.'.join(str(part) for part in error.instance_path) or 'arguments'}: {error.message}"
-            for error in self._validator(definition.parameters).iter_errors(arguments)
-        ]
+        """Findings about the arguments; the schema of a stranger may be the one that is wrong."""
+        try:
+            return self._schema(definition.parameters).problems(arguments, name="arguments")
+        except SchemaInvalid as problem:
+            return [f"the tool's description has parameters that are no usable JSON Schema ({problem})"]
 
-    def _validator(self, schema: JsonObject) -> Any:
+    def _schema(self, schema: JsonObject) -> CompiledSchema:
         known = self._compiled.get(id(schema))
         if known is None:
-            known = self._compiled[id(schema)] = (schema, jsonschema_rs.validator_for(schema))
+            known = self._compiled[id(schema)] = compile_schema(schema)
             if len(self._compiled) > self._capacity:
                 self._compiled.popitem(last=False)
         else:
             self._compiled.move_to_end(id(schema))
-        return known[1]
+        return known
 
 
 class ToolCaller:
@@ -118,7 +119,7 @@ class ToolCaller:
         if call.validation_error is not None:
             return f"The call was not made: {call.validation_error}."
         problems = self._schemas.problems(tools[call.name].definition, call.arguments)
-        return self._cut("The call was not made: " + "; ".join(problems[:5])) if problems else None
+        return self._cut("The call was not made: " + "; ".join(problems)) if problems else None
 
     async def _run(self, tool: Tool, task: AgentTask, call: ToolCall) -> ToolOutput:
         context = ToolContext(call.id, task.turn_id, task.session_id, task.caller, task.agent.knowledge_bases)
