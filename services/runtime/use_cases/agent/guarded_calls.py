@@ -52,10 +52,12 @@ class GuardedCalls:
 
     def _needed(self, call: ToolCall, tools: TurnTools, journal: TurnJournal) -> ActionKind | None:
         """The kind of the answer without which the call cannot be made or has no result."""
-        # Nobody is asked about a call that cannot be made anyway.
-        if call.name not in tools or call.id in journal.allowed_calls or self._caller.rejection(call, tools):
+        if call.name not in tools or call.id in journal.allowed_calls:
             return None
         definition = tools[call.name].definition
-        if definition.run_by_client:
-            return "tool_result"
-        return "approval" if definition.approval == "always" else None
+        if not (definition.run_by_client or definition.approval == "always"):
+            return None
+        # Nobody is asked about a call that cannot be made anyway.
+        if self._caller.rejection(call, tools) is not None:
+            return None
+        return "tool_result" if definition.run_by_client else "approval"

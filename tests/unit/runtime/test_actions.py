@@ -1,0 +1,107 @@
+"""Rules for answers to the actions of a waiting turn."""
+
+from typing import Any
+
+import pytest
+
+from libs.contracts.errors import Conflict, ValidationFailed
+from services.runtime.domain.actions import Answer, LockedAction, answer_of, call_hash, expired_result, require_open
+from services.runtime.domain.conversation import ToolCall
+from services.runtime.domain.tools import LONGEST_RESULT
+
+
+def action(**changes: Any) -> LockedAction:
+    fields = {"state": "open", "decision": None, "answer_hash": None, "has_expired": False}
+    return LockedAction("a", "approval", 1, "c1", "pay", **{**fields, **changes})  # type: ignore[arg-type]
+
+
+def answer(kind: Any, **given: Any) -> Answer:
+    return answer_of(kind, **{"decision": None, "reason": None, "output": None, "error": None, **given})
+
+
+def test_an_approval_has_no_result_of_its_own() -> None:
+    assert answer("approval", decision="approve").result(action()) is None
+
+
+@pytest.mark.parametrize(("reason", "said"), [(None, "denied it."), ("too dear", "denied it. Reason: too dear")])
+def test_a_denial_is_a_failed_result_with_its_reason(reason: str | None, said: str) -> None:
+    result = answer("approval", decision="deny", reason=reason).result(action())
+    assert result is not None
+    assert (result.status, result.call_id, result.name) == ("failed", "c1", "pay")
+    assert result.output.endswith(said)
+
+
+@pytest.mark.parametrize(("output", "text"), [("plain", "plain"), ({"b": 1}, '{"b":1}'), (None, "null"), ([], "[]")])
+def test_an_output_is_text_or_json(output: Any, text: str) -> None:
+    result = answer("tool_result", output=output).result(action())
+    assert result is not None
+    assert (result.status, result.output) == ("completed", text)
+
+
+def test_long_results_are_cut_as_those_of_other_tools() -> None:
+    for given in ({"output": "x" * 30_000}, {"error": "x" * 30_000}):
+        result = answer("tool_result", **given).result(action())
+        assert result is not None
+        assert result.output == "x" * LONGEST_RESULT + "\n[cut: 30000 characters in all]"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [("approval", {"output": "yes"}), ("approval", {"error": "no"}), ("tool_result", {"decision": "approve"})],
+)
+def test_an_answer_of_the_other_kind_is_refused(kind: str, given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        answer(kind, **given)
+    assert refused.value.details
+    assert refused.value.details[0].loc == ["decision"]
+
+
+def test_answers_are_told_apart_by_all_that_they_say() -> None:
+    answers = [
+        answer("approval", decision="approve"),
+        answer("approval", decision="deny"),
+        answer("approval", decision="deny", reason="no"),
+        answer("tool_result", output="no"),
+        answer("tool_result", output=None),
+        answer("tool_result", error="no"),
+    ]
+    assert len({each.hash for each in answers}) == len(answers)
+    assert answer("approval", decision="approve", reason="ignored").hash == answers[0].hash
+    assert answer("tool_result", output={"a": 1, "b": 2}).hash == answer("tool_result", output={"a": 1, "b": 2}).hash
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"state": "resolved", "decision": "deny"}, "answered otherwise"),
+        ({"state": "resolved", "decision": None}, "answered otherwise"),
+        ({"state": "resolved", "decision": "expired"}, "expired"),
+        ({"has_expired": True}, "expired"),
+        ({"state": "closed", "has_expired": True}, "the turn is cancelled"),
+    ],
+)
+def test_what_is_not_open_takes_no_answer(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(Conflict, match=said):
+        require_open(action(**changes), "cancelled")
+    require_open(action(), "waiting")
+
+
+def test_an_expiry_is_a_failed_result() -> None:
+    result = expired_result(action())
+    assert (result.status, result.output) == ("failed", "The call was not made: nobody allowed or denied it in time.")
+
+
+def test_a_call_is_known_by_its_arguments_whatever_their_order() -> None:
+    call = ToolCall("c1", "pay", {"to": "bob", "sum": 100})
+    assert call_hash(call) == call_hash(ToolCall("c1", "pay", {"sum": 100, "to": "bob"}))
+    others = [
+        ToolCall("c2", "pay", call.arguments),
+        ToolCall("c1", "gift", call.arguments),
+        ToolCall("c1", "pay", {"to": "bob", "sum": 1000}),
+        ToolCall("c1", "pay", {"to": "bob", "sum": "100"}),
+    ]
+    assert call_hash(call) not in {call_hash(other) for other in others}
+
+
+def test_a_call_with_a_character_that_cannot_be_stored_is_known_again() -> None:
+    assert call_hash(ToolCall("c", "pay", {"to": "a\x00b"})) == call_hash(ToolCall("c", "pay", {"to": "a\ufffdb"}))
