@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import orjson
 
-from libs.contracts.api.sessions import WatchedTurn
+from libs.contracts.api.sessions import Turn, WatchedTurn
 from libs.contracts.envelope import Envelope
 from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable
 from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
@@ -28,6 +28,14 @@ from services.gateway.domain.accounts import ApiKey
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 from tests.support.timeline import FakeTimeline
 from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks
+
+_STATUS_AFTER = {
+    "turn.started": "running",
+    "turn.action_required": "waiting",
+    "turn.completed": "completed",
+    "turn.failed": "failed",
+    "turn.cancelled": "cancelled",
+}
 
 
 class Clock:
@@ -112,6 +120,12 @@ class FakeBus:
 
     def publish(self, sent: Sent, event: Event) -> None:
         """An event caused by a command reaches whoever waits for it."""
+        received = self.lose(sent, event)
+        for waiter in self.waiters.get(sent.command_id, ()):
+            waiter.arrive(received)
+
+    def lose(self, sent: Sent, event: Event) -> Received:
+        """An event that its upstream records and that reaches nobody."""
         command = type(sent.command)
         event_type = command.rejected_type() if isinstance(event, CommandRejected) else event.TYPE
         recorded = self.recorded.setdefault(sent.command_id, [])
@@ -134,12 +148,13 @@ class FakeBus:
         self.known.add(sent.command_id)
         if event_type in command.outcome_types():
             self.outcomes[sent.command_id] = received
-        for waiter in self.waiters.get(sent.command_id, ()):
-            waiter.arrive(received)
+        return received
 
     def turn(self, path: str, params: dict[str, Any] | None) -> UpstreamResponse | None:
         """The runtime's answers about a turn for those who follow it; None for any other path."""
         *_, turn_id, asked = path.split("/")
+        if asked in self.recorded:
+            return UpstreamResponse(200, self.state(asked).model_dump_json().encode(), "application/json")
         if asked not in ("watch", "events") or turn_id not in self.recorded:
             return None
         recorded = self.recorded[turn_id]
@@ -148,11 +163,34 @@ class FakeBus:
             missed = [event for event in recorded if event.envelope.sequence > after]
             return UpstreamResponse(200, encode_events(missed), "application/octet-stream")
         self.watched.append(turn_id)
-        ends = {"turn.completed": "completed", "turn.failed": "failed", "turn.cancelled": "cancelled"}
-        names = [public_name(event.envelope.type) for event in recorded]
-        status = next((ends[name] for name in names if name in ends), "running")
-        turn = WatchedTurn(status=status, sequence=len(recorded), texts=self.texts.get(turn_id, {}))  # type: ignore[arg-type]
+        status = self.state(turn_id).status
+        turn = WatchedTurn(status=status, sequence=len(recorded), texts=self.texts.get(turn_id, {}))
         return UpstreamResponse(200, turn.model_dump_json().encode(), "application/json")
+
+    def state(self, turn_id: str) -> Turn:
+        """The turn as its events tell it."""
+        status, actions = "queued", dict[str, Any]()
+        for event in self.recorded[turn_id]:
+            name, payload = public_name(event.envelope.type), orjson.loads(event.payload)
+            status = _STATUS_AFTER.get(name, status)
+            if name == "turn.action_required":
+                actions[payload["action"]["action_id"]] = payload["action"]
+            if name == "turn.action_resolved":
+                actions.pop(payload["action_id"])
+                status = status if actions else "running"
+        return Turn.model_validate(
+            {
+                "turn_id": turn_id,
+                "session_id": new_id(),
+                "status": status,
+                "attempt": 1,
+                "position": 1,
+                "correlation_id": "label",
+                "user_message_id": new_id(),
+                "created_at": now_text(),
+                "required_actions": list(actions.values()),
+            }
+        )
 
 
 @dataclass

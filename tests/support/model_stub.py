@@ -4,6 +4,7 @@
 
 prints its base URL. The model's name says how it behaves, parts joined by dashes in any number after `stub`:
 `slow-3000` (milliseconds), `tool` (first calls `calculator`, then answers), `tools` (three calls at once),
+`client` (also, or only, calls `order_status`),
 `fragments` (the streamed call in small pieces), `loop` (asks for a tool for ever), `flaky-2` (fails twice, with
 429 and `Retry-After: 0`, then answers), `error-500` (the status of failures; alone: always fails), `nousage`,
 `break` (the stream breaks off), `echo` (answers with the last user message), `count` (with the number of messages).
@@ -89,17 +90,20 @@ def _text_events(text: str, usage: bool) -> tuple[bytes, ...]:
 
 def _calls(flags: frozenset[str], turn: int) -> list[dict[str, Any]]:
     expressions = ["1+1", "2+2", "3+3"] if "tools" in flags else [EXPRESSION]
+    calls: list[tuple[str, dict[str, Any]]] = [("calculator", {"expression": each}) for each in expressions]
+    if "client" in flags:
+        calls = [*(calls if flags & {"tool", "tools"} else ()), ("order_status", {"order": 4711})]
     return [
         {
             "index": number,
             "id": f"call_{turn}_{number}",
             "type": "function",
             "function": {
-                "name": "calculator",
-                "arguments": orjson.dumps({"expression": expression}).decode(),
+                "name": name,
+                "arguments": orjson.dumps(arguments).decode(),
             },
         }
-        for number, expression in enumerate(expressions)
+        for number, (name, arguments) in enumerate(calls)
     ]
 
 
@@ -182,7 +186,7 @@ class ModelStub:
 
     def _tool_round(self, body: dict[str, Any], flags: frozenset[str]) -> int | None:
         """The number of the tool call to answer with, None to answer in text."""
-        if not flags & {"tool", "tools", "loop", "fragments"} or not body.get("tools"):
+        if not flags & {"tool", "tools", "loop", "fragments", "client"} or not body.get("tools"):
             return None
         results = 0
         for message in reversed(body["messages"]):

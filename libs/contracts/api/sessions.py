@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from libs.contracts.api.agents import AgentConfiguration, StrictModel
 from libs.contracts.errors import ErrorInfo
@@ -203,6 +203,28 @@ class ActionPage(WireModel):
     actions: list[OpenAction]
     total: int
     has_more: bool
+
+
+class ResolveActionBody(StrictModel):
+    """``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
+
+    ``decision`` answers an approval, with an optional ``reason`` for a denial; ``output`` (a text or any JSON, null as
+    well) and ``error`` answer a call that the caller ran.
+    """
+
+    decision: Literal["approve", "deny"] | None = None
+    reason: str | None = Field(default=None, max_length=10_000)
+    output: Any = None
+    error: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _is_one_answer(self) -> "ResolveActionBody":
+        given = [name for name in ("decision", "output", "error") if getattr(self, name) is not None]
+        if len(given) > 1 or not (given or "output" in self.model_fields_set):
+            raise ValueError("give exactly one of decision, output and error")
+        if self.reason is not None and self.decision != "deny":
+            raise ValueError("a reason is for a denial")
+        return self
 
 
 class TurnAccepted(WireModel):

@@ -1,16 +1,23 @@
 """Submits a turn and follows it: to its end, until it is accepted, or event by event."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from libs.contracts.api.sessions import ExecuteBody, TurnStatus
+from libs.contracts.api.sessions import ExecuteBody, RequiredAction, TurnStatus
 from libs.contracts.commands.runtime import ExecuteTurn
-from libs.contracts.errors import TimedOut
-from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed, TurnQueued, TurnStarted
+from libs.contracts.errors import NotFound, ServiceUnavailable, TimedOut
+from libs.contracts.events.runtime import (
+    TurnActionRequired,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnQueued,
+    TurnStarted,
+)
 from libs.eventing import Received
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_stream import StreamedEvent, TurnStream
@@ -32,9 +39,10 @@ _STATUS: Final[dict[str, TurnStatus]] = {
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The last known status of a turn that goes on by itself."""
+    """The last known status of a turn that has not ended, and the answers that it needs while it is waiting."""
 
     status: TurnStatus
+    required_actions: Sequence[RequiredAction] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,32 +53,37 @@ class SubmittedTurn(PendingCommand):
     history: TurnHistory
 
     async def finish(self, seconds: float) -> Received | Unfinished:
-        """Waits up to ``seconds`` for the completed turn. Raises the error of a refused, failed or cancelled turn.
+        """Waits up to ``seconds`` for the completed turn, not longer than until it waits for answers from outside.
 
-        Raises ``TimedOut`` when the runtime has not accepted it within 5 s.
+        Raises the error of a refused, failed or cancelled turn, and ``TimedOut`` when the runtime has not accepted it
+        within 5 s.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        status: TurnStatus = "queued"
+        now = Unfinished("queued")
         received = await self._await_acceptance()
+        if received is None and self.known and (now := await self._state(now)).status == "waiting":
+            # The event that says so went to an earlier request.
+            return now
         while True:
             if received is not None:
                 if self.replies.ends(received):
                     raise_failure(received)
                     return received
-                status = _STATUS.get(received.envelope.type, status)
+                if received.envelope.type == TurnActionRequired.TYPE:
+                    action = TurnActionRequired.decode(received.payload).action
+                    if (now := await self._state(Unfinished("waiting", (action,)))).status == "waiting":
+                        return now
+                now = Unfinished(_STATUS.get(received.envelope.type, now.status))
             left = deadline - loop.time()
-            if left <= 0:
-                return Unfinished(status)
-            received = await self.replies.next(left)
-            if received is None:
-                return Unfinished(status)
+            if left <= 0 or (received := await self.replies.next(left)) is None:
+                return await self._state(now)
 
     async def accepted(self) -> Unfinished:
         """Waits until the turn is stored. Raises its refusal, or ``TimedOut`` as ``finish`` does."""
         received = await self._await_acceptance()
         if received is None:
-            return Unfinished("queued")
+            return await self._state(Unfinished("queued"))
         status = _STATUS.get(received.envelope.type)
         if status is None:
             raise_failure(received)
@@ -92,6 +105,14 @@ class SubmittedTurn(PendingCommand):
         if not stream.has_ended:
             async for event in TurnFollower(turn, stream, self.replies, self.history).follow(received):
                 yield event
+
+    async def _state(self, last_known: Unfinished) -> Unfinished:
+        """The turn as the runtime has it, or as it was last known when the runtime cannot tell."""
+        try:
+            turn = await self.history.state(FollowedTurn(self.session_id, self.command_id, self.replies.identity))
+        except (ServiceUnavailable, NotFound):
+            return last_known
+        return Unfinished(turn.status, turn.required_actions)
 
     async def _await_acceptance(self) -> Received | None:
         """Returns the first event, or ``None`` when the runtime is known to have the turn."""

@@ -52,7 +52,7 @@ class TurnFollower:
         if not self._stream.is_incomplete:
             self._since = None
             received = await self._replies.next(KEEP_ALIVE_SECONDS)
-            return None if received is None else self._stream.take(received)
+            return await self._missed() if received is None else self._stream.take(received)
         if self._since is None:
             self._since, self._pause = now, _GRACE_SECONDS
             self._repair_at = now + self._pause
@@ -65,6 +65,14 @@ class TurnFollower:
         self._pause = min(4 * self._pause, _LONGEST_PAUSE_SECONDS)
         self._repair_at = asyncio.get_running_loop().time() + self._pause
         return shown or None
+
+    async def _missed(self) -> list[StreamedEvent] | None:
+        """Asks for events after a silence: one that was lost on the bus leaves no gap while the turn is waiting."""
+        try:
+            return await self._history.missed(self._turn, self._stream) or None
+        except (ServiceUnavailable, NotFound) as problem:
+            _log.info("turn.not_completed", turn_id=self._turn.turn_id, problem=str(problem))
+            return None
 
     async def _repair(self) -> list[StreamedEvent]:
         try:

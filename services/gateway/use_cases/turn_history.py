@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.api.sessions import WatchedTurn
+from libs.contracts.api.sessions import Turn, WatchedTurn
 from libs.contracts.identity import Identity
 from libs.eventing import Received
 from libs.persistence import is_outage
@@ -42,6 +42,12 @@ class TurnHistory:
     timeline: Timeline
     upstreams: Upstreams
 
+    async def state(self, turn: FollowedTurn) -> Turn:
+        """The turn as it is now. Raises ``NotFound`` and ``ServiceUnavailable``."""
+        return Turn.model_validate_json(
+            checked(await self.upstreams.request("GET", _RUNTIME, turn.path, turn.identity))
+        )
+
     async def watch(self, turn: FollowedTurn, stream: TurnStream) -> WatchedTurn:
         """Asks for the turn's text: its worker sends that of the current step from its beginning, within a second.
 
@@ -50,6 +56,11 @@ class TurnHistory:
         params = {"after_step": stream.at.step - 1}
         answer = await self.upstreams.request("POST", _RUNTIME, f"{turn.path}/watch", turn.identity, params=params)
         return WatchedTurn.model_validate_json(checked(answer))
+
+    async def missed(self, turn: FollowedTurn, stream: TurnStream) -> list[StreamedEvent]:
+        """Gives the stream the events after its place, and returns what to send now. Raises as ``state`` does."""
+        events = await self._recorded(turn, stream.at.sequence)
+        return [shown for event in _of_turn(events) for shown in stream.take(event)]
 
     async def complete(self, turn: FollowedTurn, stream: TurnStream, watched: WatchedTurn) -> list[StreamedEvent]:
         """Gives the stream all that was recorded until the turn was watched; returns what to send now."""

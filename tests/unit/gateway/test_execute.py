@@ -143,6 +143,7 @@ async def test_in_the_background_the_answer_comes_once_the_turn_is_accepted(
         "session_id": SESSION,
         "status": status,
         "correlation_id": sent.correlation_id,
+        "required_actions": [],
     }
     assert response.headers["location"] == f"/api/v1/runtime/{SESSION}/turns/{sent.command_id}/"
 

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.commands.runtime import CancelTurn, ExecuteTurn
+from libs.contracts.commands.runtime import CancelTurn, ExecuteTurn, ResolveAction
 from libs.contracts.errors import ErrorKind
 from libs.contracts.events.runtime import CancelTurnAccepted, SessionDeleted
 from libs.contracts.identifiers import new_id
@@ -18,6 +18,7 @@ from services.gateway.entrypoints.http.sockets import session_socket
 from services.gateway.use_cases.timeline import session_follower, timeline_feeds
 from tests.support.gateway import Gateway, Sent, rejected
 from tests.support.public_agents import SHOP, connect
+from tests.unit.gateway.test_actions import accepted_answer
 from tests.unit.gateway.test_execute import PATH, SESSION, completed, delta, failed, started
 
 URL = f"/api/v1/ws/sessions/{SESSION}/"
@@ -207,6 +208,30 @@ async def test_turns_begin_in_the_order_of_their_messages(public: Gateway) -> No
         assert [sent.command.content for sent in public.bus.sent] == [f"{number}" for number in range(8)]  # type: ignore[attr-defined]
 
 
+async def test_an_action_is_resolved(public: Gateway) -> None:
+    async with opened(public) as socket:
+        turn_id, action_id = new_id(), new_id()
+        public.bus.upstream = lambda _: [accepted_answer(turn_id)]
+        socket.send(type="resolve", turn_id=turn_id, action_id=action_id, output={"seat": "12A"})
+        sent = await public.until_sent()
+        where = {"session_id": SESSION, "turn_id": turn_id, "action_id": action_id}
+        assert sent.command == ResolveAction(**where, output={"seat": "12A"})
+        public.bus.upstream = lambda _: [rejected(ErrorKind.CONFLICT, "the action has expired")]
+        socket.send(type="resolve", turn_id=turn_id, action_id=action_id, decision="deny", reason="no", ref="x")
+        await socket.until(lambda it: it.names == ["error"])
+        assert (socket.error["ref"], socket.error["error"]["type"]) == ("x", "conflict_error")
+        assert public.bus.sent[-1].command == ResolveAction(**where, decision="deny", reason="no")
+
+
+async def test_an_approval_takes_its_own_scope(public: Gateway) -> None:
+    secret, _ = public.keys.issue(scopes=frozenset({"events:read", "runtime:execute"}))
+    async with opened(public, x_api_key=secret) as socket:
+        socket.send(type="resolve", turn_id=new_id(), action_id=new_id(), decision="approve")
+        await socket.until(lambda it: it.names == ["error"])
+        assert socket.error["error"]["type"] == "permission_error"
+        assert public.bus.sent == []
+
+
 async def test_a_turn_is_cancelled(public: Gateway) -> None:
     async with opened(public) as socket:
         turn_id = new_id()
@@ -240,6 +265,7 @@ async def test_a_turn_is_cancelled(public: Gateway) -> None:
         ({"text": '{"type": "cancel", "turn_id": "x"}'}, "not_found_error"),
         ({"text": f'{{"type": "resolve", "turn_id": "{SESSION}", "action_id": "a", "decision": "approve"}}'},
          "not_found_error"),
+        ({"text": f'{{"type": "resolve", "turn_id": "{SESSION}", "action_id": "{SESSION}"}}'}, "validation_error"),
     ],
 )  # fmt: skip
 async def test_a_bad_message_is_an_error_and_no_end(public: Gateway, frame: dict[str, Any], kind: str) -> None:

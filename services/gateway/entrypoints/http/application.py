@@ -16,6 +16,7 @@ from services.gateway.entrypoints.http.forwarding import Forwarder
 from services.gateway.entrypoints.http.reference import openapi, pages, texts
 from services.gateway.entrypoints.http.request_lifecycle import InFlightRequests, RequestLifecycleMiddleware
 from services.gateway.entrypoints.http.routers import (
+    actions,
     agents,
     artifacts,
     catalogues,
@@ -37,6 +38,7 @@ _SILENT: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": F
 # The runtime's first: routes are tried in order, and nearly all requests execute messages.
 _ROUTERS: Final = (
     runtime.router,
+    actions.router,
     sessions.router,
     events.router,
     agents.router,

@@ -33,6 +33,12 @@ MESSAGES: Final = {
         ]
     },
 }
+ACTION_ANSWERS: Final = {
+    "approval": {"decision": "approve"},
+    "denial": {"decision": "deny", "reason": "Refunds above 100 need a second opinion."},
+    "result of a tool of the caller": {"output": {"seat": "12A", "price": 49.5}},
+    "failure of a tool of the caller": {"error": "The printer is out of paper."},
+}
 KEYS: Final = {
     "reader": {
         "name": "dashboard",

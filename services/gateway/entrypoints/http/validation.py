@@ -151,7 +151,8 @@ def query_values(query: bytes) -> dict[str, str]:
 def chosen_from(query: bytes, names: Collection[str]) -> dict[str, str]:
     """Selects the query's parameters with these names."""
     given = query_values(query) if names else {}
-    return {name: given[name] for name in names if name in given}
+    # A value with a NUL is nothing's; PostgreSQL would refuse the whole statement for it.
+    return {name: given[name].replace("\0", "\ufffd") for name in names if name in given}
 
 
 def number_of(given: dict[str, str], name: str, default: int, low: int, high: int) -> int:

@@ -62,9 +62,20 @@ they were taken in; a closed connection never stops one.
 * By default the call waits up to 120 s for the reply, with `Prefer: wait=N` up to N seconds (600 at most). A turn
   that takes longer goes on: the answer is 202 with the `Location` of the turn.
 * `Prefer: respond-async` answers 202 as soon as the turn is durably taken in.
+* A turn that needs an answer from outside is `waiting`: the call answers 202 at once, with its `required_actions`. It
+  goes on when they are resolved; the same call with the same `Idempotency-Key` then answers with the reply.
 * `Accept: text/event-stream` streams the turn's events: `turn.started`, `turn.output_text.delta`,
   `turn.tool_call.completed`, …; `turn.completed`, `turn.failed` or `turn.cancelled` is the last one. Its text is
-  authoritative. `Location` names the turn; when the stream breaks off, `…/turns/{turn_id}/events/` goes on with it.
+  authoritative. The stream stays open while the turn is waiting. `Location` names the turn; when the stream breaks
+  off, `…/turns/{turn_id}/events/` goes on with it.
+""".strip()
+RESOLVE: Final = """
+Answers an action of `required_actions`. An `approval` takes a `decision`, and the scope `runtime:approve`: what is
+approved runs with exactly the arguments that were shown. A `tool_result` takes the `output` or the `error` of the call,
+and `runtime:execute`. The turn goes on when its last action is resolved.
+
+The first answer counts: the same one again answers 200, a different one 409, as does one after the action has expired
+or its turn has ended.
 """.strip()
 TURN_EVENTS: Final = """
 Streams a turn, whoever began it: all of its events from the start, its text so far among them, then what comes, to the

@@ -48,7 +48,7 @@ _FOLLOWED: Final = {MEDIA_TYPE: {"schema": EVENT_SCHEMA, "examples": {"turn": {"
     description=EXECUTE,
     responses={
         200: {**answer("The reply, or the turn's events.", ExecuteReply), "content": _STREAM},
-        202: answer("The turn goes on.", TurnAccepted, location=True),
+        202: answer("The turn goes on, or is waiting for an answer.", TurnAccepted, location=True),
         **errors(404, 409, 502),
     },
     openapi_extra=also_takes(reference_to("Prefer")),
@@ -97,7 +97,11 @@ def _path(session_id: str, turn_id: str) -> str:
 
 def _accepted(write: Write, session_id: str, turn_id: str, end: Unfinished, preference: Preference) -> Response:
     accepted = TurnAccepted(
-        turn_id=turn_id, session_id=session_id, status=end.status, correlation_id=write.correlation_id
+        turn_id=turn_id,
+        session_id=session_id,
+        status=end.status,
+        correlation_id=write.correlation_id,
+        required_actions=list(end.required_actions),
     )
     response = json_answer(accepted.model_dump_json().encode(), 202)
     response.headers["Location"] = _path(session_id, turn_id)
@@ -119,7 +123,10 @@ async def list_messages(session_id: str, caller: Reader, page: Page, upstream: U
 @router.get(
     "/{session_id}/turns/{turn_id}/",
     summary="Get the state of a turn",
-    description="With the reply once it is completed, and the error once it has failed.",
+    description=(
+        "With the reply once it is completed, the error once it has failed, and the actions that it needs an answer to"
+        " while it is waiting."
+    ),
     responses={200: answer("The turn.", Turn), **errors(404)},
 )
 async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upstream) -> Response:
@@ -153,7 +160,7 @@ async def _all_rendered(events: AsyncGenerator[StreamedEvent | None, None]) -> A
 
 @router.post(
     "/{session_id}/turns/{turn_id}/cancel/",
-    summary="Cancel a turn that waits or runs",
+    summary="Cancel a turn that is queued, runs or is waiting",
     responses={200: answer("The turn is cancelled.", TurnCancelledReply), **errors(404, 409)},
 )
 async def cancel_turn(session_id: str, turn_id: str, _: Executor, write: IdempotentWrite, use: UseCasesDep) -> Response:

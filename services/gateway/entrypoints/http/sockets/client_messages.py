@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.sessions import ExecuteBody
+from libs.contracts.api.sessions import ExecuteBody, ResolveActionBody
 from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
 from services.gateway.entrypoints.http.json_bodies import parse_json
 from services.gateway.entrypoints.http.validation import invalid, required_object
@@ -34,16 +34,12 @@ class Cancel(StrictModel):
     ref: str | None = _Ref
 
 
-class Resolve(StrictModel):
-    """An answer to an open action of a turn."""
+class Resolve(ResolveActionBody):
+    """An answer to an open action of a turn: exactly one of ``decision``, ``output`` and ``error``."""
 
     type: Literal["resolve"]
     turn_id: str = _Id
     action_id: str = _Id
-    decision: Literal["approve", "deny"] | None = None
-    reason: str | None = None
-    output: Any = None
-    error: Any = None
     ref: str | None = _Ref
 
 

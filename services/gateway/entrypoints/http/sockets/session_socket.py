@@ -20,7 +20,7 @@ from libs.contracts.errors import (
 )
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Scope
-from libs.contracts.messages import public_name
+from libs.contracts.messages import Command, public_name
 from libs.service_defaults.errors import error_body
 from libs.tracing import bind_correlation_id
 from services.gateway.domain.accounts import Principal
@@ -32,6 +32,7 @@ from services.gateway.entrypoints.http.dependencies import UseCases, repeatable
 from services.gateway.entrypoints.http.errors import as_service_error
 from services.gateway.entrypoints.http.forwarding import Forwarder
 from services.gateway.entrypoints.http.metrics import OPEN_SOCKETS, REFUSALS
+from services.gateway.entrypoints.http.routers.actions import resolve_command, scope_for
 from services.gateway.entrypoints.http.routing import PREFIX, id_of
 from services.gateway.entrypoints.http.sockets.client_messages import (
     Cancel,
@@ -184,10 +185,12 @@ class SessionSocket:
                 await self._execute(message, message.body(values))
             case Cancel():
                 self._count(Scope.RUNTIME_EXECUTE)
-                self._run(self._cancel(id_of(message.turn_id, "turn")), message.ref)
+                cancel = CancelTurn(session_id=self._session_id, turn_id=id_of(message.turn_id, "turn"))
+                self._run(self._send_command(cancel, cancel.turn_id), message.ref)
             case Resolve():
-                self._count(Scope.RUNTIME_EXECUTE)
-                raise NotFound("The turn has no such open action.")
+                self._count(scope_for(message))
+                resolve = resolve_command(self._session_id, message.turn_id, message.action_id, message)
+                self._run(self._send_command(resolve, resolve.turn_id), message.ref)
 
     def _count(self, scope: Scope) -> None:
         """Raises ``PermissionDenied`` and ``RateLimited``, as a request over REST does."""
@@ -220,10 +223,10 @@ class SessionSocket:
             else:
                 await turn.accepted()
 
-    async def _cancel(self, turn_id: str) -> None:
+    async def _send_command(self, command: Command, subject: str) -> None:
+        """The events of the session show what it led to."""
         write = Write(identity=self._caller.identity, correlation_id=new_id())
-        command = CancelTurn(session_id=self._session_id, turn_id=turn_id)
-        await self._use.commands.run(write, command, subject=turn_id)
+        await self._use.commands.run(write, command, subject=subject)
 
     def _run(self, work: Coroutine[Any, Any, None], ref: str | None) -> None:
         async def told() -> None:

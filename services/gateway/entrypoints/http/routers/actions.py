@@ -1,0 +1,82 @@
+"""Actions of waiting turns: the open ones, and answers to them."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Security
+from starlette.responses import Response
+
+from libs.contracts.api.sessions import ActionPage, ResolveActionBody, Turn
+from libs.contracts.commands.runtime import ResolveAction
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.http import examples
+from services.gateway.entrypoints.http.authentication import (
+    by_api_key,
+    by_api_key_or_public_key,
+    require_scopes,
+)
+from services.gateway.entrypoints.http.bodies import ParsedBody
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Paging, UseCasesDep
+from services.gateway.entrypoints.http.forwarding import Upstream, entity_in, json_answer
+from services.gateway.entrypoints.http.reference.described import answer, errors
+from services.gateway.entrypoints.http.reference.parameters import query_parameter
+from services.gateway.entrypoints.http.reference.texts import RESOLVE
+from services.gateway.entrypoints.http.routing import id_of, public_router
+
+router = public_router("", "Runtime")
+_FILTERS: Final = (
+    query_parameter("kind", "Only actions of this kind.", type="string", enum=["approval", "tool_result"]),
+    query_parameter("session_id", "Only actions of this session."),
+)
+
+
+@router.post(
+    "/runtime/{session_id}/turns/{turn_id}/actions/{action_id}/",
+    summary="Answer an action that a turn is waiting for",
+    description=RESOLVE,
+    responses={200: answer("The turn, with the actions that are still open.", Turn), **errors(403, 404, 409)},
+)
+async def resolve_action(
+    session_id: str,
+    turn_id: str,
+    action_id: str,
+    caller: Annotated[Principal, Security(by_api_key_or_public_key)],
+    body: Annotated[ResolveActionBody, Depends(ParsedBody(ResolveActionBody, examples.ACTION_ANSWERS))],
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    require_scopes(caller, [scope_for(body)])
+    command = resolve_command(session_id, turn_id, action_id, body)
+    return json_answer(entity_in(await use.commands.run(write, command, subject=command.turn_id), "turn"))
+
+
+def scope_for(body: ResolveActionBody) -> Scope:
+    """The scope that an answer takes."""
+    return Scope.RUNTIME_EXECUTE if body.decision is None else Scope.RUNTIME_APPROVE
+
+
+def resolve_command(session_id: str, turn_id: str, action_id: str, body: ResolveActionBody) -> ResolveAction:
+    """Raises ``NotFound`` for malformed ids."""
+    return ResolveAction(
+        session_id=id_of(session_id, "session"),
+        turn_id=id_of(turn_id, "turn"),
+        action_id=id_of(action_id, "action"),
+        decision=body.decision,
+        reason=body.reason,
+        output=body.output,
+        error=body.error,
+    )
+
+
+@router.get(
+    "/actions/",
+    summary="List the open actions",
+    description="What the turns of your sessions are waiting for; with a `company:…` scope of all of the company.",
+    responses={200: answer("Open actions, oldest first.", ActionPage)},
+)
+async def list_actions(
+    caller: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])],
+    page: Annotated[dict[str, Any], Depends(Paging(_FILTERS))],
+    upstream: Upstream,
+) -> Response:
+    return await upstream.get(caller, "runtime", "/internal/actions", page)

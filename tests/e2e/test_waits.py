@@ -1,0 +1,255 @@
+"""Turns that wait for approvals and for results of their callers' tools."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import orjson
+import psutil
+import pytest
+from websockets.asyncio.client import connect
+
+from deploy.local.ports import choose_free
+from tests.e2e.api import Api, check_error, new_client, unique
+from tests.e2e.held_model import HeldModel, tool_results
+from tests.e2e.running_stack import ROOT, RunningStack
+from tests.e2e.test_turn_streams import Reader
+from tests.e2e.waiting import eventually, wait_until
+
+ORDER_STATUS = {
+    "name": "order_status",
+    "description": "Looks up an order in the shop's own system.",
+    "parameters": {"type": "object", "properties": {"order": {"type": "integer"}}},
+}
+BOTH = "openai:stub-tool-client"
+GUARDED: dict[str, Any] = {
+    "tools": ["calculator"],
+    "tool_policies": {"calculator": {"approval": "always"}},
+    "client_tools": [ORDER_STATUS],
+}
+
+
+async def waiting_turn(api: Api, model: str = BOTH, **execute: str) -> tuple[str, dict[str, Any]]:
+    """A session, and the 202 of its turn, which is waiting."""
+    session = await api.session(model, **GUARDED)
+    answer = await api.execute(session, unique("refund"), **execute)
+    assert (answer.status_code, answer.json()["status"]) == (202, "waiting"), answer.text
+    return session, answer.json()
+
+
+def path_of(session: str, turn: str, action: dict[str, Any]) -> str:
+    return f"/runtime/{session}/turns/{turn}/actions/{action['action_id']}/"
+
+
+def by_kind(actions: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The approval and the result that a turn of ``BOTH`` needs."""
+    found = {action["kind"]: action for action in actions}
+    assert len(actions) == len(found) == 2
+    return found["approval"], found["tool_result"]
+
+
+async def test_a_turn_goes_on_when_its_last_action_is_resolved(api: Api, model: HeldModel) -> None:
+    message, key = unique("refund"), unique()
+    session = await api.session(BOTH, **GUARDED)
+    first = await api.execute(session, message, idempotency_key=key)
+    assert first.status_code == 202, first.text
+    turn = first.json()["turn_id"]
+    assert first.headers["location"] == f"/api/v1/runtime/{session}/turns/{turn}/"
+    approval, result = by_kind(first.json()["required_actions"])
+    assert approval["tool_call"]["name"] == "calculator"
+    assert approval["tool_call"]["arguments"] == {"expression": "6*7"}
+    assert result["tool_call"]["arguments"] == {"order": 4711}
+    again = await api.execute(session, message, idempotency_key=key)
+    assert (again.status_code, again.json()) == (202, first.json())
+    assert (await api.turn(session, turn))["required_actions"] == first.json()["required_actions"]
+    listed = (await api.http.get("/actions/", params={"session_id": session})).json()
+    assert [(each["action_id"], each["turn_id"]) for each in listed["actions"]] == [
+        (each["action_id"], turn) for each in first.json()["required_actions"]
+    ]
+    only = await api.http.get("/actions/", params={"session_id": session, "kind": "approval", "limit": 1})
+    assert [each["action_id"] for each in only.json()["actions"]] == [approval["action_id"]]
+    check_error(await api.http.get("/actions/", params={"kind": "both"}), 422, "validation_error")
+
+    check_error(await api.http.post(path_of(session, turn, approval), json={"output": 1}), 422, "validation_error")
+    check_error(await api.http.post(path_of(session, turn, result), json={"decision": "deny"}), 422, "validation_error")
+    answered = await api.http.post(path_of(session, turn, result), json={"output": {"state": "paid"}})
+    assert (answered.status_code, answered.json()["status"]) == (200, "waiting")
+    assert [each["action_id"] for each in answered.json()["required_actions"]] == [approval["action_id"]]
+    assert (await api.http.post(path_of(session, turn, approval), json={"decision": "approve"})).status_code == 200
+    done = await api.execute(session, message, idempotency_key=key)
+    assert done.status_code == 200, done.text
+    calls = {call["name"]: call for call in done.json()["response"]["tool_calls"]}
+    assert (calls["calculator"]["status"], "42" in calls["calculator"]["output"]) == ("completed", True)
+    assert (calls["order_status"]["status"], calls["order_status"]["output"]) == ("completed", '{"state":"paid"}')
+    assert [tool_results(body) for body in model.asked(message)] == [0, 2]
+
+    assert (await api.http.post(path_of(session, turn, approval), json={"decision": "approve"})).status_code == 200
+    other = await api.http.post(path_of(session, turn, approval), json={"decision": "deny"})
+    check_error(other, 409, "conflict_error")
+    assert (await api.http.get("/actions/", params={"session_id": session})).json()["total"] == 0
+
+
+@contextmanager
+def second_gateway(stack: RunningStack) -> Iterator[str]:
+    """The address of another replica, beside the stack's own."""
+    running = psutil.Process(stack.pid("gateway"))
+    port = choose_free()
+    environment = {**running.environ(), "AES_GATEWAY_PORT": str(port)}
+    process = subprocess.Popen(running.cmdline(), cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+    base_url = f"http://127.0.0.1:{port}"
+
+    def ready() -> bool:
+        try:
+            return httpx.get(f"{base_url}/health/ready", timeout=5, trust_env=False).status_code == 200
+        except httpx.TransportError:
+            assert process.poll() is None
+            return False
+
+    try:
+        wait_until(ready)
+        yield base_url
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(stack: RunningStack) -> Iterator[str]:
+    with second_gateway(stack) as base_url:
+        yield base_url
+
+
+@pytest.fixture
+async def replica(stack: RunningStack, elsewhere: str) -> AsyncIterator[Api]:
+    async with new_client(elsewhere, stack.api_key) as client:
+        yield Api(client)
+
+
+async def test_of_two_different_answers_at_once_on_two_gateways_one_wins(
+    api: Api, replica: Api, model: HeldModel
+) -> None:
+    for number in range(5):
+        session, accepted = await waiting_turn(api)
+        turn = accepted["turn_id"]
+        approval, result = by_kind(accepted["required_actions"])
+        answers = await asyncio.gather(
+            api.http.post(path_of(session, turn, approval), json={"decision": "approve"}),
+            replica.http.post(path_of(session, turn, approval), json={"decision": "deny"}),
+            api.http.post(path_of(session, turn, result), json={"output": "one"}),
+            replica.http.post(path_of(session, turn, result), json={"error": "two"}),
+        )
+        for pair in (answers[:2], answers[2:]):
+            assert sorted(each.status_code for each in pair) == [200, 409], [each.text for each in pair]
+        ended = await replica.turn_ended(session, turn)
+        made = {call["name"]: call["status"] for call in ended["reply"]["response"]["tool_calls"]}
+        wins = ["completed" if pair[0].status_code == 200 else "failed" for pair in (answers[:2], answers[2:])]
+        assert [made["calculator"], made["order_status"]] == wins, number
+
+
+async def test_too_late_is_a_conflict(api: Api) -> None:
+    session, accepted = await waiting_turn(api)
+    turn, actions = accepted["turn_id"], by_kind(accepted["required_actions"])
+    assert (await api.http.post(f"/runtime/{session}/turns/{turn}/cancel/")).status_code == 200
+    for action, answer in zip(actions, ({"decision": "approve"}, {"output": 1}), strict=True):
+        check_error(await api.http.post(path_of(session, turn, action), json=answer), 409, "conflict_error")
+    assert (await api.http.get("/actions/", params={"session_id": session})).json()["total"] == 0
+
+    session, accepted = await waiting_turn(api)
+    approval, _ = by_kind(accepted["required_actions"])
+    assert (await api.http.delete(f"/sessions/{session}/")).status_code == 204
+    late = await api.http.post(path_of(session, accepted["turn_id"], approval), json={"decision": "approve"})
+    assert late.status_code in (404, 409)
+
+
+async def test_others_see_and_answer_nothing(as_alice: Api, as_bob: Api, as_mallory: Api, api: Api) -> None:
+    session, accepted = await waiting_turn(as_alice)
+    turn = accepted["turn_id"]
+    approval, result = by_kind(accepted["required_actions"])
+    for other in (as_bob, as_mallory, api):
+        listed = (await other.http.get("/actions/", params={"limit": 200})).json()["actions"]
+        assert turn not in {each["turn_id"] for each in listed}
+        check_error(await other.http.post(path_of(session, turn, result), json={"output": 1}), 404, "not_found_error")
+    # Alice's key has no scope for approvals.
+    denied = await as_alice.http.post(path_of(session, turn, approval), json={"decision": "approve"})
+    check_error(denied, 403, "permission_error")
+    assert (await as_alice.turn(session, turn))["status"] == "waiting"
+
+
+async def test_a_message_behind_a_waiting_turn_waits_with_it(api: Api) -> None:
+    session, accepted = await waiting_turn(api)
+    behind = await api.in_background(session, "and then?")
+    other = await api.session()
+    assert (await api.execute(other, "hello")).status_code == 200
+    assert (await api.turn(session, behind["turn_id"]))["status"] == "queued"
+    for action, answer in zip(
+        by_kind(accepted["required_actions"]), ({"decision": "deny", "reason": "no"}, {"error": "gone"}), strict=True
+    ):
+        answered = await api.http.post(path_of(session, accepted["turn_id"], action), json=answer)
+        assert answered.status_code == 200
+    assert (await api.turn_ended(session, accepted["turn_id"]))["status"] == "completed"
+
+    async def waiting() -> bool:
+        return (await api.turn(session, behind["turn_id"]))["status"] == "waiting"
+
+    await eventually(waiting)
+
+
+async def test_a_wait_survives_the_death_of_gateway_and_runtime_and_its_streams_go_on(
+    breakable: RunningStack, api: Api, replica: Api
+) -> None:
+    session = await api.session(BOTH, **GUARDED)
+    reader, other = Reader(api, session), Reader(replica, session)
+    executing = asyncio.create_task(reader.execute(unique("refund")))
+
+    async def required() -> bool:
+        return reader.names.count("turn.action_required") == 2
+
+    await eventually(required)
+    other.turn_id = reader.turn_id
+    following = asyncio.create_task(other.follow())
+    for part in ("runtime", "gateway"):
+        killed = await asyncio.to_thread(breakable.kill, part)
+        await asyncio.to_thread(breakable.wait_replaced, part, killed)
+    listed = (await api.http.get("/actions/", params={"session_id": session})).json()["actions"]
+    for action, answer in zip(by_kind(listed), ({"decision": "approve"}, {"output": "paid"}), strict=True):
+        answered = await api.http.post(path_of(session, reader.turn_id, action), json=answer)
+        assert answered.status_code == 200, answered.text
+    await asyncio.gather(executing, following)
+    assert (reader.breaks > 0, other.breaks) == (True, 0)
+    for each in (reader, other):
+        each.check()
+        assert [name for name in each.names if "tool_call" not in name] == [
+            "turn.started", *2 * ["turn.action_required"], *2 * ["turn.action_resolved"], "turn.completed",
+        ]  # fmt: skip
+        assert each.names.count("turn.tool_call.completed") == 2
+
+
+async def test_a_websocket_shows_the_wait_and_resolves_it(stack: RunningStack, api: Api) -> None:
+    session = await api.session("openai:stub-client", **GUARDED)
+    url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/"
+    async with connect(url, additional_headers={"x-api-key": stack.api_key}, proxy=None) as socket:
+        await socket.send(orjson.dumps({"type": "execute", "content": "where is it?", "ref": "1"}).decode())
+        names = []
+        async with asyncio.timeout(120):
+            async for text in socket:
+                message = orjson.loads(text)
+                names.append(message["type"])
+                if message["type"] == "turn.action_required":
+                    wanted = {
+                        "turn_id": message["data"]["turn_id"],
+                        "action_id": message["data"]["action"]["action_id"],
+                    }
+                    answer = {"type": "resolve", **wanted, "output": "on its way", "ref": "2"}
+                    await socket.send(orjson.dumps(answer).decode())
+                if message["type"] == "turn.completed":
+                    break
+    assert "error" not in names
+    recorded = [name for name in names if name.startswith("turn.") and "output_text" not in name]
+    assert recorded == [
+        "turn.started", "turn.tool_call.started", "turn.action_required", "turn.action_resolved",
+        "turn.tool_call.completed", "turn.completed",
+    ]  # fmt: skip
+    assert message["data"]["response"]["tool_calls"][0]["output"] == "on its way"

@@ -1,0 +1,160 @@
+"""Open actions of turns: answering and listing them."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from libs.contracts.api.sessions import Turn
+from libs.contracts.commands.runtime import ResolveAction
+from libs.contracts.errors import ErrorKind
+from libs.contracts.events.runtime import ResolveActionAccepted
+from libs.contracts.identifiers import new_id
+from libs.contracts.timestamps import now_text
+from tests.support.gateway import Gateway, error_of, rejected
+from tests.support.public_agents import SHOP, connect
+
+SESSION, TURN, ACTION = new_id(), new_id(), new_id()
+PATH = f"/runtime/{SESSION}/turns/{TURN}/actions/{ACTION}/"
+PAGE = {"actions": [], "total": 0, "has_more": False}
+
+
+def accepted_answer(turn_id: str = TURN) -> ResolveActionAccepted:
+    turn = Turn(
+        turn_id=turn_id,
+        session_id=SESSION,
+        status="queued",
+        attempt=1,
+        position=1,
+        correlation_id="label",
+        user_message_id=new_id(),
+        created_at=now_text(),
+    )
+    return ResolveActionAccepted(session_id=SESSION, turn_id=turn_id, turn=turn)
+
+
+@pytest.fixture(autouse=True)
+def accepting(public: Gateway) -> None:
+    public.bus.upstream = lambda _: [accepted_answer()]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"decision": "approve"},
+        {"decision": "deny"},
+        {"decision": "deny", "reason": "too much"},
+        {"output": "12A"},
+        {"output": {"seat": ["12A", 3]}},
+        {"output": None},
+        {"output": False},
+        {"error": "out of paper"},
+    ],
+)
+async def test_an_answer_is_a_command_and_the_turn_its_result(public: Gateway, body: dict[str, Any]) -> None:
+    response = await public.client.post(PATH, json=body)
+    assert response.status_code == 200
+    assert (response.json()["turn_id"], response.json()["status"]) == (TURN, "queued")
+    [sent] = public.bus.sent
+    where = {"session_id": SESSION, "turn_id": TURN, "action_id": ACTION}
+    assert sent.command == ResolveAction.model_validate({**where, **body})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"decision": "perhaps"},
+        {"decision": None},
+        {"decision": "approve", "output": "12A"},
+        {"output": "12A", "error": "none"},
+        {"decision": "approve", "reason": "why not"},
+        {"output": "12A", "reason": "why not"},
+        {"error": ""},
+        {"error": {"code": 1}},
+        {"decision": "approve", "comment": "x"},
+    ],
+)
+async def test_what_is_no_single_answer_is_refused(public: Gateway, body: dict[str, Any]) -> None:
+    response = await public.client.post(PATH, json=body)
+    assert (response.status_code, error_of(response)["type"]) == (422, "validation_error")
+    assert public.bus.sent == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [(ErrorKind.NOT_FOUND, 404), (ErrorKind.CONFLICT, 409), (ErrorKind.VALIDATION, 422)]
+)
+async def test_what_the_runtime_refuses_is_refused(public: Gateway, kind: ErrorKind, status: int) -> None:
+    public.bus.upstream = lambda _: [rejected(kind, "no")]
+    assert (await public.client.post(PATH, json={"decision": "approve"})).status_code == status
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_malformed_ids_are_unknown(public: Gateway, place: int) -> None:
+    ids = [SESSION, TURN, ACTION]
+    ids[place] = "x"
+    path = "/runtime/{}/turns/{}/actions/{}/".format(*ids)
+    assert (await public.client.post(path, json={"output": 1})).status_code == 404
+    assert public.bus.sent == []
+
+
+async def test_a_repeat_with_its_key_is_the_same_answer(public: Gateway) -> None:
+    headers = {"Idempotency-Key": "once"}
+    first = await public.client.post(PATH, json={"output": 1}, headers=headers)
+    again = await public.client.post(PATH, json={"output": 1}, headers=headers)
+    assert first.content == again.content
+    assert len(public.bus.sent) == 1
+    assert (await public.client.post(PATH, json={"output": 2}, headers=headers)).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("scope", "body", "status"),
+    [
+        ("runtime:execute", {"output": 1}, 200),
+        ("runtime:execute", {"error": "x"}, 200),
+        ("runtime:execute", {"decision": "approve"}, 403),
+        ("runtime:approve", {"decision": "deny"}, 200),
+        ("runtime:approve", {"output": 1}, 403),
+    ],
+)
+async def test_an_answer_takes_the_scope_of_its_kind(
+    public: Gateway, scope: str, body: dict[str, Any], status: int
+) -> None:
+    secret, _ = public.keys.issue(scopes=frozenset({scope}))
+    assert (await public.client.post(PATH, json=body, headers={"x-api-key": secret})).status_code == status
+    assert len(public.bus.sent) == (status == 200)
+
+
+async def test_a_visitor_answers_its_tools_and_approves_nothing(public: Gateway) -> None:
+    connection = await connect(public)
+    public.client.headers.pop("x-api-key")
+    path, headers = f"{PATH}?connection_key={connection.key}", {"Origin": SHOP}
+    assert (await public.client.post(path, json={"output": 1}, headers=headers)).status_code == 200
+    assert public.bus.sent[0].identity.user_id == connection.id
+    for refused in (
+        await public.client.post(path, json={"decision": "approve"}, headers=headers),
+        await public.client.get(f"/actions/?connection_key={connection.key}", headers=headers),
+    ):
+        assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
+    assert len(public.bus.sent) == 1
+
+
+async def test_nobody_can_give_visitors_the_scope_for_approvals(public: Gateway) -> None:
+    body = {"agent_key": "support", "allowed_origins": [SHOP], "scopes": ["runtime:approve"]}
+    assert (await public.client.post("/connections/", json=body)).status_code == 422
+
+
+async def test_open_actions_are_listed_as_the_runtime_has_them(public: Gateway) -> None:
+    public.upstreams.answers["GET", "runtime", "/internal/actions"] = (200, PAGE)
+    response = await public.client.get("/actions/", params={"kind": "approval", "session_id": SESSION, "limit": 5})
+    assert (response.status_code, response.content) == (200, orjson.dumps(PAGE))
+    asked = {"limit": 5, "offset": 0, "kind": "approval", "session_id": SESSION}
+    assert public.upstreams.asked[-1] == ("GET", "runtime", "/internal/actions", asked)
+    assert (await public.client.get("/actions/", params={"kinds": "approval"})).status_code == 422
+    await public.client.get("/actions/?session_id=a%00b")
+    assert public.upstreams.asked[-1][3]["session_id"] == "a\ufffdb"
+
+
+async def test_listing_takes_the_scope_to_read_sessions(public: Gateway) -> None:
+    secret, _ = public.keys.issue(scopes=frozenset({"runtime:execute", "runtime:approve"}))
+    assert (await public.client.get("/actions/", headers={"x-api-key": secret})).status_code == 403
