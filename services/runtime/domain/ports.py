@@ -65,6 +65,9 @@ class LeaseReclaimer(Protocol):
         """``unknown`` turns are this worker's though it does not run them (the answer of a commit was lost): they
         count as orphans. ``overdue_grace``: seconds past the deadline."""
 
+    async def open_actions(self) -> int:
+        """The number of answers that turns wait for."""
+
     async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
         """Claims the lowest queued turn of idle sessions, skipping sessions that another worker has locked."""
 
@@ -153,5 +156,7 @@ class TurnMetrics(Protocol):
     def ended(self, outcome: TurnOutcome, *, applied: bool, seconds: float) -> None: ...
 
     def observed(self, *, running: int, queued: int) -> None: ...
+
+    def open_actions(self, number: int) -> None: ...
 
     def taken_over(self, turns: int) -> None: ...

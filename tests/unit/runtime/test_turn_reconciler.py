@@ -68,10 +68,15 @@ class Database:
         self.taken: list[str] = []
         self.removed: list[str] = []
         self.expired: list[str] = []
+        self.measured = 0
 
     async def snapshot(self, unknown: Sequence[str], _overdue_grace: float) -> TurnSnapshot:
         self.unknown.append(unknown)
         return self.seen
+
+    async def open_actions(self) -> int:
+        self.measured += 1
+        return 7
 
     async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
         return [claimed_turn(id=f"turn of {session}") for session in session_ids[:limit]]
@@ -184,3 +189,17 @@ async def test_actions_whose_time_is_over_expire_one_by_one() -> None:
     await reconciler(Engine(), database).reconcile()
     assert database.expired == ["first", "last"]
     assert database.removed == ["gone"]
+
+
+async def test_open_actions_are_counted_now_and_then() -> None:
+    database, now = Database(), [100.0]
+    counted: list[int] = []
+    metrics = NoMetrics()
+    metrics.open_actions = counted.append  # type: ignore[method-assign, assignment]
+    rules = ReconcilerRules(measure_interval=15.0)
+    passes = TurnReconciler(Engine(), database, database, database.expire, metrics, rules, clock=lambda: now[0])  # type: ignore[arg-type]
+    for seconds in (0.0, 1.0, 13.9, 0.1, 1.0):
+        now[0] += seconds
+        await passes.reconcile()
+    assert counted == [7, 7]
+    assert database.measured == 2

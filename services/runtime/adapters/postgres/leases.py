@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from libs.eventing import Outbox
-from libs.persistence import Database
+from libs.persistence import Database, fetch_value
 from services.runtime.adapters.postgres.claims import (
     CLAIMED_COLUMNS,
     CLAIMED_WIDTH,
@@ -58,6 +58,7 @@ _EXPIRED: Final = """
         ORDER BY expires_at LIMIT 100) due
     GROUP BY session_id, turn_id ORDER BY min(expires_at)
 """
+_OPEN_ACTIONS: Final = "SELECT count(*) FROM actions WHERE state = 'open'"
 _DELETING: Final = f"SELECT id FROM sessions WHERE status = 'deleting' ORDER BY id LIMIT {_AT_ONCE}"
 # Locks out a renewal of these leases until the turns are taken.
 _LOCK_WORKERS: Final = "SELECT id FROM workers WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
@@ -130,6 +131,10 @@ class PostgresLeaseReclaimer:
                 queued=sum(row[0] for row in await queued.fetchall()),
                 expired=tuple((row[0], row[1]) for row in await expired.fetchall()),
             )
+
+    async def open_actions(self) -> int:
+        async with self._database.connection() as connection:
+            return int(await fetch_value(connection, _OPEN_ACTIONS))
 
     async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
         async with self._outbox.pipelined() as transaction:

@@ -50,15 +50,12 @@ _TURN: Final = f"""
     {_SELECT_TURN} AND session_id = %(session)s
       AND EXISTS (SELECT FROM sessions WHERE id = %(session)s AND {_VISIBLE})
 """
-_OPEN: Final = f"""
-    FROM actions WHERE state = 'open' AND {_VISIBLE}
-      AND (%(session)s::text IS NULL OR session_id = %(session)s) AND (%(kind)s::text IS NULL OR kind = %(kind)s)
-"""
-_ACTIONS: Final = f"""
+_ACTIONS: Final = """
     SELECT id AS action_id, session_id, turn_id, kind, tool_call::text, expires_at, created_at
-    {_OPEN} ORDER BY created_at, id LIMIT %(limit)s OFFSET %(offset)s
+    FROM actions WHERE {open} ORDER BY created_at, id LIMIT %(limit)s OFFSET %(offset)s
 """
-_COUNT_ACTIONS: Final = f"SELECT count(*) {_OPEN}"
+_COUNT_ACTIONS: Final = "SELECT count(*) FROM actions WHERE {open}"
+_FILTERS: Final = {"session_id": "session", "kind": "kind"}
 _KNOWS: Final = """
     SELECT EXISTS (SELECT FROM turns WHERE id = %(id)s AND company_id = %(company)s)
         OR EXISTS (SELECT FROM outbox WHERE causation_id = %(id)s AND terminal AND company_id = %(company)s)
@@ -101,8 +98,8 @@ class PostgresSessionReads:
     ) -> ActionPage:
         parameters = {**_caller(caller), "kind": kind, "session": session_id, "limit": limit, "offset": offset}
         async with self._database.connection() as connection:
-            rows = await fetch_records(connection, _ACTIONS, parameters)
-            total = await fetch_value(connection, _COUNT_ACTIONS, parameters)
+            rows = await fetch_records(connection, _ACTIONS.format(open=_open(parameters)), parameters)
+            total = await fetch_value(connection, _COUNT_ACTIONS.format(open=_open(parameters)), parameters)
         page = [OpenAction(**_decoded(row, "tool_call")) for row in rows]
         return ActionPage(actions=page, total=total, has_more=offset + len(page) < total)
 
@@ -118,6 +115,14 @@ class PostgresSessionReads:
 async def turn_by_id(connection: Connection, turn_id: str) -> Turn:
     """A turn that the caller's transaction has seen, whoever may see it."""
     return _turn((await fetch_records(connection, _SELECT_TURN, {"turn": turn_id}))[0])
+
+
+def _open(wanted: Row) -> str:
+    """Only the conditions that are asked for: each of these has an index, and statements are planned once for all."""
+    conditions = ["state = 'open'", "company_id = %(company)s"]
+    conditions += [] if wanted["everyone"] else ["owner_id = %(user)s"]
+    conditions += [f"{column} = %({name})s" for column, name in _FILTERS.items() if wanted[name] is not None]
+    return " AND ".join(conditions)
 
 
 def _caller(caller: Identity) -> Row:

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from time import monotonic
 
 import structlog
 
@@ -22,6 +23,7 @@ class ReconcilerRules:
     worker may ``overdue_grace`` later."""
 
     interval: float = 1.0
+    measure_interval: float = 15.0
     overdue_grace: float = 5.0
     attempts: int = 3
 
@@ -37,6 +39,7 @@ class TurnReconciler:
         rules: ReconcilerRules,
         *,
         jitter: Callable[[], float] = random.random,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._engine = engine
         self._reclaimer = reclaimer
@@ -45,6 +48,8 @@ class TurnReconciler:
         self._metrics = metrics
         self._rules = rules
         self._jitter = jitter
+        self._clock = clock
+        self._measured: float | None = None
         self._woken = asyncio.Event()
         self._unknown: frozenset[str] = frozenset()
 
@@ -97,6 +102,7 @@ class TurnReconciler:
             await self._isolated(self._expire_actions(session_id, turn_id), turn_id=turn_id)
         for session_id in snapshot.deleting:
             await self._isolated(self._finish_deletion(session_id), session_id=session_id)
+        await self._isolated(self._measure())
 
     @staticmethod
     async def _isolated(work: Awaitable[object], **ids: str) -> None:
@@ -135,6 +141,13 @@ class TurnReconciler:
         else:
             outcome = failed(turn, InternalError(f"{orphan.lost_attempts} workers died while they ran this turn"))
         await self._engine.commit(outcome)
+
+    async def _measure(self) -> None:
+        """Counts open actions: less often than it looks for work, as there may be very many."""
+        now = self._clock()
+        if self._measured is None or now >= self._measured + self._rules.measure_interval:
+            self._measured = now
+            self._metrics.open_actions(await self._reclaimer.open_actions())
 
     async def _reclaim(self, orphans: list[OrphanedTurn]) -> None:
         # What does not fit here is left to another worker, or to the next pass.
