@@ -97,15 +97,25 @@ class CommandRouter:
 
         self.handle_raw(command, run)
 
-    def handle_prepared(self, command: type[C], prepare: Prepare[C, P], handler: HandlePrepared[C, P]) -> None:
-        """Like ``handle``, after remote calls that must not happen inside the transaction (8 s at most)."""
+    def handle_prepared(
+        self,
+        command: type[C],
+        prepare: Prepare[C, P],
+        handler: HandlePrepared[C, P],
+        *,
+        seconds: float = _PREPARE_SECONDS,
+    ) -> None:
+        """Like ``handle``, after remote calls that must not happen inside the transaction.
+
+        They may take ``seconds``, less than the command's sender waits for it to be accepted.
+        """
 
         async def run(message: C, context: CommandContext) -> None:
             # The inbox row comes after the calls: without this look-up a redelivery would make them again.
             if await self.knows(context.command_id, context.identity.company_id):
                 raise inbox.AlreadyProcessed(context.command_id)
             try:
-                async with asyncio.timeout(_PREPARE_SECONDS):
+                async with asyncio.timeout(seconds):
                     prepared = await prepare(message, context)
             except TimeoutError as problem:
                 raise ServiceUnavailable("a service that this needs did not answer in time", retry_after=2) from problem

@@ -88,10 +88,12 @@ class UpstreamClient:
         params: dict[str, Any] | None = None,
         body: bytes | None = None,
         deadline: float = DEADLINE_SECONDS,
+        once: bool = False,
     ) -> UpstreamResponse:
         """The upstream's answer, whatever its status. Raises ``ServiceUnavailable`` when there is none.
 
-        The call must be safe to repeat, as all reads are. ``deadline`` in seconds, for all tries together.
+        The call must be safe to repeat, as all reads are, unless ``once`` says that it is made at most once: another
+        process is asked only when the one before could not be connected to. ``deadline`` in seconds, for all tries.
         """
         addresses = self._addresses.in_order(upstream)
         if _DOTS.search(path):
@@ -102,16 +104,17 @@ class UpstreamClient:
                 headers["Content-Type"] = _JSON
             sent = {"params": params, "data": body, "headers": headers}
             with _named(upstream):
-                answer = await self._first_answer(addresses, method, path, sent, deadline)
+                answer = await self._first_answer(addresses, method, path, sent, deadline, once=once)
             span.set("http.response.status_code", answer.status)
             return answer
 
     async def _first_answer(
-        self, addresses: list[str], method: str, path: str, sent: dict[str, Any], deadline: float
+        self, addresses: list[str], method: str, path: str, sent: dict[str, Any], deadline: float, *, once: bool
     ) -> UpstreamResponse:
         ends = time.monotonic() + deadline
+        unreached = (aiohttp.ClientConnectorError,) if once else _GONE
         # With a single address a second try may reach the same process, so the first one gets all the time.
-        several = len(set(addresses)) > 1
+        several = len(set(addresses)) > 1 and not once
         for number, address in enumerate(addresses, start=1):
             left = ends - time.monotonic()
             is_last = number == len(addresses)
@@ -124,7 +127,7 @@ class UpstreamClient:
                 self._addresses.skip(address)
                 if is_last:
                     raise
-            except _GONE:
+            except unreached:
                 if is_last:
                     raise
             else:

@@ -7,9 +7,13 @@ from pathlib import Path
 from libs.service_defaults import Service
 from services.registry.adapters.internal_api.knowledge_bases import HttpKnowledgeBases
 from services.registry.adapters.internal_api.runtime_catalogues import HttpRuntimeCatalogues
+from services.registry.adapters.internal_api.toolset_runtime import HttpToolsetRuntime
 from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
-from services.registry.entrypoints.commands import register_commands
+from services.registry.adapters.postgres.secrets import SECRET_EXPIRIES, PostgresSecretReader, PostgresSecretWriter
+from services.registry.adapters.postgres.toolsets import TOOLSET_EXPIRIES, PostgresToolsetReader, PostgresToolsetWriter
+from services.registry.entrypoints.commands import ToolsetCommands, register_commands
 from services.registry.entrypoints.http.agents import agents_router, configurations_router
+from services.registry.entrypoints.http.toolsets import runtime_router, toolsets_router
 from services.registry.settings import RegistrySettings
 from services.registry.use_cases.change_agents import (
     AddAgent,
@@ -18,8 +22,19 @@ from services.registry.use_cases.change_agents import (
     CheckNewAgent,
     RemoveAgent,
 )
+from services.registry.use_cases.change_secrets import RemoveSecret, StoreSecret
+from services.registry.use_cases.change_toolsets import (
+    AddToolset,
+    ChangeToolset,
+    CheckNewToolset,
+    CheckToolsetChange,
+    CheckToolsetRefresh,
+    FindTools,
+    RemoveToolset,
+)
 from services.registry.use_cases.configuration_checks import ConfigurationChecks
 from services.registry.use_cases.normalize_configuration import NormalizeConfiguration
+from services.registry.use_cases.read_toolsets import ConnectToolsets, ListTools, TryTool
 from services.registry.use_cases.validate_configuration import ValidateConfiguration
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -28,10 +43,9 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 def build(settings: RegistrySettings) -> Service:
     """The service, ready to run."""
     service = Service("registry", settings, migrations=MIGRATIONS)
-    reader = PostgresAgentReader(service.database)
-    checks = ConfigurationChecks(
-        HttpRuntimeCatalogues(service.calls, time.monotonic), HttpKnowledgeBases(service.calls)
-    )
+    reader, toolsets = PostgresAgentReader(service.database), PostgresToolsetReader(service.database)
+    catalogues = HttpRuntimeCatalogues(service.calls, time.monotonic)
+    checks = ConfigurationChecks(catalogues, HttpKnowledgeBases(service.calls), toolsets)
     register_commands(
         service.commands,
         CheckNewAgent(checks),
@@ -44,7 +58,28 @@ def build(settings: RegistrySettings) -> Service:
         configurations_router(ValidateConfiguration(checks), NormalizeConfiguration(reader, checks))
     )
     service.http.include_router(agents_router(reader))
+    _add_toolsets(service, toolsets, catalogues)
     return service
+
+
+def _add_toolsets(service: Service, toolsets: PostgresToolsetReader, catalogues: HttpRuntimeCatalogues) -> None:
+    secrets, runtime = PostgresSecretReader(service.database), HttpToolsetRuntime(service.calls)
+    find_tools, connect = FindTools(secrets, runtime), ConnectToolsets(toolsets, secrets)
+    ToolsetCommands(
+        check_new=CheckNewToolset(toolsets, find_tools),
+        add=AddToolset(PostgresToolsetWriter, _now),
+        check_change=CheckToolsetChange(toolsets, find_tools),
+        check_refresh=CheckToolsetRefresh(toolsets, find_tools),
+        change=ChangeToolset(PostgresToolsetWriter, _now),
+        remove=RemoveToolset(PostgresToolsetWriter, _now),
+        store_secret=StoreSecret(PostgresSecretWriter, _now),
+        remove_secret=RemoveSecret(PostgresSecretWriter, _now),
+    ).register(service.commands)
+    service.http.include_router(runtime_router(connect))
+    service.http.include_router(
+        toolsets_router(toolsets, secrets, TryTool(connect, runtime), ListTools(catalogues, toolsets))
+    )
+    service.expire(*TOOLSET_EXPIRIES, *SECRET_EXPIRIES)
 
 
 def _now() -> datetime:

@@ -1,6 +1,6 @@
 """Fakes and builders for tests of the registry."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -97,6 +97,16 @@ class FixedKnowledgeBases:
     async def check(self, caller: Identity, ids: Sequence[str]) -> KnowledgeBaseCheck:
         missing = frozenset(ids) - frozenset(self._existing or ()) - self._unchecked
         return KnowledgeBaseCheck(missing=missing, unchecked=self._unchecked & frozenset(ids))
+
+
+class FixedToolsets:
+    """The tools of a company's toolsets, by toolset; only their names can be read."""
+
+    def __init__(self, **toolsets: Sequence[str]) -> None:
+        self._toolsets = toolsets
+
+    async def tool_names(self, company_id: str) -> Mapping[str, Sequence[str]]:
+        return self._toolsets if company_id == "company-1" else {}
 
 
 class MemoryAgents:

@@ -6,15 +6,27 @@ from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
-from libs.contracts.api.agents import AgentSettings, AgentType, KnowledgeBaseLink, LlmConfig, SearchMode
+from libs.contracts.api.agents import (
+    AgentSettings,
+    AgentType,
+    Approval,
+    ClientTool,
+    KnowledgeBaseLink,
+    LlmConfig,
+    SearchMode,
+    ToolPolicy,
+)
 
 _NESTED: Final[Mapping[str, type[BaseModel]]] = {
     "llm_config": LlmConfig,
     "knowledge_bases": KnowledgeBaseLink,
+    "tool_policies": ToolPolicy,
+    "client_tools": ClientTool,
 }
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "agent_type": get_args(AgentType),
     "mode": get_args(SearchMode),
+    "approval": get_args(Approval),
 }
 _EXAMPLES: Final = {
     "name": 'name: "Support assistant"',
@@ -26,6 +38,9 @@ _SHAPES: Final = {
     "llm_config": "give an object, for example llm_config: {model: openai:gpt-4o-mini, temperature: 0.2}",
     "tools": "give a list of tool names, for example tools: [calculator]",
     "knowledge_bases": "give a list of knowledge base ids, or of objects with an id",
+    "tool_policies": "give an object by tool, for example tool_policies: {calculator: {approval: always}}",
+    "client_tools": "give a list of objects, for example client_tools: [{name: open_door, parameters: {type: object}}]",
+    "output_schema": "give a JSON Schema as an object",
     "allowed_origins": "give a list of origins, for example allowed_origins: [https://example.com]",
 }
 _TYPES: Final = {
@@ -45,15 +60,18 @@ _CLOSE_CALL: Final = 0.15
 Loc = tuple[str | int, ...]
 
 
-def near(word: str, known: Iterable[str]) -> str | None:
-    """Asks ``did you mean …?`` with the known names closest to the word; None when none is close."""
+def near(word: str, known: Iterable[str], prefix: str = "") -> str | None:
+    """Asks ``did you mean …?`` with the known names closest to the word; None when none is close.
+
+    ``prefix`` stands before each of them.
+    """
     by_folded = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=0.5)
     if not close:
         return None
     likeness = [difflib.SequenceMatcher(None, name, word.casefold()).ratio() for name in close]
     best = [by_folded[name] for name, ratio in zip(close, likeness, strict=True) if likeness[0] - ratio < _CLOSE_CALL]
-    return f"did you mean {' or '.join(best)}?"
+    return f"did you mean {' or '.join(prefix + name for name in best)}?"
 
 
 def hint_for(

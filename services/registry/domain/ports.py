@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from libs.contracts.identity import Identity
 from services.registry.domain.agent import StoredAgent, StoredVersion
@@ -57,10 +57,11 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeCatalogue:
-    """The runtime's model providers by name, and the names of its tools."""
+    """The runtime's model providers by name, and its tools: their names, and what it says about them."""
 
     providers: Mapping[str, Provider]
     tools: tuple[str, ...]
+    definitions: tuple[Mapping[str, Any], ...] = ()
 
 
 class RuntimeCatalogues(Protocol):

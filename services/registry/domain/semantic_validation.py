@@ -1,46 +1,40 @@
 """Checks that the model, tools and knowledge bases of a well-formed configuration exist here."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import Final
 
 from libs.contracts.api.agents import AgentConfiguration
-from libs.contracts.errors import ErrorDetail
 from services.registry.domain.configuration import knowledge_base_id
+from services.registry.domain.findings import Findings
 from services.registry.domain.hints import Loc, near
 from services.registry.domain.ports import KnowledgeBaseCheck, Provider, RuntimeCatalogue
+from services.registry.domain.tool_checks import (
+    ToolNames,
+    check_builtin_tools,
+    check_client_tools,
+    check_output_schema,
+    check_tool_policies,
+    check_toolset_tools,
+    check_use_of_tools,
+)
 
 MODEL_PARTS: Final = frozenset({"llm_config"})
-TOOL_PARTS: Final = frozenset({"tools", "agent_type"})
+BUILTIN_PARTS: Final = frozenset({"builtin_tools"})
+TOOL_PARTS: Final = frozenset({"tools", "agent_type", "tool_policies", "client_tools", "output_schema"})
 KNOWLEDGE_PARTS: Final = frozenset({"knowledge_bases"})
 ALL_PARTS: Final = MODEL_PARTS | TOOL_PARTS | KNOWLEDGE_PARTS
 _MODEL_LOC: Final[Loc] = ("llm_config", "model")
 
 
-@dataclass(slots=True)
-class Findings:
-    """Errors make a configuration invalid, warnings do not."""
-
-    errors: list[ErrorDetail] = field(default_factory=list)
-    warnings: list[ErrorDetail] = field(default_factory=list)
-
-    def error(self, loc: Loc, kind: str, message: str, hint: str | None) -> None:
-        self.errors.append(ErrorDetail(loc=list(loc), type=kind, message=message, hint=hint))
-
-    def warn(self, loc: Loc, kind: str, message: str, hint: str | None) -> None:
-        self.warnings.append(ErrorDetail(loc=list(loc), type=kind, message=message, hint=hint))
-
-
 def check_runtime_parts(
     configuration: AgentConfiguration,
     catalogue: RuntimeCatalogue | None,
+    toolsets: ToolNames,
     parts: Collection[str],
     findings: Findings,
 ) -> None:
-    """Checks model and tools against the runtime's catalogue; warns when it did not answer."""
-    asks_model, asks_tools = bool(MODEL_PARTS & set(parts)), bool(TOOL_PARTS & set(parts))
-    if asks_tools:
-        _check_use_of_tools(configuration, findings)
+    """Checks model and built-in tools against the runtime's catalogue; warns when it did not answer."""
+    asks_model, asks_tools = bool(MODEL_PARTS & set(parts)), bool({"tools", *BUILTIN_PARTS} & set(parts))
     if catalogue is None:
         if asks_model or (asks_tools and configuration.tools):
             findings.warn(
@@ -52,8 +46,25 @@ def check_runtime_parts(
         return
     if asks_model:
         _check_model(configuration.llm_config.model, catalogue, findings)
-    if "tools" in parts:
-        _check_tool_names(configuration.tools, catalogue, findings)
+    if asks_tools:
+        check_builtin_tools(configuration.tools, catalogue, toolsets, findings)
+
+
+def check_tools(
+    configuration: AgentConfiguration, toolsets: ToolNames, parts: Collection[str], findings: Findings
+) -> None:
+    """Checks what needs no other service: tools of toolsets, policies, client tools and the output's schema."""
+    asked = TOOL_PARTS & set(parts)
+    if asked & {"tools", "agent_type", "client_tools"}:
+        check_use_of_tools(configuration, findings)
+    if "tools" in asked:
+        check_toolset_tools(configuration.tools, toolsets, findings)
+    if asked & {"tools", "tool_policies", "client_tools"}:
+        check_tool_policies(configuration, toolsets, findings)
+    if asked & {"tools", "client_tools"}:
+        check_client_tools(configuration, findings)
+    if "output_schema" in asked:
+        check_output_schema(configuration, findings)
 
 
 def check_knowledge_bases(
@@ -139,34 +150,3 @@ def _report_unlisted(model: str, provider: Provider, findings: Findings) -> None
             f"The provider {provider.name!r} has no model {model!r}",
             hint or f"known: {', '.join(provider.models)}",
         )
-
-
-def _check_use_of_tools(configuration: AgentConfiguration, findings: Findings) -> None:
-    if configuration.agent_type == "llm_agent" and configuration.tools:
-        findings.warn(
-            ("tools",),
-            "tools_unused",
-            "An llm_agent does not call tools",
-            "set agent_type to react_agent, or remove the tools",
-        )
-    if configuration.agent_type == "react_agent" and not configuration.tools:
-        findings.warn(
-            ("tools",),
-            "tools_missing",
-            "A react_agent without tools can only answer in text",
-            "give it tools, or set agent_type to llm_agent",
-        )
-    for index, tool in enumerate(configuration.tools):
-        if tool in configuration.tools[:index]:
-            findings.warn(("tools", index), "tool_repeated", f"The tool {tool!r} is listed before", "name it once")
-
-
-def _check_tool_names(tools: list[str], catalogue: RuntimeCatalogue, findings: Findings) -> None:
-    for index, tool in enumerate(tools):
-        if tool not in catalogue.tools:
-            findings.error(
-                ("tools", index),
-                "tool_unknown",
-                f"There is no tool {tool!r}",
-                near(tool, catalogue.tools) or f"known: {', '.join(catalogue.tools)}",
-            )

@@ -15,7 +15,7 @@ from services.registry.domain.agent import StoredAgent, require_visible
 from services.registry.domain.configuration import config_hash, normalised
 from services.registry.domain.ports import AgentReader
 from services.registry.domain.schema_validation import is_configuration_like
-from services.registry.domain.semantic_validation import MODEL_PARTS, TOOL_PARTS
+from services.registry.domain.semantic_validation import BUILTIN_PARTS, MODEL_PARTS
 from services.registry.use_cases.configuration_checks import (
     ConfigurationChecks,
     InvalidConfiguration,
@@ -43,8 +43,8 @@ class NormalizeConfiguration:
         """Raises ``NotAConfiguration``, ``InvalidConfiguration`` or ``AgentNotFound``."""
         if isinstance(document, Mapping) and _REFERENCE_FIELDS & document.keys():
             agent = require_visible(await self._referenced(document), caller)
-            # Knowledge bases are not checked: a turn warns of a deleted one and goes on without it.
-            await self.checks.require(agent.configuration(), caller, MODEL_PARTS | TOOL_PARTS)
+            # Knowledge bases and toolsets are not checked: a turn warns of a deleted one and goes on without it.
+            await self.checks.require(agent.configuration(), caller, MODEL_PARTS | BUILTIN_PARTS)
             return NormalizedConfiguration(
                 agent_config=dict(agent.system_config), config_hash=agent.config_hash, agent_id=agent.id
             )

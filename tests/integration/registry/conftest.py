@@ -1,6 +1,7 @@
 """A registry on a database of its own: delivered commands and HTTP without a broker in between."""
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
@@ -55,10 +56,12 @@ def migrations() -> Path:
     return MIGRATIONS
 
 
-@pytest.fixture
-async def registry(database_url: str) -> AsyncIterator[Registry]:
+@asynccontextmanager
+async def registry_on(database_url: str, **urls: str) -> AsyncIterator[Registry]:
     settings = RegistrySettings(
-        database_url=SecretStr(database_url), signing_key=SecretStr(SIGNING_KEY), runtime_url="", ingestion_url=""
+        database_url=SecretStr(database_url),
+        signing_key=SecretStr(SIGNING_KEY),
+        **{"runtime_url": "", "ingestion_url": "", **urls},
     )
     service = build(settings)
     await service.database.open()
@@ -67,3 +70,9 @@ async def registry(database_url: str) -> AsyncIterator[Registry]:
         yield Registry(service, http)
     await service.calls.stop()
     await service.database.close()
+
+
+@pytest.fixture
+async def registry(database_url: str) -> AsyncIterator[Registry]:
+    async with registry_on(database_url) as alone:
+        yield alone

@@ -8,7 +8,7 @@ import yaml
 from libs.contracts.api.agents import ValidationReport
 from services.registry.use_cases.configuration_checks import ConfigurationChecks
 from services.registry.use_cases.validate_configuration import ValidateConfiguration
-from tests.support.registry import CATALOGUE, FixedCatalogues, FixedKnowledgeBases, identity
+from tests.support.registry import CATALOGUE, FixedCatalogues, FixedKnowledgeBases, FixedToolsets, identity
 
 AGENTS = Path(__file__).parents[3] / "examples" / "agents"
 DOCUMENTS: dict[str, Any] = {file.stem: yaml.safe_load(file.read_text()) for file in sorted(AGENTS.glob("*.yaml"))}
@@ -21,7 +21,7 @@ FULL = replace(
 
 
 async def report(name: str) -> ValidationReport:
-    checks = ConfigurationChecks(FixedCatalogues(FULL), FixedKnowledgeBases(None))
+    checks = ConfigurationChecks(FixedCatalogues(FULL), FixedKnowledgeBases(None), FixedToolsets())
     return await ValidateConfiguration(checks)(DOCUMENTS[name], identity())
 
 

@@ -10,14 +10,16 @@ from services.registry.use_cases.configuration_checks import (
     NotAConfiguration,
 )
 from services.registry.use_cases.validate_configuration import ValidateConfiguration
-from tests.support.registry import FixedCatalogues, FixedKnowledgeBases, configuration, identity
+from tests.support.registry import FixedCatalogues, FixedKnowledgeBases, FixedToolsets, configuration, identity
+
+TOOLSETS = FixedToolsets(tickets=["find", "refund"], fares=["fare"])
 
 
 def checks(
     catalogues: FixedCatalogues | None = None, knowledge_bases: FixedKnowledgeBases | None = None
 ) -> ConfigurationChecks:
     return ConfigurationChecks(
-        catalogues or FixedCatalogues(), knowledge_bases or FixedKnowledgeBases(["kb-1", "kb-2"])
+        catalogues or FixedCatalogues(), knowledge_bases or FixedKnowledgeBases(["kb-1", "kb-2"]), TOOLSETS
     )
 
 

@@ -71,4 +71,5 @@ def _catalogue(models: dict[str, Any], tools: dict[str, Any]) -> RuntimeCatalogu
     return RuntimeCatalogue(
         providers={provider.name: provider for provider in providers},
         tools=tuple(item["name"] for item in tools["tools"]),
+        definitions=tuple(tools["tools"]),
     )

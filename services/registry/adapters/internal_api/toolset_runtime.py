@@ -1,0 +1,47 @@
+"""Asks the runtime about the targets of toolsets."""
+
+from typing import Final
+
+from libs.contracts.api.toolsets import (
+    CallToolReply,
+    ConnectedTool,
+    ConnectedToolset,
+    DiscoveredTools,
+    TryToolCall,
+)
+from libs.contracts.identity import Identity
+from libs.service_defaults import UpstreamClient
+from libs.service_defaults.internal_calls import checked
+
+# Within the twenty seconds that the command may take before its transaction.
+_DISCOVERY_SECONDS: Final = 18.0
+# The runtime ends the call before, at the tool's time limit, which is two minutes at most here.
+_CALL_SECONDS: Final = 130.0
+
+
+class HttpToolsetRuntime:
+    def __init__(self, calls: UpstreamClient) -> None:
+        self._calls = calls
+
+    async def discover(self, toolset: ConnectedToolset, caller: Identity) -> list[ConnectedTool]:
+        response = await self._calls.request(
+            "POST",
+            "runtime",
+            "/internal/toolsets/discover",
+            caller,
+            body=toolset.model_dump_json().encode(),
+            deadline=_DISCOVERY_SECONDS,
+        )
+        return DiscoveredTools.model_validate_json(checked(response)).tools
+
+    async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
+        response = await self._calls.request(
+            "POST",
+            "runtime",
+            "/internal/toolsets/call",
+            caller,
+            body=call.model_dump_json().encode(),
+            deadline=_CALL_SECONDS,
+            once=True,
+        )
+        return CallToolReply.model_validate_json(checked(response))

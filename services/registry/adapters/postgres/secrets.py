@@ -1,0 +1,87 @@
+"""Secrets in PostgreSQL: ciphertexts, which this service has no key for."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from libs.contracts.errors import Conflict
+from libs.eventing import Expiry, Transaction
+from libs.persistence import Database, fetch_records, fetch_value
+from services.registry.adapters.postgres.company_locks import lock_company
+from services.registry.domain.secret import StoredSecret
+
+SECRET_EXPIRIES: Final = (Expiry("secrets", id="id", since="deleted_at", condition="deleted_at IS NOT NULL"),)
+_COLUMNS: Final = "id, name, created_at, updated_at"
+_LIVE: Final = "FROM secrets WHERE company_id = %(company)s AND deleted_at IS NULL"
+_REPLACE: Final = f"""
+    UPDATE secrets SET ciphertext = %s, updated_at = %s
+    WHERE company_id = %s AND name = %s AND deleted_at IS NULL RETURNING {_COLUMNS}
+"""
+_ADD: Final = f"""
+    INSERT INTO secrets (id, company_id, name, ciphertext, created_at, updated_at)
+    VALUES (%s, %s, %s, %s, %s, %s) RETURNING {_COLUMNS}
+"""
+_DELETE: Final = f"""
+    UPDATE secrets SET deleted_at = %s, ciphertext = ''
+    WHERE company_id = %s AND name = %s AND deleted_at IS NULL RETURNING {_COLUMNS}
+"""
+
+
+class PostgresSecretReader:
+    """Every read is one statement, so it sees one state."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, company_id: str, name: str) -> StoredSecret | None:
+        if "\x00" in name:  # PostgreSQL refuses the character, so nothing stored has it
+            return None
+        given = {"company": company_id, "name": name}
+        rows = await self._database.records(f"SELECT {_COLUMNS} {_LIVE} AND name = %(name)s", given)
+        return StoredSecret(**rows[0]) if rows else None
+
+    async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[StoredSecret], int]:
+        rows = await self._database.records(
+            f"SELECT {_COLUMNS} {_LIVE} ORDER BY name LIMIT %(limit)s OFFSET %(offset)s",
+            {"company": company_id, "limit": limit, "offset": offset},
+        )
+        total = await self._database.value(f"SELECT count(*) {_LIVE}", {"company": company_id})
+        return [StoredSecret(**row) for row in rows], int(total)
+
+    async def names(self, company_id: str) -> frozenset[str]:
+        rows = await self._database.execute(f"SELECT name {_LIVE}", {"company": company_id})
+        return frozenset(name for (name,) in rows)
+
+    async def ciphertexts(self, company_id: str, names: Sequence[str]) -> Mapping[str, str]:
+        if not names:
+            return {}
+        rows = await self._database.execute(
+            f"SELECT name, ciphertext {_LIVE} AND name = ANY(%(names)s)",
+            {"company": company_id, "names": list(names)},
+        )
+        return {name: base64.b64encode(ciphertext).decode() for name, ciphertext in rows}
+
+
+class PostgresSecretWriter:
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
+
+    async def put(
+        self, secret_id: str, company_id: str, name: str, ciphertext: bytes, now: datetime, *, most: int
+    ) -> StoredSecret:
+        await lock_company(self._connection, "secrets", company_id)
+        replaced = await fetch_records(self._connection, _REPLACE, (ciphertext, now, company_id, name))
+        if replaced:
+            return StoredSecret(**replaced[0])
+        query = "SELECT count(*) FROM secrets WHERE company_id = %s AND deleted_at IS NULL"
+        if await fetch_value(self._connection, query, (company_id,)) >= most:
+            raise Conflict(f"Your company has {most} secrets, which is as many as it may have")
+        (row,) = await fetch_records(self._connection, _ADD, (secret_id, company_id, name, ciphertext, now, now))
+        return StoredSecret(**row)
+
+    async def delete(self, company_id: str, name: str, now: datetime) -> StoredSecret | None:
+        if "\x00" in name:
+            return None
+        rows = await fetch_records(self._connection, _DELETE, (now, company_id, name))
+        return StoredSecret(**rows[0]) if rows else None

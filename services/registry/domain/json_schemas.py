@@ -1,0 +1,55 @@
+"""Checks of JSON Schemas that callers bring."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from libs.contracts.errors import ErrorDetail
+from libs.json_schema import SchemaInvalid, compile_schema
+from services.registry.domain.hints import Loc
+
+# RFC 8785, by which configurations are hashed, has no larger ones.
+_LARGEST_INTEGER: Final = 2**53 - 1
+
+
+def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
+    """Finds out why a value is no JSON Schema that stands by itself. References to other documents are not followed."""
+    for place in _large_integers(schema, loc):
+        return [
+            ErrorDetail(
+                loc=list(place),
+                type="number_out_of_range",
+                message=f"Whole numbers may be at most {_LARGEST_INTEGER}",
+                hint="leave the limit out",
+            )
+        ]
+    try:
+        compile_schema(schema)
+    except SchemaInvalid as problem:
+        message = f"This is no valid JSON Schema: {problem}"
+        return [ErrorDetail(loc=[*loc, *problem.path], type="schema_invalid", message=message, hint=None)]
+    return []
+
+
+def object_schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
+    """Like ``schema_errors``, for the arguments of a tool: an object. An empty schema takes no arguments."""
+    if schema and schema.get("type") != "object":
+        return [
+            ErrorDetail(
+                loc=[*loc, "type"],
+                type="schema_not_of_object",
+                message="The parameters of a tool are the JSON Schema of an object",
+                hint='for example {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}',
+            )
+        ]
+    return schema_errors(schema, loc)
+
+
+def _large_integers(value: object, loc: Loc) -> Iterator[Loc]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _large_integers(item, (*loc, str(name)))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _large_integers(item, (*loc, index))
+    elif isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
+        yield loc

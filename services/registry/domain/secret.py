@@ -1,0 +1,32 @@
+"""A stored secret: ciphertext and times. Nothing here can read it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from libs.contracts.api.toolsets import Secret
+from libs.contracts.errors import NotFound
+from libs.contracts.timestamps import format_time
+
+MOST_SECRETS: Final = 200
+"""The limit of a company."""
+
+
+class SecretNotFound(NotFound):
+    """The caller's company has no such secret."""
+
+    def __init__(self) -> None:
+        super().__init__("There is no secret of this name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSecret:
+    """A secret without its ciphertext. Times are aware datetimes."""
+
+    id: str
+    name: str
+    created_at: datetime
+    updated_at: datetime
+
+    def public(self) -> Secret:
+        return Secret(name=self.name, created_at=format_time(self.created_at), updated_at=format_time(self.updated_at))

@@ -1,0 +1,162 @@
+"""A stored toolset: its configuration, the tools found with it, and when it gets a new version."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from libs.contracts.api.toolsets import (
+    SECRET_REFERENCE,
+    CallSettings,
+    ConnectedTool,
+    ConnectedToolset,
+    CreateToolsetBody,
+    Toolset,
+    ToolsetBody,
+    ToolsetType,
+    UpdateToolsetBody,
+)
+from libs.contracts.errors import NotFound
+from libs.contracts.timestamps import format_time
+
+MOST_TOOLSETS: Final = 100
+"""The limit of a company."""
+_TOOLSET: Final[TypeAdapter[Toolset]] = TypeAdapter(Toolset)
+_SETTINGS: Final = tuple(CallSettings.model_fields)
+_APART: Final = frozenset({"name", "type"})
+
+
+class ToolsetNotFound(NotFound):
+    """The caller's company has no such toolset."""
+
+    def __init__(self) -> None:
+        super().__init__("There is no toolset of this name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredToolset:
+    """One version of a toolset, normally the current one. ``config``: the fields of its body beside name and type.
+
+    ``tools`` have the settings that hold for their calls. Times are aware datetimes.
+    """
+
+    id: str
+    company_id: str
+    name: str
+    type: ToolsetType
+    version: int
+    config: Mapping[str, Any]
+    tools: tuple[ConnectedTool, ...]
+    created_at: datetime
+    updated_at: datetime
+    refreshed_at: datetime
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The document that would make this toolset."""
+        return {"name": self.name, "type": self.type, **self.config}
+
+    def changed(self, body: ToolsetBody, tools: Sequence[ConnectedTool], now: datetime) -> "StoredToolset":
+        """A copy with another configuration and other tools: a new version, unless neither differs."""
+        config, found = config_of(body), settled(tools, body)
+        if (config, found) == (dict(self.config), self.tools):
+            return replace(self, refreshed_at=now)
+        return replace(self, config=config, tools=found, version=self.version + 1, updated_at=now, refreshed_at=now)
+
+    def merged(self, changes: UpdateToolsetBody) -> dict[str, Any]:
+        """The body with the changes; null removes a field."""
+        given = changes.model_dump(mode="json", exclude_unset=True)
+        body = {**self.body, **given}
+        for one, other in (("document", "document_url"), ("document_url", "document")):
+            if given.get(one) is not None and other not in given:
+                body.pop(other, None)
+        return {name: value for name, value in body.items() if value is not None}
+
+    def public(self, *, with_document: bool = False) -> Toolset:
+        """The toolset as the API and events show it."""
+        parsed = CreateToolsetBody.model_validate(self.body).root
+        described = parsed.model_dump(mode="json")
+        if not with_document:
+            described.pop("document", None)
+        tools = [tool.model_dump(exclude={"binding"}) for tool in self.tools]
+        if self.type == "http":
+            requests = {tool["name"]: tool for tool in described["tools"]}
+            tools = [{**requests[tool["name"]], **tool} for tool in tools]
+        return _TOOLSET.validate_python(
+            {
+                **described,
+                "tool_settings": {
+                    name: settings.model_dump(exclude_none=True) for name, settings in parsed.tool_settings.items()
+                },
+                "tools": tools,
+                "version": self.version,
+                "created_at": format_time(self.created_at),
+                "updated_at": format_time(self.updated_at),
+                "refreshed_at": format_time(self.refreshed_at),
+            }
+        )
+
+    def connected(self, secrets: Mapping[str, str]) -> ConnectedToolset:
+        """The toolset as the runtime gets it for calls; ``secrets``: base64 of ciphertexts by name."""
+        config = {name: value for name, value in self.config.items() if name != "document"}
+        return ConnectedToolset(
+            name=self.name,
+            version=self.version,
+            type=self.type,
+            config=config,
+            tools=list(self.tools),
+            secrets={name: secrets[name] for name in secret_names(self.config) if name in secrets},
+        )
+
+
+def new_toolset(
+    *, toolset_id: str, company_id: str, body: ToolsetBody, tools: Sequence[ConnectedTool], now: datetime
+) -> StoredToolset:
+    """A toolset in its first version."""
+    return StoredToolset(
+        id=toolset_id,
+        company_id=company_id,
+        name=body.name,
+        type=body.type,
+        version=1,
+        config=config_of(body),
+        tools=settled(tools, body),
+        created_at=now,
+        updated_at=now,
+        refreshed_at=now,
+    )
+
+
+def config_of(body: ToolsetBody) -> dict[str, Any]:
+    """The fields that somebody set, beside name and type."""
+    return body.model_dump(mode="json", exclude=set(_APART), exclude_unset=True, exclude_none=True)
+
+
+def settled(tools: Sequence[ConnectedTool], body: ToolsetBody) -> tuple[ConnectedTool, ...]:
+    """Lays the toolset's settings over its tools: those of the single tool win over those of all."""
+    own: Mapping[str, CallSettings] = {tool.name: tool for tool in body.tools} if body.type == "http" else {}
+    return tuple(_settled(tool, (own.get(tool.name), body.tool_settings.get(tool.name), body)) for tool in tools)
+
+
+def _settled(tool: ConnectedTool, sources: Sequence[CallSettings | None]) -> ConnectedTool:
+    given = {
+        name: next((value for each in sources if (value := getattr(each, name, None)) is not None), None)
+        for name in _SETTINGS
+    }
+    return tool.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def secret_names(config: Mapping[str, Any]) -> list[str]:
+    """The secrets that headers refer to, each once."""
+    headers = [config.get("headers", {}), *(tool.get("headers", {}) for tool in config.get("tools", ()))]
+    values = [value for each in headers for value in each.values()]
+    return list(dict.fromkeys(name for value in values for name in SECRET_REFERENCE.findall(value)))
+
+
+def require(toolset: StoredToolset | None) -> StoredToolset:
+    """Raises ``ToolsetNotFound``."""
+    if toolset is None:
+        raise ToolsetNotFound()
+    return toolset

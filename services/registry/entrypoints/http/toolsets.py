@@ -1,0 +1,90 @@
+"""Toolsets, their tools and secrets over the internal API."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from libs.contracts.api.toolsets import (
+    CallToolBody,
+    CallToolReply,
+    ConnectedToolsets,
+    Secret,
+    SecretPage,
+    Toolset,
+    ToolsetPage,
+)
+from libs.contracts.errors import InvalidRequest
+from libs.service_defaults import Caller, Limit, Offset
+from services.registry.domain.secret import SecretNotFound
+from services.registry.domain.toolset import require
+from services.registry.domain.toolset_ports import SecretReader, ToolsetReader
+from services.registry.use_cases.read_toolsets import ConnectToolsets, ListTools, TryTool
+
+
+class ToolPage(BaseModel):
+    tools: list[dict[str, Any]]
+    total: int
+    has_more: bool
+
+
+def runtime_router(connect: ConnectToolsets) -> APIRouter:
+    """Toolsets as the runtime gets them at the beginning of a turn. Nobody else gets ciphertexts."""
+    router = APIRouter()
+
+    @router.get("/internal/toolsets")
+    async def connected_toolsets(
+        who: Caller,
+        name: Annotated[list[str], Query(min_length=1, max_length=200)],
+        version: Annotated[list[int], Query(max_length=200)] = [],  # noqa: B006
+    ) -> ConnectedToolsets:
+        """The named ones of the caller's company, in these versions or the current ones."""
+        if version and len(version) != len(name):
+            raise InvalidRequest("give a version for each name, or none")
+        versions: list[int | None] = [*version] or [None] * len(name)
+        wanted = list(zip(name, versions, strict=True))
+        return ConnectedToolsets(toolsets=await connect(who.company_id, wanted))
+
+    return router
+
+
+def toolsets_router(
+    toolsets: ToolsetReader, secrets: SecretReader, try_tool: TryTool, list_tools: ListTools
+) -> APIRouter:
+    """Replies are what the public API answers."""
+    router = APIRouter(prefix="/internal/company")
+
+    @router.get("/toolsets")
+    async def list_toolsets(who: Caller, limit: Limit = 50, offset: Offset = 0) -> ToolsetPage:
+        page, total = await toolsets.page(who.company_id, limit=limit, offset=offset)
+        shown = [toolset.public() for toolset in page]
+        return ToolsetPage(toolsets=shown, total=total, has_more=offset + len(page) < total)
+
+    @router.get("/toolsets/{name}")
+    async def get_toolset(name: str, who: Caller) -> Toolset:
+        return require(await toolsets.get(who.company_id, name)).public(with_document=True)
+
+    @router.post("/toolsets/{name}/tools/{tool:path}/call")
+    async def call_tool(name: str, tool: str, body: CallToolBody, who: Caller) -> CallToolReply:
+        return await try_tool(who, name, tool, body.arguments)
+
+    @router.get("/secrets")
+    async def list_secrets(who: Caller, limit: Limit = 50, offset: Offset = 0) -> SecretPage:
+        page, total = await secrets.page(who.company_id, limit=limit, offset=offset)
+        shown = [secret.public() for secret in page]
+        return SecretPage(secrets=shown, total=total, has_more=offset + len(page) < total)
+
+    @router.get("/secrets/{name}")
+    async def get_secret(name: str, who: Caller) -> Secret:
+        secret = await secrets.get(who.company_id, name)
+        if secret is None:
+            raise SecretNotFound()
+        return secret.public()
+
+    @router.get("/tools")
+    async def list_all_tools(who: Caller, limit: Limit = 50, offset: Offset = 0) -> ToolPage:
+        """The built-in tools and those of the company's toolsets."""
+        page = await list_tools(who, limit=limit, offset=offset)
+        return ToolPage(tools=page.tools, total=page.total, has_more=offset + len(page.tools) < page.total)
+
+    return router

@@ -1,0 +1,56 @@
+"""Stores and deletes secrets, which arrive encrypted."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from libs.contracts.commands.registry import DeleteSecret, PutSecret
+from libs.contracts.errors import InvalidRequest
+from libs.contracts.events.registry import SecretDeleted, SecretStored
+from libs.eventing import CommandContext, Transaction
+from services.registry.domain.secret import MOST_SECRETS, SecretNotFound
+from services.registry.domain.toolset_ports import SecretWriter
+
+Writers = Callable[[Transaction], SecretWriter]
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSecret:
+    writers: Writers
+    now: Callable[[], datetime]
+
+    async def __call__(self, transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
+        """A new secret's id is the command's. Raises ``Conflict`` when there are too many."""
+        if not _NAME.fullmatch(command.name):
+            raise InvalidRequest("This is no name of a secret")
+        try:
+            ciphertext = base64.b64decode(command.ciphertext, validate=True)
+        except (binascii.Error, ValueError):
+            raise InvalidRequest("The ciphertext is not base64") from None
+        secret = await self.writers(transaction).put(
+            context.command_id,
+            context.identity.company_id,
+            command.name,
+            ciphertext,
+            self.now(),
+            most=MOST_SECRETS,
+        )
+        transaction.emit(SecretStored(secret=secret.public()), subject=secret.id)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSecret:
+    writers: Writers
+    now: Callable[[], datetime]
+
+    async def __call__(self, transaction: Transaction, command: DeleteSecret, context: CommandContext) -> None:
+        """Calls of tools that need it fail from now on. Raises ``SecretNotFound``."""
+        secret = await self.writers(transaction).delete(context.identity.company_id, command.name, self.now())
+        if secret is None:
+            raise SecretNotFound()
+        transaction.emit(SecretDeleted(name=secret.name), subject=secret.id)
