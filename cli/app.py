@@ -34,6 +34,7 @@ COMMANDS = {
     "keys": Entry("cli.administration.keys", "Manage API keys."),
     "kb": Entry("cli.knowledge.command", "Make knowledge bases of folders, list and search them."),
     "events": Entry("cli.events.command", "Follow the company's timeline."),
+    "actions": Entry("cli.actions.command", "See and answer what turns are waiting for."),
     "dlq": Entry("cli.dlq.command", "See and replay messages that could not be processed."),
     "bench": Entry("benchmarks.command", "Measure turns, ingestion and search."),
     "test": Entry("cli.test", "Run the tests; --all adds the slow ones."),
