@@ -1,7 +1,11 @@
 /** The pages: where each is, what the navigation calls it, and the scope that it needs. */
 import { Overview } from "../pages/overview.js";
+import { Timeline } from "../pages/timeline.js";
 
-export const PAGES = [{ path: "", label: "Overview", icon: "overview", page: Overview, scope: null }];
+export const PAGES = [
+  { path: "", label: "Overview", icon: "overview", page: Overview, scope: null },
+  { path: "timeline/", label: "Timeline", icon: "timeline", page: Timeline, scope: "events:read" },
+];
 
 export function pageAt(segments) {
   const [first = ""] = segments;

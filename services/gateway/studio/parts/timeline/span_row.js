@@ -1,0 +1,69 @@
+/** A row of the waterfall: the span's name at its depth, its bars on the track. */
+import { html } from "../../app/html.js";
+import { LEGEND } from "../../model/event_text.js";
+import { durationText } from "../../model/format.js";
+import { Icon } from "../icon.js";
+import { placeIn } from "./axis.js";
+
+export function SpanRow({ item, index, active, selected, scale, view, now, onToggle, onSelect, onZoom }) {
+  const { span, depth, open } = item;
+  const parent = span.children.length > 0;
+  const length = durationText((span.end ?? now) - span.start);
+  return html`
+    <div
+      class=${`span-row ${selected ? "selected" : ""} ${span.state}`}
+      role="treeitem"
+      data-index=${index}
+      tabindex=${active ? 0 : -1}
+      aria-level=${depth + 1}
+      aria-expanded=${parent ? open : undefined}
+      aria-selected=${selected}
+      onClick=${() => onSelect(span)}
+      onDblClick=${() => onZoom(span)}
+    >
+      <div class="span-name" style=${{ paddingLeft: `${0.35 + depth * 0.9}rem` }}>
+        ${parent
+          ? html`<span class=${open ? "twist open" : "twist"} onClick=${(event) => (event.stopPropagation(), onToggle(span))}><${Icon} name="chevron" /></span>`
+          : html`<span class="twist"></span>`}
+        <i class=${`swatch ${span.service}`}></i>
+        <b>${span.label}</b>
+        <small>${span.detail}</small>
+        <span class="for-screen-readers">${span.service}, ${span.state}, ${length}</span>
+      </div>
+      <div class="span-track"><${Bars} span=${span} scale=${scale} view=${view} now=${now} length=${length} /></div>
+    </div>`;
+}
+
+function Bars({ span, scale, view, now, length }) {
+  const place = (moment) => placeIn(view, scale.at(moment));
+  const left = place(span.start);
+  const right = place(span.end ?? now);
+  if (right < -1 || left > 101) return null;
+  const thin = span.children.length > 0 ? "thin" : "";
+  return html`
+    ${span.children.length > 0 && html`<span class="extent" style=${box(left, right)}></span>`}
+    ${span.segments.map(({ kind, from, to }, at) => {
+      const [a, b] = [place(from), place(to)];
+      if (b < 0 || a > 100) return null;
+      return html`<span key=${at} class=${`bar ${kind} ${thin} ${span.service}`} style=${box(a, b)} title=${`${LEGEND[kind]}: ${durationText(to - from)}`}></span>`;
+    })}
+    ${(span.marks ?? []).map((moment, at) => {
+      const a = place(moment);
+      return a < -1 || a > 101 ? null : html`<span key=${`m${at}`} class=${`mark ${span.service}`} style=${{ left: `${a}%` }}></span>`;
+    })}
+    ${span.end === null && html`<span class="running" style=${{ left: `${Math.min(100, right)}%` }}></span>`}
+    <${Length} left=${left} right=${right} text=${span.end === span.start ? "" : length} />`;
+}
+
+function box(left, right) {
+  const from = Math.max(-5, left);
+  return { left: `${from}%`, width: `max(2px, ${Math.min(105, right) - from}%)` };
+}
+
+/** Behind the bar where there is room, else before it, else within. */
+function Length({ left, right, text }) {
+  if (!text) return null;
+  if (right < 88) return html`<span class="length" aria-hidden="true" style=${{ left: `calc(${Math.max(0, right)}% + 8px)` }}>${text}</span>`;
+  if (left > 12) return html`<span class="length" aria-hidden="true" style=${{ right: `calc(${100 - left}% + 8px)` }}>${text}</span>`;
+  return html`<span class="length within" aria-hidden="true">${text}</span>`;
+}

@@ -1,0 +1,64 @@
+/** The events of a scope: those that there are, then those that come. */
+import { get } from "../../api/client.js";
+import { follow } from "../../api/follow.js";
+import { useEffect, useRef, useState } from "../../app/html.js";
+import { lastPosition } from "../../model/last_position.js";
+
+const RECENT = 500;
+const MOST = 50_000;
+const FLUSH_MS = 120;
+
+/**
+ * `{events, state, problem}`, oldest first. `state` is `loading`, `live` or `failed`. The scope is a query of
+ * `GET /events/`; an empty one begins with what happened lately.
+ */
+export function useEvents(scope) {
+  const [shown, setShown] = useState({ events: [], state: "loading", problem: null });
+  const key = JSON.stringify(scope);
+  const buffer = useRef();
+  useEffect(() => {
+    const stop = new AbortController();
+    const collecting = { events: [], timer: 0, state: "loading", problem: null };
+    buffer.current = collecting;
+    const flush = () => {
+      collecting.timer = 0;
+      if (stop.signal.aborted) return;
+      if (collecting.events.length > MOST) collecting.events.splice(0, collecting.events.length - MOST);
+      setShown({ events: [...collecting.events], state: collecting.state, problem: collecting.problem });
+    };
+    const later = () => (collecting.timer ||= setTimeout(flush, FLUSH_MS));
+    setShown({ events: [], state: "loading", problem: null });
+    read(scope, collecting, later, stop.signal).catch((problem) => {
+      Object.assign(collecting, { state: "failed", problem });
+      later();
+    });
+    return () => {
+      stop.abort();
+      clearTimeout(collecting.timer);
+    };
+  }, [key]);
+  return shown;
+}
+
+async function read(scope, collecting, changed, signal) {
+  const known = Object.keys(scope).some((name) => name !== "type");
+  let after = known ? 0 : await beginning(signal);
+  const first = await get("/events/", { ...scope, after, limit: 200 }, { signal });
+  collecting.events.push(...first.events);
+  after = first.next;
+  collecting.state = "live";
+  changed();
+  await follow({
+    signal,
+    open: (lastId) => ({ path: "/events/", query: lastId === null ? { ...scope, after } : scope }),
+    onEvent: ({ data }) => {
+      collecting.events.push(data);
+      changed();
+    },
+  });
+}
+
+async function beginning(signal) {
+  const end = await lastPosition((after) => get("/events/", { after, limit: 1 }, { signal }));
+  return Math.max(0, end - RECENT);
+}

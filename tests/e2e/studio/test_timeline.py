@@ -1,0 +1,161 @@
+"""The timeline's page: a row for each event, spans over all services, live, with the payload on demand."""
+
+import json
+
+import httpx
+import pytest
+from playwright.sync_api import Route, expect
+
+from tests.e2e.api import configuration, unique
+from tests.e2e.held_model import HeldModel
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.studio.conftest import Open
+from tests.support.browser import violations
+
+MANY = 10_000
+
+
+def session_of(http: httpx.Client, **fields: object) -> str:
+    made = http.post("/sessions/", json=configuration(**fields))  # type: ignore[arg-type]
+    assert made.status_code == 201, made.text
+    return str(made.json()["session_id"])
+
+
+def execute(http: httpx.Client, session: str, content: str, correlation: str, **headers: str) -> httpx.Response:
+    sent = {"x-correlation-id": correlation, **headers}
+    return http.post(f"/runtime/{session}/execute/", json={"content": content}, headers=sent)
+
+
+def test_a_request_is_shown_with_its_events_and_spans(open_page: Open, http: httpx.Client) -> None:
+    correlation = unique("trace")
+    session = session_of(http, model="builtin:extractive", tools=["calculator"])
+    assert execute(http, session, "What is 6 * 7?", correlation).status_code == 200
+    page = open_page("timeline/")
+    page.get_by_label("Correlation id").fill(correlation)
+    page.keyboard.press("Enter")
+    types = ["turn.started", "turn.tool_call.started", "turn.tool_call.completed", "turn.completed"]
+    for kind in types:
+        row = page.get_by_role("row").filter(has_text=kind)
+        expect(row).to_have_count(1)
+        expect(row).to_contain_text("runtime")
+    expect(page.get_by_role("row")).to_have_count(len(types))
+    expect(page.get_by_role("treeitem", name="calculator")).to_be_visible()
+    assert correlation in page.url
+    page.get_by_role("row").filter(has_text="turn.completed").click()
+    expect(page.get_by_role("complementary")).to_contain_text("42")
+    assert violations(page) == []
+
+
+def test_new_rows_come_by_themselves(open_page: Open, http: httpx.Client, model: HeldModel) -> None:
+    correlation = unique("live")
+    session = session_of(http)
+    page = open_page(f"timeline/?correlation_id={correlation}")
+    expect(page.get_by_text("No event yet")).to_be_visible()
+    with model.held():
+        execute(http, session_of(http, model="openai:stub-hold"), "wait", correlation, prefer="respond-async")
+        expect(page.get_by_role("row").filter(has_text="turn.started")).to_be_visible()
+        expect(page.get_by_role("treeitem").first).to_contain_text("Turn")
+    expect(page.get_by_role("row").filter(has_text="turn.completed")).to_be_visible()
+    assert execute(http, session, "again", correlation).status_code == 200
+    expect(page.get_by_role("row").filter(has_text="turn.completed")).to_have_count(2)
+
+
+def test_the_stream_goes_on_when_the_gateway_was_killed(
+    open_page: Open, http: httpx.Client, breakable: RunningStack
+) -> None:
+    correlation = unique("killed")
+    session = session_of(http)
+    page = open_page(f"timeline/?session_id={session}")
+    expect(page.get_by_role("row").filter(has_text="session.created")).to_be_visible()
+    pid = breakable.kill("gateway")
+    expect(page.get_by_text("Connection lost")).to_be_visible()
+    breakable.wait_replaced("gateway", pid)
+    assert execute(http, session, "after", correlation).status_code == 200
+    expect(page.get_by_role("row").filter(has_text="turn.completed")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("row").filter(has_text="session.created")).to_have_count(1)
+    expect(page.get_by_text("Connection lost")).to_be_hidden()
+
+
+def test_rows_and_spans_are_reached_by_keyboard(open_page: Open, http: httpx.Client) -> None:
+    correlation = unique("keys")
+    execute(http, session_of(http), "hello", correlation)
+    page = open_page(f"timeline/?correlation_id={correlation}")
+    first = page.get_by_role("row").first
+    first.focus()
+    page.keyboard.press("End")
+    expect(page.get_by_role("row").last).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("complementary").get_by_role("heading", level=2)).to_have_text("turn.completed")
+    turn = page.get_by_role("treeitem").first
+    turn.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(turn).to_have_attribute("aria-expanded", "false")
+
+
+def test_what_others_wrote_is_text(open_page: Open, http: httpx.Client) -> None:
+    correlation = unique("hostile")
+    hostile = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
+    agent = http.post("/agent/", json={**configuration(), "name": hostile}, headers={"x-correlation-id": correlation})
+    assert agent.status_code == 201
+    page = open_page(f"timeline/?correlation_id={correlation}")
+    row = page.get_by_role("row").filter(has_text="agent.created")
+    expect(row).to_contain_text("<img src=x")
+    row.click()
+    expect(page.get_by_role("complementary")).to_contain_text("<script>")
+    expect(page).to_have_title("Timeline · Development")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_feed_of_the_company_is_accessible_in_both_looks(open_page: Open, http: httpx.Client, scheme: str) -> None:
+    execute(http, session_of(http), "hello", unique())
+    page = open_page("timeline/", color_scheme=scheme)
+    expect(page.get_by_role("row").first).to_be_visible()
+    assert violations(page) == []
+
+
+def test_it_fits_a_narrow_screen(open_page: Open, http: httpx.Client) -> None:
+    correlation = unique("narrow")
+    execute(http, session_of(http), "hello", correlation)
+    page = open_page(f"timeline/?correlation_id={correlation}", viewport={"width": 360, "height": 740})
+    expect(page.get_by_role("row").last).to_contain_text("turn.completed")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_of_ten_thousand_events_few_are_in_the_document(open_page: Open) -> None:
+    page = open_page()
+    page.route("**/api/v1/events/?*", lambda route: _many(route))
+    page.get_by_role("link", name="Timeline").click()
+    expect(page.get_by_text("10,000 events")).to_be_visible()
+    assert page.get_by_role("row").count() < 200
+    page.get_by_role("row").first.focus()
+    page.keyboard.press("End")
+    expect(page.get_by_role("row").last).to_have_attribute("aria-rowindex", str(MANY))
+    page.keyboard.press("Home")
+    expect(page.get_by_role("row").first).to_have_attribute("aria-rowindex", "1")
+
+
+def _many(route: Route) -> None:
+    """A stream that holds them all, and an end."""
+    if "text/event-stream" not in route.request.headers["accept"]:
+        route.fulfill(json={"events": [], "has_more": False, "next": 0})
+        return
+    if "last-event-id" in route.request.headers:
+        route.fulfill(status=204)
+        return
+    events = "".join(f"id: {n}\nevent: file.uploaded\ndata: {json.dumps(_file(n))}\n\n" for n in range(1, MANY + 1))
+    route.fulfill(body=events, content_type="text/event-stream")
+
+
+def _file(number: int) -> dict[str, object]:
+    return {
+        "id": str(number),
+        "position": number,
+        "type": "file.uploaded",
+        "source": "/aes/ingestion",
+        "subject": f"file-{number}",
+        "sequence": 1,
+        "time": f"2026-05-04T08:{number // 1000:02d}:{number % 60:02d}.000000Z",
+        "correlation_id": "c",
+        "causation_id": None,
+        "data": {"file": {"name": f"{number}.txt", "size": number}},
+    }

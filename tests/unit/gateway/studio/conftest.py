@@ -1,0 +1,47 @@
+"""Modules of the studio in Chromium, without any service."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route
+
+from services.gateway.entrypoints.http.studio.assets import load
+from tests.support.browser import running_browser, watched_page
+
+Run = Callable[..., Any]
+_ADDRESS = "http://studio.test"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with running_browser() as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    with watched_page(browser) as page:
+        page.route(f"{_ADDRESS}/**", _serve)
+        page.goto(f"{_ADDRESS}/")
+        yield page
+
+
+@pytest.fixture
+def run(page: Page) -> Run:
+    """Evaluates an expression over a module's exports, as `m`, and over `given`."""
+
+    def run(module: str, expression: str, given: Any = None) -> Any:
+        body = f"async ([path, given]) => {{ const m = await import(path); return ({expression}); }}"
+        return page.evaluate(body, [f"/{module}", given])
+
+    return run
+
+
+def _serve(route: Route) -> None:
+    path = route.request.url.removeprefix(f"{_ADDRESS}/")
+    asset = load().assets.get(path)
+    if asset is None:
+        route.fulfill(body="<!doctype html><title>tests</title>", content_type="text/html")
+    else:
+        route.fulfill(body=asset.content, content_type=asset.media_type)
