@@ -1,7 +1,10 @@
 """The guards of single statements, met by what a stale or beaten worker would write."""
 
 from libs.contracts.errors import TimedOut
+from libs.contracts.identifiers import new_id
 from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
+from services.runtime.domain.actions import NewAction
+from services.runtime.domain.conversation import ToolCall
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
 from tests.support.runtime_nodes import Node, ObedientModel, until
 from tests.support.runtime_turns import claimed_turn
@@ -72,6 +75,36 @@ async def test_a_turn_is_ended_once(start_node, model: ObedientModel) -> None:
     first, second = [await outcomes.commit([outcome], claim_next=False) for _ in range(2)]
     assert (first[0].applied, second[0].applied) == (True, False)
     assert await node.names(turn.id) == ["turn.started", "turn.failed"]
+
+
+def waiting(turn: ClaimedTurn) -> TurnOutcome:
+    actions = [NewAction(new_id(), "approval", 1, ToolCall(f"c{number}", "pay", {})) for number in (1, 2)]
+    return TurnOutcome(turn, OutcomeKind.WAITING, actions=tuple(actions))
+
+
+async def test_a_wait_is_committed_once(start_node, model: ObedientModel) -> None:
+    node = await start_node(reconciling=False)
+    turn = await running_turn(node, model)
+    _, outcomes = parts(node)
+    outcome = waiting(turn)
+    first, second = [await outcomes.commit([outcome], claim_next=True) for _ in range(2)]
+    assert (first[0].applied, second[0].applied) == (True, False)
+    assert await node.names(turn.id) == ["turn.started", "turn.action_required", "turn.action_required"]
+    shown = [payload["action"]["action_id"] for _, payload in (await node.events(turn.id))[1:]]
+    assert shown == [action.id for action in outcome.actions]
+    assert (await node.turn(turn.id))["event_sequence"] == 3
+
+
+async def test_a_stale_wait_opens_nothing_and_those_beside_it_are_committed(start_node, model: ObedientModel) -> None:
+    node = await start_node(reconciling=False)
+    stale, good, ended = [await running_turn(node, model) for _ in range(3)]
+    _, outcomes = parts(node)
+    await node.rows("UPDATE turns SET fence = 2 WHERE id = %s RETURNING id", stale.id)
+    batch = [waiting(stale), failed(ended, TimedOut("late")), waiting(good)]
+    assert [result.applied for result in await outcomes.commit(batch, claim_next=True)] == [False, True, True]
+    assert await node.rows("SELECT DISTINCT turn_id FROM actions") == [(good.id,)]
+    assert await node.names(stale.id) == ["turn.started"]
+    assert [(await node.turn(turn.id))["status"] for turn in (stale, ended, good)] == ["running", "failed", "waiting"]
 
 
 async def test_a_stale_release_does_not_free_the_turn(node: Node, model: ObedientModel) -> None:

@@ -1,4 +1,4 @@
-"""Turns with crashes, followed over replicas on which everything arrives differently, from any of their events on."""
+"""Turns with crashes and waits, followed over replicas on which everything arrives differently, from any event on."""
 
 import random
 from collections import defaultdict
@@ -9,13 +9,15 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.api.sessions import Citation
+from libs.contracts.api.sessions import Citation, RequestedToolCall, RequiredAction
 from libs.contracts.events.runtime import (
     CitationAdded,
     OutputTextDelta,
     OutputTextDone,
     ToolCallCompleted,
     ToolCallStarted,
+    TurnActionRequired,
+    TurnActionResolved,
     TurnCancelled,
     TurnCompleted,
     TurnQueued,
@@ -27,6 +29,7 @@ from libs.eventing import Received
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent, TurnStream
 from tests.unit.gateway.test_turn_stream import IDS, completed, received
 
+EXPIRY = "2026-05-05T08:00:00.000000Z"
 ALPHABET = "abcdefghijklmnop \N{GRINNING FACE}ü"
 
 
@@ -106,10 +109,24 @@ class World:
             self.texts[self.step] = self.text
         self.step, self.text = self.step + 1, ""
         yield
+        awaited = [call for call in calls if self.chance.random() < 0.2]
         for call in calls:
+            if call not in awaited:
+                yield from self._record(ToolCallCompleted(**about, call_id=call, output="4"))
+                if self.chance.random() < 0.1:
+                    yield from self._reclaim()
+        yield from self._wait(awaited, about)
+
+    def _wait(self, calls: list[str], about: dict[str, Any]) -> Iterator[None]:
+        """The turn goes on in the same attempt, without an event that says so."""
+        for call in calls:
+            tool_call = RequestedToolCall(id=call, name="x", arguments={})
+            action = RequiredAction(action_id=call, kind="tool_result", tool_call=tool_call, expires_at=EXPIRY)
+            self._append(TurnActionRequired(**IDS, step=about["step"], action=action))
+        yield
+        for call in calls:
+            self._append(TurnActionResolved(**IDS, action_id=call, kind="tool_result", call_id=call))
             yield from self._record(ToolCallCompleted(**about, call_id=call, output="4"))
-            if self.chance.random() < 0.1:
-                yield from self._reclaim()
 
     def _reclaim(self) -> Iterator[None]:
         self.attempt, self.text = self.attempt + 1, ""

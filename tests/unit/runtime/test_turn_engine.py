@@ -8,7 +8,8 @@ import structlog
 
 from libs.contracts.errors import InternalError
 from libs.contracts.events.runtime import TurnCompleted, TurnFailed
-from services.runtime.domain.agents import AgentReply, AgentTask, TurnJournal
+from services.runtime.domain.actions import NewAction
+from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnWaits
 from services.runtime.domain.conversation import ModelAnswer, TextPart, ToolCall, Usage, UserMessage
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
@@ -37,7 +38,7 @@ class OneLiner:
         return AgentReply("done", answer, (), (), (), answer.usage, 1)
 
 
-def engine(agent: OneLiner, turns: MemoryTurns, conversations: MemoryConversations | None = None) -> TurnEngine:
+def engine(agent: AgentLoop, turns: MemoryTurns, conversations: MemoryConversations | None = None) -> TurnEngine:
     conversations = conversations or MemoryConversations()
     cache = ConversationCache(conversations)
     run_turn = RunTurn(agent, cache, conversations, GroupCommit(turns.record_steps), DeltaLog())
@@ -48,7 +49,25 @@ def engine(agent: OneLiner, turns: MemoryTurns, conversations: MemoryConversatio
     return TurnEngine(run_turn, cache, turns, NoMetrics(), capacity=2, retries=replace(STORE_RETRIES, sleep=no_sleep))
 
 
+class Asking:
+    """An AgentLoop that waits for an approval."""
+
+    async def run(self, _task: AgentTask, _journal: TurnJournal) -> TurnWaits:
+        return TurnWaits((NewAction("a", "approval", 1, ToolCall("c", "pay", {})),))
+
+
 QUESTION = UserMessage((TextPart("hello"),))
+
+
+async def test_a_turn_that_waits_is_committed_in_spite_of_an_outage_and_leaves_the_worker() -> None:
+    turns = MemoryTurns(unavailable=3)
+    running = engine(Asking(), turns)
+    running.start(claimed_turn(stream=False), QUESTION)
+    await until(lambda: not running.present)
+    [outcome] = turns.outcomes
+    assert (outcome.kind, outcome.event) == (OutcomeKind.WAITING, None)
+    assert [action.call.name for action in outcome.actions] == ["pay"]
+    assert running.free_slots() == 2
 
 
 async def test_the_payload_is_the_encoded_event() -> None:
