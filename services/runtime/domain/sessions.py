@@ -59,6 +59,9 @@ class SessionWriter(Protocol):
     async def deletion(self, session_id: str) -> MessageContext | None:
         """The message context given to ``mark_deleting``; None unless the session is in deletion. Locks the session."""
 
+    async def was_deleted(self, session_id: str, company_id: str) -> bool:
+        """Whether the company had this session, and its tombstone is still there."""
+
     async def remove(self, session_id: str) -> None:
         """Deletes the session with turns, steps and messages; a tombstone keeps its id from being used again."""
 

@@ -44,6 +44,8 @@ class ResolveAction:
         """Taking the same answer again changes nothing. Raises Conflict for another one, or one that is too late."""
         writer, actions = self.open_writer(transaction), self.open_actions(transaction)
         locked = await writer.lock(valid_id("session", command.session_id))
+        if locked is None and await writer.was_deleted(command.session_id, context.identity.company_id):
+            raise Conflict("the session was deleted")
         session = readable(locked, context.identity)
         turn = await writer.turn(valid_id("turn", command.turn_id))
         if turn is None or turn.session_id != session.id:

@@ -245,7 +245,9 @@ async def test_a_session_that_waits_can_be_deleted(node: Node, model: ObedientMo
     assert await node.names(await node.delete(session)) == ["session.deleted"]
     assert (await node.names(turn_id))[-1] == "turn.cancelled"
     assert await node.rows("SELECT 1 FROM actions WHERE session_id = %s", session) == []
-    assert await resolve(node, session, turn_id, action, decision="approve") == "not_found_error"
+    assert await resolve(node, session, turn_id, action, decision="approve") == "conflict_error"
+    stranger = person("alice", "company-2", "runtime:approve")
+    assert await resolve(node, session, turn_id, action, stranger, decision="approve") == "not_found_error"
 
 
 async def test_an_action_expires_as_a_failed_call_and_the_turn_goes_on(node: Node, model, pay: FakeTool) -> None:

@@ -43,6 +43,7 @@ _IS_HELD: Final = """
     SELECT EXISTS (SELECT FROM turns WHERE session_id = %s AND (worker_id IS NOT NULL OR status = 'running'))
 """
 _DELETION: Final = "SELECT deletion::text, owner_id FROM sessions WHERE id = %s AND status = 'deleting' FOR UPDATE"
+_WAS_DELETED: Final = "SELECT EXISTS (SELECT FROM session_tombstones WHERE id = %s AND company_id = %s)"
 _REMOVE: Final = (
     "DELETE FROM actions WHERE turn_id IN (SELECT id FROM turns WHERE session_id = %s)",
     "DELETE FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE session_id = %s)",
@@ -89,6 +90,9 @@ class PostgresSessionWriter:
     async def deletion(self, session_id: str) -> MessageContext | None:
         row = await self._row(_DELETION, session_id)
         return None if row is None else MessageContext(**orjson.loads(row[0]), owner_id=row[1])
+
+    async def was_deleted(self, session_id: str, company_id: str) -> bool:
+        return bool(await fetch_value(self._connection, _WAS_DELETED, (session_id, company_id)))
 
     async def remove(self, session_id: str) -> None:
         for statement in _REMOVE:
