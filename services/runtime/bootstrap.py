@@ -41,6 +41,7 @@ from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
+from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.create_session import CreateSession
@@ -49,6 +50,7 @@ from services.runtime.use_cases.engine.group_commit import GroupCommit
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
+from services.runtime.use_cases.fork_session import ForkSession
 from services.runtime.use_cases.list_turn_events import ListTurnEvents
 from services.runtime.use_cases.resolve_action import ExpireActions, ResolveAction
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
@@ -75,6 +77,7 @@ class Worker:
     cancel: CancelTurn
     delete: DeleteSession
     resolve: ResolveAction
+    fork: ForkSession
 
     async def stop(self, grace: float) -> None:
         """Finishes running turns within ``grace`` seconds, hands back the rest, releases the lease."""
@@ -140,6 +143,7 @@ def build_worker(
         cancel=CancelTurn(PostgresSessionWriter, reconcile_soon),
         delete=DeleteSession(PostgresSessionWriter, reconcile_soon),
         resolve=ResolveAction(PostgresSessionWriter, PostgresActions, reconcile_soon),
+        fork=ForkSession(PostgresSessionWriter),
     )
 
 
@@ -151,7 +155,10 @@ def build(settings: RuntimeSettings) -> Service:
     resolver = settings.guarded_resolver()
     models = model_providers(os.environ, http, builtin_delay=settings.builtin_model_delay_seconds, resolver=resolver)
     knowledge = HttpKnowledge(service.calls) if service.calls.installed("ingestion") else None
-    artifacts = HttpArtifacts(service.calls) if service.calls.installed("artifacts") else None
+    lineage = PostgresConversations(service.database)
+    artifacts = (
+        InheritedArtifacts(HttpArtifacts(service.calls), lineage) if service.calls.installed("artifacts") else None
+    )
     toolbox = observed(builtin_tools(settings.http_get_hosts.split(","), knowledge, artifacts, resolver))
     model = ObservedModel(models, models.providers())
     agent = ObservedAgent(AgentRunner(model, AgentTools(toolbox), knowledge, context=ContextBuilder(artifacts)))
@@ -161,7 +168,7 @@ def build(settings: RuntimeSettings) -> Service:
     )
     reads = PostgresSessionReads(service.database)
     register_commands(
-        service.commands, worker.accept, worker.create, worker.cancel, worker.delete, worker.resolve, reads
+        service.commands, worker.accept, worker.create, worker.cancel, worker.delete, worker.resolve, worker.fork, reads
     )
     service.http.include_router(sessions_router(reads))
     service.http.include_router(actions_router(reads))

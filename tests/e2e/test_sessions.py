@@ -37,6 +37,22 @@ async def test_a_session_from_its_creation_to_its_end(api: Api, event_log: Event
     ]
 
 
+async def test_a_fork_goes_on_beside_the_session_that_it_comes_from(api: Api) -> None:
+    source = await api.session("openai:stub-count")
+    first = (await api.execute(source, "I keep bees.")).json()
+    await api.execute(source, "I live in Skarholm.")
+    reply = await api.http.post(f"/sessions/{source}/fork/", json={"up_to_turn_id": first["turn_id"]})
+    assert reply.status_code == 201, reply.text
+    fork = reply.json()["session_id"]
+    assert reply.headers["location"] == f"/api/v1/sessions/{fork}/"
+    copied, original = await api.messages(fork), await api.messages(source)
+    assert [(m["role"], m["content"]) for m in copied] == [(m["role"], m["content"]) for m in original[:2]]
+    answered = (await api.execute(fork, "What do I keep?")).json()
+    assert answered["response"]["content"] == "3 messages"
+    assert (await api.http.get(f"/sessions/{fork}/")).json()["forked_from"] == source
+    assert (len(await api.messages(fork)), len(await api.messages(source))) == (4, 4)
+
+
 async def test_the_same_configuration_has_the_same_hash_however_it_is_written(api: Api) -> None:
     document = """
 name: Tester

@@ -14,7 +14,14 @@ from psycopg import AsyncConnection
 from psycopg_pool import PoolClosed
 from pydantic import SecretStr
 
-from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession, ExecuteTurn, ResolveAction
+from libs.contracts.commands.runtime import (
+    CancelTurn,
+    CreateSession,
+    DeleteSession,
+    ExecuteTurn,
+    ForkSession,
+    ResolveAction,
+)
 from libs.contracts.envelope import Envelope, envelope_from
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
@@ -22,6 +29,7 @@ from libs.contracts.messages import Command, Event
 from libs.contracts.timestamps import format_time
 from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxSender, Publisher, Record
 from libs.persistence import Connection, Database
+from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import build_worker
 from services.runtime.domain.artifacts import SessionArtifacts
@@ -33,6 +41,7 @@ from services.runtime.entrypoints.commands import register_commands
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
+from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from tests.support.agent_fakes import answering
 from tests.support.memory_bus import MemoryBus
@@ -157,12 +166,22 @@ class Node:
             **{"lease_seconds": LEASE_SECONDS, "watch_interval_seconds": 0.1, **settings},
         )
         agent = AgentRunner(model, AgentTools(toolbox), context=ContextBuilder(artifacts))
+        if artifacts is not None:
+            artifacts = InheritedArtifacts(artifacts, PostgresConversations(self.database))
+        agent = AgentRunner(model, toolbox, context=ContextBuilder(artifacts))
         self.worker = build_worker(
             self.settings, self.database, self.outbox, agent, model, self.deltas, artifacts=artifacts
         )
         worker = self.worker
         register_commands(
-            self.router, worker.accept, worker.create, worker.cancel, worker.delete, worker.resolve, self.reads
+            self.router,
+            worker.accept,
+            worker.create,
+            worker.cancel,
+            worker.delete,
+            worker.resolve,
+            worker.fork,
+            self.reads,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -230,6 +249,14 @@ class Node:
 
     async def cancel(self, session_id: str, turn_id: str, caller: Identity | None = None) -> str:
         return await self.deliver(CancelTurn(session_id=session_id, turn_id=turn_id), caller)
+
+    async def fork(
+        self, session_id: str, up_to: str | None = None, caller: Identity | None = None, command_id: str | None = None
+    ) -> str:
+        """The id of the command and of the new session."""
+        command_id = command_id or new_id()
+        command = ForkSession(session_id=command_id, source_session_id=session_id, up_to_turn_id=up_to)
+        return await self.deliver(command, caller, command_id)
 
     async def delete(self, session_id: str, caller: Identity | None = None) -> str:
         return await self.deliver(DeleteSession(session_id=session_id), caller)

@@ -24,6 +24,12 @@ class AgentReference(StrictModel):
 CreateSessionBody = AgentConfiguration | AgentReference
 
 
+class ForkSessionBody(StrictModel):
+    """``POST /sessions/{session_id}/fork/``. Without ``up_to_turn_id`` the whole history is copied."""
+
+    up_to_turn_id: str | None = Field(default=None, min_length=1, max_length=200)
+
+
 class SessionCreatedReply(BaseModel):
     success: bool = True
     session_id: str
@@ -31,7 +37,7 @@ class SessionCreatedReply(BaseModel):
 
 
 class Session(BaseModel):
-    """A conversation with the agent it was created with."""
+    """A conversation with the agent it was created with. ``forked_from``: the session whose history it began with."""
 
     session_id: str
     config_hash: str
@@ -40,6 +46,7 @@ class Session(BaseModel):
     agent_config: dict[str, Any]
     agent_id: str | None = None
     owner_id: str = ""
+    forked_from: str | None = None
 
 
 class SessionPage(BaseModel):

@@ -26,6 +26,17 @@ class CreateSession(Command, type="aes.runtime.create_session.v1", outcomes=(Ses
     agent_id: str | None = None
 
 
+class ForkSession(Command, type="aes.runtime.fork_session.v1", outcomes=(SessionCreated,)):
+    """Open a session with the agent of another one and a copy of its completed turns, up to one of them.
+
+    ``session_id`` is the new session's; without ``up_to_turn_id`` all completed turns are copied.
+    """
+
+    session_id: str
+    source_session_id: str
+    up_to_turn_id: str | None = None
+
+
 class DeleteSession(Command, type="aes.runtime.delete_session.v1", outcomes=(SessionDeleted,)):
     """End a session: refuse turns, cancel the running one, remove the history."""
 

@@ -12,10 +12,13 @@ from libs.contracts.topics import RUNTIME_DELTAS
 
 
 class SessionCreated(Event, type="aes.runtime.session.created.v1"):
+    """A conversation is open. ``forked_from``: the session whose history it begins with."""
+
     session_id: str
     config_hash: str
     agent_id: str | None = None
     owner_id: str = ""
+    forked_from: str | None = None
 
 
 class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):

@@ -103,6 +103,11 @@ class ConversationStore(Protocol):
         """The hashes of the calls that a person has approved, by call id."""
 
 
+class SessionLineage(Protocol):
+    async def lineage(self, session_id: str) -> Sequence[str]:
+        """The session that it was forked from, the one that that was forked from, and so on: 20 at most."""
+
+
 class SessionReads(Protocol):
     """Reads for callers. What the caller may not see is None, and left out of lists."""
 

@@ -23,6 +23,30 @@ class NewSession:
 
 
 @dataclass(frozen=True, slots=True)
+class ForkPoint:
+    """A turn whose messages are in a session. ``position`` is its place there."""
+
+    position: int
+    has_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A session that begins with the history of another one, up to the turn at ``through``; None: all of it."""
+
+    id: str
+    source_id: str
+    owner_id: str
+    through: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForkedSession:
+    agent_id: str | None
+    config_hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class LockedSession:
     id: str
     company_id: str
@@ -35,6 +59,16 @@ class SessionWriter(Protocol):
 
     async def add(self, session: NewSession) -> bool:
         """False when the id is taken, by a session that was deleted too."""
+
+    async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
+        """None when the session has no messages of that turn. Those of a fork keep the turns that they came from."""
+
+    async def fork(self, fork: Fork) -> ForkedSession | None:
+        """Adds the session with copies of the messages of completed turns; None when the id is taken, by a session that
+        was deleted too, or the source is no longer active. What the source gets meanwhile is not part of it."""
+
+    async def find(self, session_id: str) -> LockedSession | None:
+        """As ``lock``, without the lock: nobody waits for a reader."""
 
     async def lock(self, session_id: str) -> LockedSession | None: ...
 

@@ -9,6 +9,7 @@ from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.create_session import CreateSession
 from services.runtime.use_cases.delete_session import DeleteSession
+from services.runtime.use_cases.fork_session import ForkSession
 from services.runtime.use_cases.resolve_action import ResolveAction
 
 
@@ -19,6 +20,7 @@ def register_commands(
     cancel: CancelTurn,
     delete: DeleteSession,
     resolve: ResolveAction,
+    fork: ForkSession,
     reads: SessionReads,
 ) -> None:
     async def execute_turn(command: commands.ExecuteTurn, context: CommandContext) -> ServiceError | None:
@@ -30,6 +32,7 @@ def register_commands(
 
     router.handle_raw(commands.ExecuteTurn, execute_turn)
     router.handle(commands.CreateSession, create)
+    router.handle(commands.ForkSession, fork)
     router.handle(commands.CancelTurn, cancel)
     router.handle(commands.ResolveAction, resolve)
     # The outcome follows when the running turn has stopped.

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
-from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession
+from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession, ForkSession
 from libs.contracts.errors import ErrorKind
 from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
 from libs.contracts.events.runtime import CancelTurnAccepted, SessionCreated, SessionDeleted
@@ -51,6 +51,8 @@ def upstream(sent: Sent) -> Iterable[Event]:
             yield AgentDeleted(agent_id=sent.command.agent_id, agent_key="support")
         case CreateSession():
             yield SessionCreated(session_id=sent.command.session_id, config_hash=sent.command.config_hash)
+        case ForkSession():
+            yield SessionCreated(session_id=sent.command.session_id, config_hash="abc")
         case DeleteSession():
             yield SessionDeleted(session_id=sent.command.session_id)
         case CancelTurn():
@@ -125,6 +127,32 @@ async def test_a_configuration_that_the_registry_refuses_opens_no_session(public
     assert response.status_code == 422
     assert error_of(response)["details"] == [detail]
     assert public.bus.sent == []
+
+
+@pytest.mark.parametrize("body", [None, {}, {"up_to_turn_id": None}])
+async def test_a_session_is_forked_whole(public: Gateway, body: dict[str, Any] | None) -> None:
+    public.bus.upstream = upstream
+    source = new_id()
+    response = await public.client.post(f"/sessions/{source}/fork/", json=body)
+    sent = public.bus.sent[0]
+    assert response.status_code == 201
+    assert response.json() == {"success": True, "session_id": sent.command_id, "config_hash": "abc"}
+    assert response.headers["location"] == f"/api/v1/sessions/{sent.command_id}/"
+    assert sent.command == ForkSession(session_id=sent.command_id, source_session_id=source)
+
+
+async def test_a_session_is_forked_up_to_a_turn(public: Gateway) -> None:
+    public.bus.upstream = upstream
+    source, turn = new_id(), new_id()
+    path = f"/sessions/{source}/fork/"
+    first, again = [
+        await public.client.post(path, json={"up_to_turn_id": turn}, headers={"Idempotency-Key": "k"}) for _ in range(2)
+    ]
+    assert first.json() == again.json()
+    assert [sent.command.up_to_turn_id for sent in public.bus.sent] == [turn]
+    unknown = await public.client.post(path, json={"up_to_turn_id": "x"})
+    assert (unknown.status_code, error_of(unknown)["type"]) == (404, "not_found_error")
+    assert (await public.client.post(path, json={"up_to": turn})).status_code == 422
 
 
 async def test_cancelling_says_what_became_of_the_turn(public: Gateway) -> None:

@@ -24,6 +24,10 @@ SESSIONS: Final = {
     "with a configuration": _CONVERSATION,
     "with a stored agent": {"agent_key": "support"},
 }
+FORKS: Final = {
+    "the whole history": {},
+    "up to a turn": {"up_to_turn_id": "01980f52-1b42-7c25-9d3e-2b3c4d5e6f06"},
+}
 MESSAGES: Final = {
     "text": {"content": "What is 17 * 23?", "correlation_id": "order-4711"},
     "blocks": {

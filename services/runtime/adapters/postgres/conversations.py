@@ -1,5 +1,6 @@
 """Reads the agent loop's input: the session's agent, its history, the steps of earlier attempts."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -16,12 +17,14 @@ from services.runtime.domain.conversation_json import (
 from services.runtime.domain.ports import SessionAgent
 
 _AGENT: Final = "SELECT config::text, config_hash FROM sessions WHERE id = %s"
+# The messages that a fork began with have no turn in it.
 _MESSAGES: Final = """
-    SELECT t.position, m.role, m.content, m.blocks::text
-    FROM messages m JOIN turns t ON t.id = m.turn_id
-    WHERE m.session_id = %s AND m.position BETWEEN %s AND %s AND t.status <> 'failed'
+    SELECT m.position / 2, m.role, m.content, m.blocks::text
+    FROM messages m LEFT JOIN turns t ON t.id = m.turn_id AND t.session_id = m.session_id
+    WHERE m.session_id = %s AND m.position BETWEEN %s AND %s AND t.status IS DISTINCT FROM 'failed'
     ORDER BY m.position
 """
+_LINEAGE: Final = "SELECT lineage FROM sessions WHERE id = %s"
 _STEPS: Final = """
     SELECT number, kind, payload::text FROM steps WHERE turn_id = %s ORDER BY number, call_id = '' DESC, created_at
 """
@@ -36,6 +39,10 @@ class PostgresConversations:
     async def agent(self, session_id: str) -> SessionAgent | None:
         rows = await self._database.execute(_AGENT, (session_id,))
         return SessionAgent(AgentSpec.from_config(orjson.loads(rows[0][0])), rows[0][1]) if rows else None
+
+    async def lineage(self, session_id: str) -> Sequence[str]:
+        rows = await self._database.execute(_LINEAGE, (session_id,))
+        return rows[0][0] or () if rows else ()
 
     async def messages(self, session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
         rows = await self._database.execute(_MESSAGES, (session_id, 2 * after + 2, 2 * through + 1))

@@ -20,7 +20,8 @@ from libs.persistence import Connection, Database, fetch_records, fetch_value
 
 _VISIBLE: Final = "company_id = %(company)s AND (%(everyone)s OR owner_id = %(user)s)"
 _SELECT_SESSION: Final = """
-    SELECT id AS session_id, config_hash, created_at, status, config::text AS agent_config, agent_id, owner_id
+    SELECT id AS session_id, config_hash, created_at, status, config::text AS agent_config, agent_id, owner_id,
+           lineage[1] AS forked_from
     FROM sessions
 """
 _SESSION: Final = f"{_SELECT_SESSION} WHERE id = %(session)s AND {_VISIBLE}"

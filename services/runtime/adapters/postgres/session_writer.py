@@ -7,7 +7,7 @@ import orjson
 
 from libs.eventing import MessageContext, Transaction
 from libs.persistence import as_json, fetch_value
-from services.runtime.domain.sessions import LockedSession, NewSession
+from services.runtime.domain.sessions import Fork, ForkedSession, ForkPoint, LockedSession, NewSession
 from services.runtime.domain.turns import LockedTurn
 
 # A redelivered command may come after the session was created, used and deleted.
@@ -17,9 +17,43 @@ _ADD: Final = """
     WHERE NOT EXISTS (SELECT FROM session_tombstones WHERE id = %(id)s)
     ON CONFLICT (id) DO NOTHING RETURNING id
 """
-_LOCK: Final = """
-    SELECT id, company_id, owner_id, status = 'active' FROM sessions WHERE id = %s FOR UPDATE
+# Of a turn of the session itself, or of one that a fork has the messages of, which has ended.
+_FORK_POINT: Final = """
+    SELECT m.position / 2, t.id IS NULL OR t.finished_at IS NOT NULL
+    FROM messages m LEFT JOIN turns t ON t.id = m.turn_id AND t.session_id = m.session_id
+    WHERE m.session_id = %s AND m.turn_id = %s LIMIT 1
 """
+_LONGEST_LINEAGE: Final = 20
+# One statement, so that it sees one state of the source, which nobody has to lock meanwhile. Turns are numbered anew,
+# without gaps: those that failed or were cancelled are left out.
+_FORK: Final = f"""
+    WITH source AS (
+        SELECT id, company_id, agent_id, config, config_hash, lineage FROM sessions
+        WHERE id = %(source_id)s AND status = 'active'
+          AND NOT EXISTS (SELECT FROM session_tombstones WHERE id = %(id)s)
+    ), kept AS (
+        SELECT m.position, m.id, m.turn_id, m.role, m.content, m.blocks, m.created_at,
+               (dense_rank() OVER (ORDER BY m.position / 2))::integer - 1 AS turn
+        FROM messages m JOIN source s ON s.id = m.session_id
+        LEFT JOIN turns t ON t.id = m.turn_id AND t.session_id = m.session_id
+        WHERE (t.id IS NULL OR t.status = 'completed')
+          AND (%(through)s::integer IS NULL OR m.position / 2 <= %(through)s)
+    ), forked AS (
+        INSERT INTO sessions (id, company_id, owner_id, agent_id, config, config_hash, next_position, lineage)
+        SELECT %(id)s, company_id, %(owner_id)s, agent_id, config, config_hash,
+               (SELECT coalesce(max(turn) + 1, 0) FROM kept), (ARRAY[id] || lineage)[1:{_LONGEST_LINEAGE}]
+        FROM source
+        ON CONFLICT (id) DO NOTHING RETURNING id, agent_id, config_hash
+    ), copied AS (
+        INSERT INTO messages (session_id, position, id, turn_id, role, content, blocks, created_at)
+        SELECT f.id, 2 * k.turn + k.position %% 2, md5(f.id || k.id)::uuid::text, k.turn_id, k.role, k.content,
+               k.blocks, k.created_at
+        FROM kept k CROSS JOIN forked f
+    )
+    SELECT agent_id, config_hash FROM forked
+"""
+_FIND: Final = "SELECT id, company_id, owner_id, status = 'active' FROM sessions WHERE id = %s"
+_LOCK: Final = f"{_FIND} FOR UPDATE"
 _TURN_COLUMNS: Final = """
     id, session_id, status, company_id, correlation_id, traceparent, event_sequence,
     (SELECT owner_id FROM sessions WHERE sessions.id = session_id)
@@ -63,6 +97,18 @@ class PostgresSessionWriter:
     async def add(self, session: NewSession) -> bool:
         parameters = {**asdict(session), "config": as_json(session.config)}
         return await fetch_value(self._connection, _ADD, parameters) is not None
+
+    async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
+        row = await self._row(_FORK_POINT, session_id, turn_id)
+        return None if row is None else ForkPoint(*row)
+
+    async def fork(self, fork: Fork) -> ForkedSession | None:
+        row = await (await self._connection.execute(_FORK, asdict(fork))).fetchone()
+        return None if row is None else ForkedSession(*row)
+
+    async def find(self, session_id: str) -> LockedSession | None:
+        row = await self._row(_FIND, session_id)
+        return None if row is None else LockedSession(*row)
 
     async def lock(self, session_id: str) -> LockedSession | None:
         row = await self._row(_LOCK, session_id)

@@ -7,14 +7,15 @@ from fastapi import Depends, Security
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from libs.contracts.api.sessions import CreateSessionBody, Session, SessionCreatedReply, SessionPage
-from libs.contracts.commands.runtime import DeleteSession
+from libs.contracts.api.sessions import CreateSessionBody, ForkSessionBody, Session, SessionCreatedReply, SessionPage
+from libs.contracts.commands.runtime import DeleteSession, ForkSession
 from libs.contracts.errors import PermissionDenied
+from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key, by_api_key_or_public_key
-from services.gateway.entrypoints.http.bodies import ParsedObject
+from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, json_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors
@@ -47,8 +48,7 @@ async def create_session(
             raise PermissionDenied("A public key opens sessions with its own agent only.")
         wanted, seen_by = {"agent_id": caller.public.agent_id}, caller.public.sees_as
     opened = await use.open_session(write, wanted, seen_by)
-    reply = SessionCreatedReply(session_id=opened.session_id, config_hash=opened.config_hash)
-    return created(reply.model_dump_json().encode(), f"/sessions/{opened.session_id}/")
+    return _opened(opened)
 
 
 @router.get(
@@ -74,6 +74,34 @@ async def get_session(
     return response if caller.public is None else _for_public(response)
 
 
+@router.post(
+    "/{session_id}/fork/",
+    summary="Fork a session",
+    description=(
+        "Opens a session of yours with the agent of this one and a copy of its completed turns, up to and including"
+        " `up_to_turn_id`, or all of them. Files stay where they are: the agent of the fork reads them as long as their"
+        " session exists."
+    ),
+    status_code=201,
+    responses={201: answer("The fork is open.", SessionCreatedReply, location=True), **errors(404, 409)},
+)
+async def fork_session(
+    session_id: str,
+    _: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_WRITE, Scope.SESSIONS_READ])],
+    body: Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, examples.FORKS, required=False))],
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    source = id_of(session_id, "session")
+    up_to = None if body.up_to_turn_id is None else id_of(body.up_to_turn_id, "turn")
+
+    def make(new_id: str) -> ForkSession:
+        return ForkSession(session_id=new_id, source_session_id=source, up_to_turn_id=up_to)
+
+    opened = SessionCreated.decode((await use.commands.create(write, ForkSession, make)).payload)
+    return _opened(opened)
+
+
 @router.delete(
     "/{session_id}/",
     summary="End a session",
@@ -90,6 +118,11 @@ async def delete_session(
     session_id = id_of(session_id, "session")
     await use.commands.run(write, DeleteSession(session_id=session_id), subject=session_id)
     return Response(status_code=204)
+
+
+def _opened(session: SessionCreated) -> Response:
+    reply = SessionCreatedReply(session_id=session.session_id, config_hash=session.config_hash)
+    return created(reply.model_dump_json().encode(), f"/sessions/{session.session_id}/")
 
 
 def _for_public(response: Response) -> Response:

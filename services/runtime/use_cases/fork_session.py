@@ -1,0 +1,56 @@
+"""Forks a session: a new one with its agent and a copy of its history."""
+
+from dataclasses import dataclass
+
+from libs.contracts.commands import runtime as commands
+from libs.contracts.errors import Conflict, NotFound, ValidationFailed
+from libs.contracts.events.runtime import SessionCreated
+from libs.contracts.identifiers import is_id
+from libs.eventing import CommandContext, Transaction
+from services.runtime.domain.sessions import Fork, OpenWriter, SessionWriter, readable, valid_id
+
+
+@dataclass(frozen=True, slots=True)
+class ForkSession:
+    """The copy belongs to the caller, who need only be able to read the source."""
+
+    open_writer: OpenWriter
+
+    async def __call__(self, transaction: Transaction, command: commands.ForkSession, context: CommandContext) -> None:
+        if not is_id(command.session_id):
+            raise ValidationFailed("the session id is malformed")
+        writer = self.open_writer(transaction)
+        source = readable(await writer.find(valid_id("session", command.source_session_id)), context.identity)
+        if not source.active:
+            raise NotFound("there is no such session")
+        fork = Fork(
+            id=command.session_id,
+            source_id=source.id,
+            owner_id=context.identity.user_id,
+            through=await _position(writer, source.id, command.up_to_turn_id),
+        )
+        forked = await writer.fork(fork)
+        if forked is None:
+            raise Conflict("the session was deleted meanwhile, or there is, or was, a session with the new id")
+        transaction.emit(
+            SessionCreated(
+                session_id=fork.id,
+                config_hash=forked.config_hash,
+                agent_id=forked.agent_id,
+                owner_id=fork.owner_id,
+                forked_from=fork.source_id,
+            ),
+            subject=fork.id,
+            owner_id=fork.owner_id,
+        )
+
+
+async def _position(writer: SessionWriter, session_id: str, turn_id: str | None) -> int | None:
+    if turn_id is None:
+        return None
+    point = await writer.fork_point(session_id, valid_id("turn", turn_id))
+    if point is None:
+        raise NotFound("there is no such turn")
+    if not point.has_ended:
+        raise Conflict("the turn has not ended yet")
+    return point.position
