@@ -31,6 +31,7 @@ from services.runtime.domain.admission import AdmissionPolicy, Backlog
 from services.runtime.domain.agents import AgentLoop
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.models import ModelCatalogue
+from services.runtime.domain.options import OptionCheck
 from services.runtime.domain.ports import DeltaSink, ImageAddresses
 from services.runtime.entrypoints.commands import register_commands
 from services.runtime.entrypoints.http.actions import actions_router
@@ -129,7 +130,7 @@ def build_worker(
     engine.on_release = reconciler.wake
     reconcile_soon = partial(reconciler.wake_after, *_RECONCILE_AFTER)
     backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
-    policy = AdmissionPolicy(backlog, engine.free_slots, models.require_vision)
+    policy = AdmissionPolicy(backlog, engine.free_slots, models.require_vision, OptionCheck(models))
     admissions = PostgresAdmissions(outbox, worker_id=worker_id, turn_deadline=deadline)
     lease = PostgresWorkerLease(database, worker_id=worker_id, lease=settings.lease_seconds)
     return Worker(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -108,6 +108,9 @@ class ObedientModel:
     def require(self, _model: str, /) -> ModelInfo | None:
         return None
 
+    def unsupported(self, model: str, options: Collection[str]) -> list[str]:
+        return list(options) if model.startswith("plain:") else []
+
     def require_vision(self, model: str) -> None:
         if model.startswith("blind:"):
             raise VisionNotSupported(f"{model} takes text only")
@@ -165,10 +168,9 @@ class Node:
             database_url=SecretStr(url),
             **{"lease_seconds": LEASE_SECONDS, "watch_interval_seconds": 0.1, **settings},
         )
-        agent = AgentRunner(model, AgentTools(toolbox), context=ContextBuilder(artifacts))
         if artifacts is not None:
             artifacts = InheritedArtifacts(artifacts, PostgresConversations(self.database))
-        agent = AgentRunner(model, toolbox, context=ContextBuilder(artifacts))
+        agent = AgentRunner(model, AgentTools(toolbox), context=ContextBuilder(artifacts))
         self.worker = build_worker(
             self.settings, self.database, self.outbox, agent, model, self.deltas, artifacts=artifacts
         )
@@ -243,8 +245,8 @@ class Node:
         return session_id
 
     async def execute(self, session_id: str, content: Any, caller: Identity | None = None, **options: Any) -> str:
-        stream = options.pop("stream", False)
-        command = ExecuteTurn(session_id=session_id, content=content, stream=stream)
+        stream, turn_options = options.pop("stream", False), options.pop("turn_options", None)
+        command = ExecuteTurn(session_id=session_id, content=content, stream=stream, options=turn_options)
         return await self.deliver(command, caller, **options)
 
     async def cancel(self, session_id: str, turn_id: str, caller: Identity | None = None) -> str:

@@ -109,6 +109,32 @@ MessageText = Annotated[str, Field(min_length=1, json_schema_extra={"pattern": r
 MessageBlocks = Annotated[list[ContentBlock], Field(min_length=1, max_length=100), AfterValidator(_no_blank_blocks)]
 
 
+class NamedTool(StrictModel):
+    """A tool that the model has to call."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+ToolChoice = Literal["auto", "none", "required"] | NamedTool
+StopText = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class TurnOptions(StrictModel):
+    """Settings of one turn, which go before the agent's own. ``instructions`` are added to the agent's.
+
+    ``stop``: the model's answer ends before the first of these texts. ``tool_choice``: whether tools may be called, or
+    must be, until the first call is made. ``output_schema``: JSON Schema of the reply's ``output``.
+    """
+
+    instructions: str | None = Field(default=None, min_length=1, max_length=100_000)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    stop: list[StopText] | None = Field(default=None, min_length=1, max_length=4)
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+
+
 class ExecuteBody(StrictModel):
     """``POST /runtime/{session_id}/execute/``: a text or a list of blocks.
 
@@ -117,6 +143,7 @@ class ExecuteBody(StrictModel):
 
     content: MessageText | MessageBlocks
     correlation_id: str | None = Field(default=None, pattern=CORRELATION_ID_PATTERN)
+    options: TurnOptions | None = None
 
 
 class WireModel(BaseModel):

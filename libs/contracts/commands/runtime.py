@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from libs.contracts.api.sessions import ContentBlock
+from libs.contracts.api.sessions import ContentBlock, TurnOptions
 from libs.contracts.events.runtime import (
     CancelTurnAccepted,
     ResolveActionAccepted,
@@ -46,12 +46,13 @@ class DeleteSession(Command, type="aes.runtime.delete_session.v1", outcomes=(Ses
 class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=(TurnCompleted, TurnFailed, TurnCancelled)):
     """Take a message into a session and answer it. The turn's id is the command's id.
 
-    ``stream`` asks for deltas of the text while it is made.
+    ``stream`` asks for deltas of the text while it is made. ``options`` go before the agent's own settings.
     """
 
     session_id: str
     content: str | list[Annotated[ContentBlock, Field()]]
     stream: bool = False
+    options: TurnOptions | None = None
 
 
 class CancelTurn(Command, type="aes.runtime.cancel_turn.v1", outcomes=(CancelTurnAccepted,)):

@@ -141,6 +141,8 @@ class SubmitTurn:
         self, write: Write, session_id: str, body: ExecuteBody, *, stream: bool
     ) -> AbstractAsyncContextManager[SubmittedTurn]:
         # The content was validated as part of the body a moment ago.
-        command = ExecuteTurn.model_construct(session_id=session_id, content=body.content, stream=stream)
+        command = ExecuteTurn.model_construct(
+            session_id=session_id, content=body.content, stream=stream, options=body.options
+        )
         submitted = partial(SubmittedTurn, session_id=session_id, history=self.history)
         return self.commands.dispatch(write, ExecuteTurn, lambda _: command, submitted, subject=session_id)

@@ -3,12 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.errors import Conflict, NotFound, RateLimited, ServiceError
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.turns import Submission
 
 CheckVision = Callable[[str], None]
 """Raises VisionNotSupported for a model that is known to take text only."""
+
+
+CheckOptions = Callable[[TurnOptions, AgentSpec], None]
+"""Raises OptionNotSupported for options that the agent, or its model, would ignore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +78,17 @@ Decision = Admitted | Refused | Duplicate
 class AdmissionPolicy:
     """Decides a batch in the order of its submissions; each sees the effect of those before it."""
 
-    def __init__(self, backlog: Backlog, free_slots: Callable[[], int], check_vision: CheckVision) -> None:
+    def __init__(
+        self,
+        backlog: Backlog,
+        free_slots: Callable[[], int],
+        check_vision: CheckVision,
+        check_options: CheckOptions,
+    ) -> None:
         self._backlog = backlog
         self._free_slots = free_slots
         self._check_vision = check_vision
+        self._check_options = check_options
 
     def decide(self, submissions: Sequence[Submission], view: AdmissionView) -> list[Decision]:
         batch = _Batch(view, self._free_slots())
@@ -105,6 +117,8 @@ class AdmissionPolicy:
         self._check_backlog("company", batch.in_company.get(session.company_id, 0), self._backlog.per_company)
         if submission.question.has_image and session.agent is not None:
             self._check_vision(session.agent.model)
+        if submission.options is not None and session.agent is not None:
+            self._check_options(submission.options, session.agent)
         return session
 
     def _check_backlog(self, of: str, live: int, limit: int) -> None:

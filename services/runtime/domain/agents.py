@@ -1,9 +1,10 @@
 """One turn of an agent: its configuration, task, journal and reply."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol, Self
 
+from libs.contracts.api.sessions import NamedTool, ToolChoice, TurnOptions
 from libs.contracts.identity import Identity
 from services.runtime.domain.actions import NewAction
 from services.runtime.domain.conversation import (
@@ -17,8 +18,11 @@ from services.runtime.domain.conversation import (
     UserMessage,
 )
 from services.runtime.domain.knowledge import KnowledgeBaseRef
-from services.runtime.domain.models import DEFAULT_MODEL
+from services.runtime.domain.models import DEFAULT_MODEL, ForcedCall
 from services.runtime.domain.tools import Approval, ToolDefinition, ToolsetVersion, TurnTools
+
+_OPTIONS: Final = ("temperature", "top_p", "max_tokens", "tool_choice", "parallel_tool_calls")
+"""Options of a turn that take the place of the agent's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,29 @@ class AgentSpec:
     knowledge_bases: tuple[KnowledgeBaseRef, ...] = ()
     tool_policies: Mapping[str, ToolPolicy] = field(default_factory=dict)
     client_tools: tuple[ToolDefinition, ...] = ()
+    stop: tuple[str, ...] = ()
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether the agent runs as a loop of model and tool calls."""
+        return self.agent_type == "react_agent"
+
+    @property
+    def forced_call(self) -> ForcedCall | None:
+        """The call that the turn has to begin with."""
+        choice = self.tool_choice
+        return choice if choice == "required" or isinstance(choice, NamedTool) else None
+
+    def with_options(self, options: TurnOptions | None) -> Self:
+        """The agent for one turn."""
+        if options is None:
+            return self
+        given = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
+        if options.instructions is not None:
+            given["system_prompt"] = f"{self.system_prompt}\n\n{options.instructions}".lstrip()
+        return replace(self, **given, stop=tuple(options.stop or ()))
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:

@@ -1,9 +1,10 @@
 """Language models: requests, the port, its errors, and the catalogue behind `GET /models/`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
+from libs.contracts.api.sessions import NamedTool
 from libs.contracts.errors import ModelFailed as _ModelFailed
 from libs.contracts.errors import ValidationFailed
 from services.runtime.domain.conversation import Citation, JsonObject, Message, ModelAnswer, numbered
@@ -12,6 +13,8 @@ from services.runtime.domain.tools import ToolDefinition
 DEFAULT_MODEL = "builtin:extractive"
 
 OnText = Callable[[str], None]
+ForcedCall = Literal["required"] | NamedTool
+"""A call of any tool, or of that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,8 @@ class ModelRequest:
     """One call of a model. `model` is `provider:name`.
 
     `answer_in_text`: no tool may be called any more; `tools` stays, as some providers require a description of
-    the tools that the conversation has calls of.
+    the tools that the conversation has calls of. `tool_choice`: a call that this answer has to make. `stop`: texts
+    that end the answer.
     """
 
     model: str
@@ -31,6 +35,13 @@ class ModelRequest:
     max_tokens: int | None = None
     top_p: float | None = None
     answer_in_text: bool = False
+    stop: tuple[str, ...] = ()
+    tool_choice: ForcedCall | None = None
+    parallel_tool_calls: bool | None = None
+
+    @property
+    def callable_tools(self) -> tuple[ToolDefinition, ...]:
+        return () if self.answer_in_text else self.tools
 
     def sampling(self) -> JsonObject:
         """The settings that are given; every provider knows them by these names."""
@@ -57,6 +68,10 @@ class ModelFailed(_ModelFailed):
 
 class VisionNotSupported(ValidationFailed):
     """An image was given to a model that takes text only."""
+
+
+class OptionNotSupported(ValidationFailed):
+    """An option of the turn that the model's provider, or the agent, can do nothing with."""
 
 
 class ModelUnknown(ValidationFailed):
@@ -119,3 +134,6 @@ class ModelCatalogue(Protocol):
 
     def require_vision(self, model: str) -> None:
         """Raises VisionNotSupported when `model` is known to take text only; an unlisted model may be tried."""
+
+    def unsupported(self, model: str, options: Collection[str]) -> list[str]:
+        """Selects the options, by their names in the API, that the provider of `model` would ignore."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ServiceError
 from libs.contracts.events.runtime import (
@@ -45,7 +46,13 @@ class Submission:
     stream: bool
     question: UserMessage
     blocks: list[JsonObject] | None
+    options: TurnOptions | None = None
     validation_error: ServiceError | None = None
+
+    @property
+    def depends_on_agent(self) -> bool:
+        """Whether the agent decides if it can be admitted."""
+        return self.question.has_image or self.options is not None
 
     def owned_by(self, owner_id: str) -> "Submission":
         """With the owner of its session, who may see the events."""
@@ -94,6 +101,7 @@ class ClaimedTurn:
     seconds_left: float
     sequence: int
     after_wait: bool = False
+    options: TurnOptions | None = None
 
     def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> MessageDraft:
         return MessageDraft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)

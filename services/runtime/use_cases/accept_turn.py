@@ -62,6 +62,7 @@ class AcceptTurn:
             stream=command.stream,
             question=question,
             blocks=None if isinstance(command.content, str) else [part_to_json(part) for part in question.parts],
+            options=command.options,
             validation_error=error,
         )
         return await self._commits.submit(submission)

@@ -172,7 +172,7 @@ class RunTurn:
                 turn_id=turn.id,
                 session_id=turn.session_id,
                 caller=turn.caller,
-                agent=context.agent.spec,
+                agent=context.agent.spec.with_options(turn.options),
                 history=context.history,
                 question=context.question,
             )

@@ -304,3 +304,47 @@ async def test_a_key_revoked_before_the_first_event_gets_no_stream(public: Gatew
     assert done == {streaming}
     assert streaming.result().status_code == 401
     assert public.bus.waiters == {}
+
+
+OPTIONS: dict[str, Any] = {
+    "instructions": "Rhyme.",
+    "temperature": 0,
+    "top_p": 0.5,
+    "max_tokens": 10,
+    "stop": ["END"],
+    "tool_choice": {"name": "calculator"},
+    "parallel_tool_calls": False,
+}
+
+
+async def test_options_travel_with_the_command(public: Gateway) -> None:
+    public.bus.upstream = lambda sent: [started(sent), completed(sent)]
+    assert (await public.client.post(PATH, json={"content": "Hi", "options": OPTIONS})).status_code == 200
+    await public.client.post(PATH, json={"content": "Hi"})
+    with_options, plain = [ExecuteTurn.decode(sent.command.encode()) for sent in public.bus.sent]
+    assert with_options.options is not None
+    assert with_options.options.model_dump() == OPTIONS
+    assert plain.options is None
+
+
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        ({"temperature": 3}, ["options", "temperature"]),
+        ({"temperature": "0"}, ["options", "temperature"]),
+        ({"stop": []}, ["options", "stop"]),
+        ({"stop": ["a", "b", "c", "d", "e"]}, ["options", "stop"]),
+        ({"stop": [""]}, ["options", "stop", 0]),
+        ({"tool_choice": "sometimes"}, ["options", "tool_choice"]),
+        ({"tool_choice": {"tool": "x"}}, ["options", "tool_choice", "tool"]),
+        ({"max_tokens": 0}, ["options", "max_tokens"]),
+        ({"instructions": ""}, ["options", "instructions"]),
+        ({"seed": 1}, ["options", "seed"]),
+        ([], ["options"]),
+    ],
+)
+async def test_options_are_checked(public: Gateway, options: Any, place: list[Any]) -> None:
+    response = await public.client.post(PATH, json={"content": "Hi", "options": options})
+    assert response.status_code == 422
+    assert place in [detail["loc"] for detail in error_of(response)["details"]]
+    assert public.bus.sent == []

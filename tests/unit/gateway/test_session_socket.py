@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.commands.runtime import CancelTurn, ExecuteTurn, ResolveAction
 from libs.contracts.errors import ErrorKind
 from libs.contracts.events.runtime import CancelTurnAccepted, SessionDeleted
@@ -399,6 +400,19 @@ async def test_a_bearer_token_is_enough(public: Gateway, place: str) -> None:
         await socket.until(lambda it: it.names == ["pong"])
         assert socket.accepted is not None
         assert socket.accepted.get("subprotocol") == (None if place == "header" else "aes.v1")
+
+
+async def test_a_message_takes_the_options_of_one_turn_except_from_visitors(public: Gateway) -> None:
+    async with opened(public) as socket:
+        sent = await executed(public, socket, options={"temperature": 0})
+        assert isinstance(sent.command, ExecuteTurn)
+        assert sent.command.options == TurnOptions(temperature=0)
+    query = f"connection_key={(await connect(public)).key}"
+    async with opened(public, x_api_key="", query=query, origin=SHOP) as socket:
+        socket.send(type="execute", content="Hi", options={"temperature": 0}, ref="r")
+        await socket.until(lambda it: "error" in it.names)
+        assert socket.messages[-1]["error"]["type"] == "permission_error"
+    assert len(public.bus.sent) == 1
 
 
 async def test_a_public_key_with_its_origin_is_enough(public: Gateway) -> None:

@@ -64,7 +64,7 @@ class Accepting:
                 raise VisionNotSupported(f"{model} takes text only")
 
         self.admissions = MemoryAdmissions()
-        policy = AdmissionPolicy(Backlog(), lambda: 0, check_vision)
+        policy = AdmissionPolicy(Backlog(), lambda: 0, check_vision, lambda _options, _agent: None)
         addresses = GuardedResolver(resolve=_resolve)
         self._accept = AcceptTurn(self.admissions, policy, None, artifacts, addresses)  # type: ignore[arg-type]
 

@@ -31,7 +31,9 @@ def view(
 
 
 def policy(free: int = 10, *, per_session: int = 2, per_company: int = 3) -> AdmissionPolicy:
-    return AdmissionPolicy(Backlog(per_session, per_company), lambda: free, lambda _model: None)
+    return AdmissionPolicy(
+        Backlog(per_session, per_company), lambda: free, lambda _model: None, lambda _options, _agent: None
+    )
 
 
 def kinds(decisions: list[Decision]) -> list[object]:

@@ -30,6 +30,10 @@ FORKS: Final = {
 }
 MESSAGES: Final = {
     "text": {"content": "What is 17 * 23?", "correlation_id": "order-4711"},
+    "with options": {
+        "content": "Which ferries leave today?",
+        "options": {"instructions": "Answer in one sentence.", "temperature": 0, "stop": ["\n\n"]},
+    },
     "blocks": {
         "content": [
             {"type": "text", "text": "What is on this picture?"},

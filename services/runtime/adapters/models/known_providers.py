@@ -35,13 +35,14 @@ class CompatibleProvider:
 class OtherProvider:
     """A provider reached through pydantic-ai; configured when any one of `variables` is set.
 
-    `wants_bytes`: it does not fetch images from their addresses.
+    `wants_bytes`: it does not fetch images from their addresses. `ignores`: options of turns that it has no word for.
     """
 
     name: str
     variables: tuple[str, ...]
     models: tuple[ModelInfo, ...] = ()
     wants_bytes: bool = False
+    ignores: frozenset[str] = frozenset()
 
     def configured(self, environ: Mapping[str, str]) -> bool:
         return any(environ.get(variable) for variable in self.variables)
@@ -83,6 +84,7 @@ OTHERS = (
         ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
         _models("google", "gemini-4-argon gemini-4-carbon gemini-3.8-flash gemini-3.1-pro-preview"),
         wants_bytes=True,
+        ignores=frozenset({"parallel_tool_calls"}),
     ),
     OtherProvider(
         "groq",

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import orjson
 
+from libs.contracts.api.sessions import NamedTool
 from services.runtime.domain.conversation import (
     AssistantMessage,
     JsonObject,
@@ -29,8 +30,11 @@ _DEEPEST: Final = 64
 
 def encode_request(request: ModelRequest, name: str, *, stream: bool) -> bytes:
     body: JsonObject = {"model": name, "messages": _messages(request)}
-    if request.tools and not request.answer_in_text:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.callable_tools:
+        body["tools"] = [_tool(tool) for tool in request.callable_tools]
+        body |= _calling(request)
+    if request.stop:
+        body["stop"] = request.stop
     body |= request.sampling()
     if stream:
         body["stream"] = True
@@ -74,6 +78,19 @@ def _call(call: ToolCall) -> JsonObject:
 def _tool(tool: ToolDefinition) -> JsonObject:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
+
+
+def _calling(request: ModelRequest) -> JsonObject:
+    """Settings about calls, which servers take only together with tools."""
+    settings: JsonObject = {}
+    match request.tool_choice:
+        case NamedTool(name=name):
+            settings["tool_choice"] = {"type": "function", "function": {"name": name}}
+        case "required":
+            settings["tool_choice"] = "required"
+    if request.parallel_tool_calls is not None:
+        settings["parallel_tool_calls"] = request.parallel_tool_calls
+    return settings
 
 
 class NotAnAnswer(ValueError):

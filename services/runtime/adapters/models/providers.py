@@ -1,6 +1,6 @@
 """Finds models by name, and lists them by provider."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -29,11 +29,12 @@ BUILTIN = ProviderInfo("builtin", True, (ModelInfo("builtin:extractive", vision=
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`model` is None when the provider is not configured."""
+    """`model` is None when the provider is not configured. `ignores`: options of turns that would have no effect."""
 
     info: ProviderInfo
     model: ChatModel | None
     remedy: str = ""
+    ignores: frozenset[str] = frozenset()
 
 
 class ModelProviders:
@@ -63,6 +64,9 @@ class ModelProviders:
         known = self.require(model)
         if known is not None and not known.vision:
             raise VisionNotSupported(f"model {model!r} takes text only; it cannot be given an image")
+
+    def unsupported(self, model: str, options: Collection[str]) -> list[str]:
+        return [option for option in options if option in self._provider(model).ignores]
 
     def _provider(self, model: str) -> Provider:
         prefix, separator, name = model.partition(":")
@@ -94,7 +98,8 @@ def model_providers(
     `builtin_delay` is how long the built-in model takes, `timeout` bounds a call of any other; in seconds.
     `session` stays the caller's to close. `resolver` finds the hosts of images.
     """
-    providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay))]
+    # It calls tools by rules of its own.
+    providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay), ignores=frozenset({"tool_choice"}))]
     for known in COMPATIBLE:
         settings = known.settings(environ)
         model = settings and OpenAICompatible(Endpoint(known.name, *settings, timeout=timeout), session, retry)
@@ -105,7 +110,7 @@ def model_providers(
         images = ImageFetching(resolver) if other.wants_bytes else None
         direct = PydanticAIDirect(other.name, retry, timeout=timeout, images=images) if configured else None
         remedy = f"set {' or '.join(other.variables)}"
-        providers.append(Provider(ProviderInfo(other.name, configured, other.models), direct, remedy))
+        providers.append(Provider(ProviderInfo(other.name, configured, other.models), direct, remedy, other.ignores))
     return ModelProviders(*providers)
 
 

@@ -38,7 +38,8 @@ _ADMIT: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%(turns)s) AS g (
             id text, session_id text, company_id text, position integer, claimed boolean, identity json,
-            correlation_id text, traceparent text, stream boolean, user_message_id text, content text, blocks json)
+            correlation_id text, traceparent text, stream boolean, user_message_id text, content text, blocks json,
+            options json)
     ), moved AS (
         UPDATE sessions s SET next_position = s.next_position + n.admitted
         FROM (SELECT session_id, count(*) AS admitted FROM given GROUP BY session_id) n WHERE s.id = n.session_id
@@ -47,11 +48,11 @@ _ADMIT: Final = """
         SELECT session_id, 2 * position, user_message_id, id, 'user', content, blocks FROM given
     )
     INSERT INTO turns (id, session_id, company_id, position, status, attempt, fence, worker_id, deadline, identity,
-                       correlation_id, traceparent, stream, event_sequence, user_message_id, started_at)
+                       correlation_id, traceparent, stream, event_sequence, user_message_id, started_at, options)
     SELECT id, session_id, company_id, position, CASE WHEN claimed THEN 'running' ELSE 'queued' END,
            claimed::integer, claimed::integer, CASE WHEN claimed THEN %(worker)s END,
            CASE WHEN claimed THEN now() + make_interval(secs => %(deadline)s) END, identity,
-           correlation_id, traceparent, stream, 1, user_message_id, CASE WHEN claimed THEN now() END
+           correlation_id, traceparent, stream, 1, user_message_id, CASE WHEN claimed THEN now() END, options
     FROM given
 """
 
@@ -109,14 +110,15 @@ class PostgresAdmissionBatch:
             stream=submission.stream,
             seconds_left=self._turn_deadline,
             sequence=FIRST_SEQUENCE,
+            options=submission.options,
         )
 
 
 async def _view(connection: Connection, submissions: Sequence[Submission]) -> AdmissionView:
     session_ids = list({submission.session_id for submission in submissions})
-    # Configurations are large, and only images depend on the model.
-    with_images = list({s.session_id for s in submissions if s.question.has_image})
-    locked = await connection.execute(_LOCK_SESSIONS, (with_images, session_ids))
+    # Configurations are large, and only images and options depend on them.
+    with_agents = list({s.session_id for s in submissions if s.depends_on_agent})
+    locked = await connection.execute(_LOCK_SESSIONS, (with_agents, session_ids))
     situation = await connection.execute(
         _SITUATION,
         {
@@ -139,7 +141,9 @@ def _session(row: tuple[Any, ...]) -> SessionState:
 
 def _row(admitted: Admitted) -> dict[str, Any]:
     submission = admitted.submission
+    options = submission.options
     return {
+        **({} if options is None else {"options": orjson.Fragment(options.model_dump_json(exclude_defaults=True))}),
         "id": submission.turn_id,
         "session_id": submission.session_id,
         "company_id": submission.caller.company_id,

@@ -14,6 +14,7 @@ import structlog
 from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
+from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, MessageDraft, Outbox
 from libs.persistence import Connection, as_json
@@ -29,9 +30,9 @@ CLAIMED_COLUMNS: Final = """
     t.id, t.session_id, t.position, t.attempt, t.fence, t.user_message_id, t.identity::text,
     t.company_id, t.correlation_id, t.traceparent, t.stream OR t.watches > 0,
     coalesce(extract(epoch FROM t.deadline - clock_timestamp()), 0)::float8, t.event_sequence,
-    (SELECT owner_id FROM sessions WHERE id = t.session_id)
+    (SELECT owner_id FROM sessions WHERE id = t.session_id), t.options::text
 """
-CLAIMED_WIDTH: Final = 14
+CLAIMED_WIDTH: Final = 15
 # In one order everywhere, so that two batches cannot wait for each other.
 LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 # For the reconciler: a transaction that has locked a session sees to its queue anyway.
@@ -131,6 +132,7 @@ def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
         stream=row[10],
         seconds_left=row[11],
         sequence=row[12],
+        options=None if row[14] is None else TurnOptions.model_validate_json(row[14]),
     )
 
 

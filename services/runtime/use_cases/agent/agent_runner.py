@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from libs.contracts.api.sessions import NamedTool
 from libs.contracts.identifiers import new_id
 from services.runtime.domain.agents import (
     AgentReply,
+    AgentSpec,
     AgentTask,
     MadeCall,
     RecordedAnswer,
@@ -29,7 +31,7 @@ from services.runtime.domain.conversation import (
     Usage,
 )
 from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
-from services.runtime.domain.models import ChatModel, ModelRequest
+from services.runtime.domain.models import ChatModel, ModelRequest, OptionNotSupported
 from services.runtime.domain.tools import ToolsetVersion, TurnTools
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.guarded_calls import GuardedCalls
@@ -92,7 +94,7 @@ class AgentRunner:
         self._calls = GuardedCalls(caller)
 
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
-        if task.agent.agent_type == "react_agent":
+        if task.agent.calls_tools:
             return await self._react(task, journal)
         return await self._answer_once(task, journal)
 
@@ -112,6 +114,7 @@ class AgentRunner:
         began_with = _toolsets(journal.steps)
         tools = await self._source.for_turn(task, any_files=context.any_files, toolsets=began_with)
         offered = tools.definitions
+        _require_named(task.agent, tools)
         progress = _Progress(context.messages)
         if waits := await self._resume(task, journal, progress, tools):
             return waits
@@ -120,12 +123,17 @@ class AgentRunner:
             # The last step asks for text: results of further calls would reach no model.
             last = progress.step + 1 >= most or not offered
             request = replace(
-                self._request(task, progress.messages), tools=offered, chunks=context.chunks, answer_in_text=last
+                self._request(task, progress.messages),
+                tools=offered,
+                chunks=context.chunks,
+                answer_in_text=last or task.agent.tool_choice == "none",
+                # A call that is asked for again and again would never let the turn end.
+                tool_choice=None if progress.made else task.agent.forced_call,
             )
             if last and offered and progress.made:
                 request = replace(request, system=f"{request.system}\n\n{_STEPS_USED_UP}".lstrip())
             answer = _with_call_ids(await self._ask(request, journal, progress.step + 1), progress.seen_ids)
-            if last or not answer.tool_calls:
+            if request.answer_in_text or not answer.tool_calls:
                 answer = _without_calls(answer, most) if answer.tool_calls else answer
                 progress.add_answer(answer)
                 citations = _react_citations(progress, answer, context.chunks)
@@ -177,7 +185,17 @@ class AgentRunner:
             temperature=agent.temperature,
             max_tokens=agent.max_tokens,
             top_p=agent.top_p,
+            stop=agent.stop,
+            parallel_tool_calls=agent.parallel_tool_calls,
         )
+
+
+def _require_named(agent: AgentSpec, tools: TurnTools) -> None:
+    """Raises OptionNotSupported when the turn has to begin with a call of a tool that it does not have."""
+    named = agent.forced_call
+    if isinstance(named, NamedTool) and named.name not in tools:
+        names = ", ".join(tools) or "none"
+        raise OptionNotSupported(f"tool_choice names {named.name!r}, which this turn does not have; tools: {names}")
 
 
 def _rounds(steps: Sequence[RecordedStep]) -> list[tuple[ModelAnswer, dict[str, ToolResult]]]:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from libs.contracts.api.sessions import NamedTool
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.conversation import (
@@ -18,7 +19,7 @@ from services.runtime.domain.conversation import (
 )
 from services.runtime.domain.conversation_json import reply_to_json, tool_result_from_json, tool_result_to_json
 from services.runtime.domain.knowledge import KnowledgeBaseRef
-from services.runtime.domain.models import ModelFailed, ModelRequest
+from services.runtime.domain.models import ModelFailed, ModelRequest, OptionNotSupported
 from services.runtime.use_cases.agent.agent_runner import AgentLimits, AgentRunner
 from tests.support.agent_fakes import (
     CALLER,
@@ -265,3 +266,30 @@ def test_the_agent_is_read_from_its_configuration() -> None:
     assert (spec.model, spec.temperature, spec.max_steps, spec.tools) == ("openai:x", 0.1, 4, ("calculator",))
     assert spec.knowledge_bases == (KnowledgeBaseRef("one"), KnowledgeBaseRef("two", 3, "keyword", 0.2))
     assert AgentSpec.from_config({"agent_type": "llm_agent"}).model == "builtin:extractive"
+
+
+async def test_a_forced_call_is_asked_for_until_a_call_is_made() -> None:
+    model = ScriptedModel(calling(("echo", {"text": "a"})), answering("Done."))
+    agent = replace(agent_task().agent, tool_choice="required", parallel_tool_calls=False, stop=("END",))
+    reply = await AgentRunner(model, with_tools(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
+    assert reply.text == "Done."
+    assert [request.tool_choice for request in model.requests] == ["required", None]
+    assert {request.parallel_tool_calls for request in model.requests} == {False}
+    assert {request.stop for request in model.requests} == {("END",)}
+
+
+async def test_a_turn_that_may_call_no_tools_answers_in_text() -> None:
+    model = ScriptedModel(calling(("echo", {"text": "a"}), text="I would rather call."))
+    agent, tool = replace(agent_task().agent, tool_choice="none"), FakeTool()
+    reply = await AgentRunner(model, with_tools(tool)).run(agent_task(agent=agent), MemoryJournal())
+    assert (reply.text, reply.steps, tool.contexts) == ("I would rather call.", 1, [])
+    assert [tool.name for tool in model.requests[0].tools] == ["echo"]
+    assert model.requests[0].callable_tools == ()
+
+
+async def test_a_tool_that_has_to_be_called_and_is_not_there_fails_the_turn() -> None:
+    model = ScriptedModel(answering("Hello."))
+    agent = replace(agent_task().agent, tool_choice=NamedTool(name="missing"))
+    with pytest.raises(OptionNotSupported, match=r"'missing'.*tools: echo"):
+        await AgentRunner(model, with_tools(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
+    assert model.requests == []

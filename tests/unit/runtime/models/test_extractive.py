@@ -217,3 +217,14 @@ def test_sentences_know_abbreviations_lists_and_years() -> None:
         "First item",
         "Second item.",
     ]
+
+
+async def test_it_stops_where_it_is_told_to_and_makes_one_call_at_a_time() -> None:
+    whole = (await ask(said(f"{DOCUMENT}\n\nWhat does a ticket cost?"))).text
+    word = whole.split()[3]
+    stopped = await ask(said(f"{DOCUMENT}\n\nWhat does a ticket cost?"), stop=("never said", word))
+    assert stopped.text == whole[: whole.index(word)]
+    both = "What is 2+2 and what time is it now in UTC?"
+    tools = (Calculator.definition, CurrentTime.definition)
+    assert len((await ask(said(both), tools=tools)).tool_calls) == 2
+    assert len((await ask(said(both), tools=tools, parallel_tool_calls=False)).tool_calls) == 1

@@ -1,7 +1,14 @@
-import orjson
+from typing import Any
 
-from services.runtime.adapters.models.openai_wire import StreamedAnswer, decode_answer
+import orjson
+import pytest
+
+from libs.contracts.api.sessions import NamedTool
+from services.runtime.adapters.models.openai_wire import StreamedAnswer, decode_answer, encode_request
+from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.domain.conversation import ToolCall
+from services.runtime.domain.models import ModelRequest
+from tests.support.agent_fakes import said
 
 
 def chunk(**delta: object) -> bytes:
@@ -48,3 +55,29 @@ def test_a_stream_is_complete_only_when_it_says_so() -> None:
     assert not stream.complete
     stream.take(b"[DONE]")
     assert stream.complete
+
+
+def encoded(**more: Any) -> dict[str, Any]:
+    request = ModelRequest("openai:x", "", (said("Hi"),), **more)
+    body: dict[str, Any] = orjson.loads(encode_request(request, "x", stream=False))
+    return body
+
+
+def test_a_plain_request_has_nothing_more() -> None:
+    assert set(encoded()) == {"model", "messages"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        ("required", "required"),
+        (NamedTool(name="calculator"), {"type": "function", "function": {"name": "calculator"}}),
+    ],
+)
+def test_how_tools_may_be_called_is_said_with_the_tools(choice: Any, sent: Any) -> None:
+    settings = {"tool_choice": choice, "parallel_tool_calls": False, "stop": ("a", "b")}
+    body = encoded(tools=(Calculator.definition,), **settings)
+    assert (body["tool_choice"], body["parallel_tool_calls"], body["stop"]) == (sent, False, ["a", "b"])
+    # Servers refuse these settings in a request without tools.
+    for body in (encoded(**settings), encoded(tools=(Calculator.definition,), answer_in_text=True, **settings)):
+        assert set(body) == {"model", "messages", "stop"}

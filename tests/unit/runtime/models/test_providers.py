@@ -68,3 +68,10 @@ def test_pydantic_ai_is_not_imported_before_it_is_needed() -> None:
         "sys.exit(any(name.startswith(('pydantic_ai', 'openai')) for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
+
+
+def test_options_that_a_provider_would_ignore_are_named(providers: ModelProviders) -> None:
+    options = ["stop", "tool_choice", "parallel_tool_calls"]
+    assert providers.unsupported("openai:x", options) == []
+    assert providers.unsupported("builtin:extractive", options) == ["tool_choice"]
+    assert providers.unsupported("google:gemini-x", options) == ["parallel_tool_calls"]

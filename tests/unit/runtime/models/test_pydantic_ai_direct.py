@@ -1,12 +1,16 @@
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart
 from pydantic_ai.messages import TextPart as TheirText
+from pydantic_ai.models import infer_model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from libs.contracts.api.sessions import NamedTool
 from libs.retry import RetryPolicy
+from services.runtime.adapters.models.known_providers import OTHERS, OtherProvider
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.domain.conversation import (
@@ -122,3 +126,29 @@ async def test_a_provider_without_credentials_is_a_model_error(
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with pytest.raises(ModelFailed, match="ANTHROPIC_API_KEY"):
         await PydanticAIDirect("anthropic", retry).answer(ModelRequest("anthropic:x", "", (said("Hi"),)))
+
+
+async def test_options_of_a_turn_are_translated(groq: PydanticAIDirect, stub: ModelStub) -> None:
+    named = replace(asking(tools=True), tool_choice=NamedTool(name="calculator"), stop=("END",))
+    await groq.answer(named)
+    await groq.answer(replace(named, tool_choice="required", parallel_tool_calls=False))
+    await groq.answer(replace(named, answer_in_text=True, parallel_tool_calls=False))
+    first, second, third = stub.requests
+    assert first["tool_choice"] in ({"type": "function", "function": {"name": "calculator"}}, "required")
+    assert (first["stop"], second["tool_choice"], second["parallel_tool_calls"]) == (["END"], "required", False)
+    assert "parallel_tool_calls" not in third
+
+
+_KEYS = ("GROQ", "CEREBRAS", "MOONSHOTAI", "TOGETHER", "FIREWORKS", "MISTRAL", "ANTHROPIC", "GOOGLE")
+_OURS = {"parallel_tool_calls": "parallel_tool_calls", "stop_sequences": "stop", "tool_choice": "tool_choice"}
+
+
+@pytest.mark.parametrize("provider", OTHERS, ids=lambda provider: provider.name)
+def test_the_options_that_a_provider_ignores_are_known(
+    provider: OtherProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in _KEYS:
+        monkeypatch.setenv(f"{name}_API_KEY", "key")
+    model = infer_model(provider.models[0].name if provider.models else f"{provider.name}:some-model")
+    ignored = {_OURS[setting] for setting in model._unsupported_settings() if setting in _OURS}
+    assert provider.ignores == ignored

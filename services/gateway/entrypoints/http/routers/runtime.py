@@ -14,6 +14,7 @@ from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
+from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key_or_public_key
@@ -61,6 +62,7 @@ async def execute(
     write: IdempotentWrite,
     use: UseCasesDep,
 ) -> Response:
+    check_options(body.options, caller)
     preference = preference_of(request.headers.get("prefer"))
     if wants_events(request.headers.get("accept")):
         headers: dict[str, str] = {}

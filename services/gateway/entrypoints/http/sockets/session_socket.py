@@ -27,6 +27,7 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.session_stream import TURN_ENDS, SessionCursor, SessionMessage
 from services.gateway.domain.timeline_reading import Restarting
+from services.gateway.domain.turn_options import check_options
 from services.gateway.entrypoints.http.authentication import Authentication, require_scopes
 from services.gateway.entrypoints.http.dependencies import UseCases, repeatable
 from services.gateway.entrypoints.http.errors import as_service_error
@@ -200,6 +201,7 @@ class SessionSocket:
             raise RateLimited(f"At most {_MOST_AT_ONCE} messages of a connection are worked on at once.", retry_after=1)
 
     async def _execute(self, message: Execute, values: dict[str, Any]) -> None:
+        check_options(message.options, self._caller)
         path = f"{PREFIX}/runtime/{self._session_id}/execute/"
         key = message.idempotency_key
         write = Write(

@@ -7,7 +7,7 @@ request always gets the same answer.
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.runtime.adapters.models.extractive.files import file_of, table_told, wanted_file
 from services.runtime.adapters.models.extractive.sentences import Ranking, Sentence, content_words, sentences
@@ -69,6 +69,7 @@ class ExtractiveModel:
         size = sum(len(message.text) for message in request.messages if isinstance(message, UserMessage))
         # A long text takes tens of milliseconds, too long for the loop that renews leases.
         answer = await asyncio.to_thread(_answer, request) if size > _LONGEST_INLINE else _answer(request)
+        answer = _limited(answer, request)
         if on_text is None or not answer.text:
             await asyncio.sleep(self._delay)
             return answer
@@ -78,6 +79,14 @@ class ExtractiveModel:
                 await asyncio.sleep(self._delay / len(pieces))
             on_text(piece)
         return answer
+
+
+def _limited(answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
+    """The answer up to the first text that stops it, with one call unless several may be made at once."""
+    if request.parallel_tool_calls is False and len(answer.tool_calls) > 1:
+        answer = replace(answer, tool_calls=answer.tool_calls[:1])
+    ends = [place for stop in request.stop if (place := answer.text.find(stop)) >= 0]
+    return replace(answer, text=answer.text[: min(ends)]) if ends else answer
 
 
 def _answer(request: ModelRequest) -> ModelAnswer:
