@@ -72,6 +72,7 @@ from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.principals import Principals
+from services.gateway.use_cases.put_secret import EncryptAndPutSecret
 from services.gateway.use_cases.read_timeline import ReadTimeline
 from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
 from services.gateway.use_cases.submit_turn import SubmitTurn
@@ -183,6 +184,7 @@ def _use_cases(
         create_connection=CreateConnection(connections, outside.upstreams, now),
         get_connection=GetConnection(connections),
         delete_connection=DeleteConnection(connections, forget),
+        put_secret=EncryptAndPutSecret(commands, outside.cipher),
         issue_token=IssueToken(outside.tokens, now),
         read_timeline=ReadTimeline(outside.timeline),
         follow_timeline=FollowTimeline(outside.timeline, feeds),

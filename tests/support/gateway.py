@@ -222,6 +222,8 @@ class FakeUpstreams:
         *,
         params: dict[str, Any] | None = None,
         body: bytes | None = None,
+        deadline: float = 5.0,
+        once: bool = False,
     ) -> UpstreamResponse:
         if self.down:
             raise ServiceUnavailable(f"the {upstream} service cannot be reached", retry_after=2)

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 from libs.contracts.asyncapi import published_messages
-from libs.contracts.errors import AuthenticationFailed, ServiceUnavailable
+from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identity import Identity
 from libs.contracts.messages import public_name
 from libs.contracts.topics import TopicKind
@@ -49,11 +49,6 @@ class WriterRevoked(AuthenticationFailed):
 
     def __init__(self) -> None:
         super().__init__("The API key was revoked.")
-
-
-class SecretsUnavailable(ServiceUnavailable):
-    def __init__(self) -> None:
-        super().__init__("Webhooks need a key for their secrets, which this installation lacks: AES_SECRETS_KEY.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
 from libs.secrets import SecretCipher
 from services.gateway.domain.idempotency import KeyReused, OtherBody, Write
+from services.gateway.domain.secrets import SecretsUnavailable
 from services.gateway.domain.webhook_ports import WebhookClient, WebhookStore
 from services.gateway.domain.webhooks import (
     MOST_SECRETS,
     MOST_WEBHOOKS,
     DisabledReason,
-    SecretsUnavailable,
     TooManyWebhooks,
     Webhook,
     WebhookSecret,

@@ -58,27 +58,36 @@ class CommandDispatcher:
     idempotency: IdempotencyStore
     installed: Callable[[str], bool]
 
-    async def run(self, write: Write, command: Command, *, subject: str | None = None) -> Received:
+    async def run(
+        self,
+        write: Write,
+        command: Command,
+        *,
+        subject: str | None = None,
+        accepted_within: float = _ACCEPTANCE_SECONDS,
+    ) -> Received:
         """Returns the command's terminal event; raises the error in it when it is a refusal or a failure.
 
         ``subject``: the id of the entity that the command is about, by default the command's own id.
+        ``accepted_within``: seconds for an upstream that asks others before it accepts the command.
         """
-        return await self._outcome(
-            self.dispatch(write, type(command), lambda _: command, PendingCommand, subject=subject)
-        )
+        dispatched = self.dispatch(write, type(command), lambda _: command, PendingCommand, subject=subject)
+        return await self._outcome(dispatched, accepted_within)
 
     async def create(self, write: Write, command: type[Command], make: Make) -> Received:
         """Like ``run``, for an entity that gets the command's id: a repeated creation finds the same one."""
         return await self._outcome(self.dispatch(write, command, make, PendingCommand))
 
-    async def _outcome(self, dispatched: AbstractAsyncContextManager[PendingCommand]) -> Received:
+    async def _outcome(
+        self, dispatched: AbstractAsyncContextManager[PendingCommand], accepted_within: float = _ACCEPTANCE_SECONDS
+    ) -> Received:
         async with dispatched as pending:
             replies = pending.replies
-            received = await replies.outcome(_ACCEPTANCE_SECONDS)
+            received = await replies.outcome(accepted_within)
             # An upstream that has accepted the command will end it; otherwise it may never have seen it.
             accepted = pending.known or replies.accepted
             if received is None and accepted:
-                received = await replies.outcome(_DONE_SECONDS - _ACCEPTANCE_SECONDS)
+                received = await replies.outcome(_DONE_SECONDS - accepted_within)
             if received is None:
                 raise TimedOut(_UNFINISHED if accepted else NOT_ACCEPTED)
             raise_failure(received)

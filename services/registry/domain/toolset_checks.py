@@ -22,7 +22,8 @@ from services.registry.domain.json_schemas import object_schema_errors
 from services.registry.domain.toolset import secret_names
 
 _MOST_FINDINGS: Final = 100
-_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+# Doubled braces stand for themselves, as the runtime fills templates in.
+_PLACEHOLDER: Final = re.compile(r"\{\{[A-Za-z_][A-Za-z0-9_-]*\}\}|\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _ANY_SECRET: Final = re.compile(r"\$\{secret:[^}]*\}?")
 _OF_THE_CLIENT: Final = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "idempotency-key"}
@@ -151,7 +152,7 @@ def _template_errors(tool: HttpTool, loc: Loc) -> Iterator[ErrorDetail]:
             if part != "url" and _ANY_SECRET.search(text):
                 yield _secret_outside_headers(place)
             for name in _PLACEHOLDER.findall(_ANY_SECRET.sub("", text)):
-                if name not in known:
+                if name and name not in known:
                     yield ErrorDetail(
                         loc=list(place),
                         type="placeholder_unknown",

@@ -37,7 +37,7 @@ def kinds(given: Any, *secrets: str) -> list[tuple[str, list[str | int]]]:
         body(OPENAPI, operations=["listBerths"]),
         body(OPENAPI, document_url=None, document={"openapi": "3.1.0"}),
         http(query={"cars": "{cars}", "fixed": 1}),
-        http(method="POST", body={"cars": "{cars}", "note": "to {crossing}", "text": "{ not one }"}),
+        http(method="POST", body={"cars": "{cars}", "note": "to {crossing}", "text": "{ not one } {{neither}}"}),
     ],
 )
 def test_what_is_right_passes(given: Any) -> None:

@@ -27,7 +27,9 @@ from services.gateway.entrypoints.http.routers import (
     keys,
     knowledge_bases,
     runtime,
+    secrets,
     sessions,
+    toolsets,
     webhooks,
 )
 from services.gateway.entrypoints.http.sockets import session_socket
@@ -47,6 +49,8 @@ _ROUTERS: Final = (
     collections.router,
     knowledge_bases.router,
     catalogues.router,
+    toolsets.router,
+    secrets.router,
     keys.router,
     connections.router,
     webhooks.router,

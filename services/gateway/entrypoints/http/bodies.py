@@ -29,17 +29,24 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class _Body(Described):
-    """Common part of the dependencies below. The decoded values stay at hand as ``request.state.values``."""
+    """Common part of the dependencies below. The decoded values stay at hand as ``request.state.values``.
+
+    ``most_bytes``: the limit of a JSON body; one in YAML has at most 512 KiB.
+    """
 
     errors = WITH_BODY
 
-    def __init__(self, schema: Schema, examples: Mapping[str, Any], *, required: bool = True) -> None:
+    def __init__(
+        self, schema: Schema, examples: Mapping[str, Any], *, required: bool = True, most_bytes: int = MAX_BODY
+    ) -> None:
         self.body_schema = schema
         self.request_body = {"required": required, "content": _content(examples)}
         self._required = required
+        self._most_bytes = most_bytes
 
     async def _values(self, request: Request) -> Any:
-        raw, media_type = await read_body(request.receive, request.headers), request.headers.get("content-type", "")
+        raw = await read_body(request.receive, request.headers, self._most_bytes)
+        media_type = request.headers.get("content-type", "")
         if not raw:
             if self._required:
                 raise InvalidRequest("The request needs a body.")
@@ -51,8 +58,10 @@ class _Body(Described):
 class ParsedBody(_Body, Generic[M]):
     """Dependency: the body as that model."""
 
-    def __init__(self, model: type[M], examples: Mapping[str, Any], *, required: bool = True) -> None:
-        super().__init__(model, examples, required=required)
+    def __init__(
+        self, model: type[M], examples: Mapping[str, Any], *, required: bool = True, most_bytes: int = MAX_BODY
+    ) -> None:
+        super().__init__(model, examples, required=required, most_bytes=most_bytes)
         self._model = model
 
     async def __call__(self, request: Request) -> M:
@@ -86,45 +95,45 @@ def _content(examples: Mapping[str, Any]) -> dict[str, Any]:
     return {_JSON: {"examples": as_json}, **{media_type: {"examples": as_yaml} for media_type in _YAML_TYPES}}
 
 
-async def read_body(receive: Receive, headers: Mapping[str, str]) -> bytes:
-    """The whole body. Raises ``TooLarge`` above 512 KiB, having taken in a bounded rest of it first.
+async def read_body(receive: Receive, headers: Mapping[str, str], most_bytes: int = MAX_BODY) -> bytes:
+    """The whole body. Raises ``TooLarge`` for a larger one, having taken in a bounded rest of it first.
 
     A client that sends without waiting would otherwise meet a reset connection instead of the answer.
     """
     declared = headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and int(declared) > MAX_BODY:
+    if declared.isascii() and declared.isdigit() and int(declared) > most_bytes:
         if headers.get("expect", "").lower() != "100-continue":
             await drain(receive)
-        raise _too_large()
+        raise _too_large(most_bytes)
     try:
         async with asyncio.timeout(_READ_SECONDS):
-            return await _collect(receive)
+            return await _collect(receive, most_bytes)
     except TimeoutError:
         raise InvalidRequest(f"The body did not arrive within {_READ_SECONDS:g} seconds.") from None
 
 
-async def _collect(receive: Receive) -> bytes:
+async def _collect(receive: Receive, most_bytes: int) -> bytes:
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body"):
-        return _checked(message.get("body", b""))
+        return _checked(message.get("body", b""), most_bytes)
     body = bytearray()
     while True:
         if message["type"] != "http.request":
             raise ClientDisconnect
         body += message.get("body", b"")
-        if len(body) > MAX_BODY:
+        if len(body) > most_bytes:
             body.clear()
             if message.get("more_body"):
                 await drain(receive)
-            raise _too_large()
+            raise _too_large(most_bytes)
         if not message.get("more_body"):
             return bytes(body)
         message = await receive()
 
 
-def _checked(body: bytes) -> bytes:
-    if len(body) > MAX_BODY:
-        raise _too_large()
+def _checked(body: bytes, most_bytes: int) -> bytes:
+    if len(body) > most_bytes:
+        raise _too_large(most_bytes)
     return body
 
 
@@ -144,8 +153,8 @@ async def drain(receive: Receive) -> None:
         return
 
 
-def _too_large() -> TooLarge:
-    return TooLarge(f"The body is larger than {MAX_BODY} bytes.")
+def _too_large(most_bytes: int, what: str = "body") -> TooLarge:
+    return TooLarge(f"The {what} is larger than {most_bytes} bytes.")
 
 
 async def decode_body(body: bytes, content_type: str) -> Any:
@@ -162,7 +171,9 @@ async def decode_body(body: bytes, content_type: str) -> Any:
     except UnicodeDecodeError:
         raise InvalidRequest("The body is not valid UTF-8.") from None
     if not is_yaml:
-        return parse_json(text)
+        return parse_json(text) if len(body) <= MAX_BODY else await asyncio.to_thread(parse_json, text)
+    if len(body) > MAX_BODY:
+        raise _too_large(MAX_BODY, "body in YAML")
     # The parser is pure Python: half a megabyte would stop everybody else for seconds.
     if len(body) <= _SMALL_YAML:
         return parse_yaml(text)

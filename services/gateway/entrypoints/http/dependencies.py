@@ -35,6 +35,7 @@ from services.gateway.use_cases.follow_timeline import FollowTimeline
 from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
+from services.gateway.use_cases.put_secret import EncryptAndPutSecret
 from services.gateway.use_cases.read_timeline import ReadTimeline
 from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
 from services.gateway.use_cases.submit_turn import SubmitTurn
@@ -73,6 +74,7 @@ class UseCases:
     send_test_event: SendTestEvent
     list_deliveries: ListDeliveries
     deliver_again: DeliverAgain
+    put_secret: EncryptAndPutSecret
     issue_token: IssueToken
     read_timeline: ReadTimeline
     follow_timeline: FollowTimeline

@@ -47,6 +47,44 @@ ACTION_ANSWERS: Final = {
     "result of a tool of the caller": {"output": {"seat": "12A", "price": 49.5}},
     "failure of a tool of the caller": {"error": "The printer is out of paper."},
 }
+TOOLSETS: Final[dict[str, Any]] = {
+    "an MCP server": {
+        "name": "tickets",
+        "type": "mcp",
+        "url": "https://tickets.example.com/mcp",
+        "headers": {"Authorization": "Bearer ${secret:TICKETS_TOKEN}"},
+    },
+    "an OpenAPI document": {
+        "name": "harbour",
+        "type": "openapi",
+        "document_url": "https://harbour.example.com/openapi.json",
+        "operations": ["listBerths", "GET /ships/{id}"],
+    },
+    "HTTP requests": {
+        "name": "fares",
+        "type": "http",
+        "tools": [
+            {
+                "name": "fare",
+                "description": "The fare of a crossing.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"crossing": {"type": "string"}, "cars": {"type": "integer"}},
+                    "required": ["crossing"],
+                },
+                "method": "GET",
+                "url": "https://fares.example.com/crossings/{crossing}",
+                "query": {"cars": "{cars}"},
+            }
+        ],
+    },
+}
+TOOLSET_CHANGES: Final[dict[str, Any]] = {
+    "fewer tools": {"allowed_tools": ["find_tickets"]},
+    "an approval": {"tool_settings": {"close_ticket": {"approval": "always"}}},
+}
+TOOL_CALLS: Final[dict[str, Any]] = {"arguments": {"arguments": {"crossing": "Kiel-Oslo", "cars": 1}}}
+SECRETS: Final = {"a token": {"value": "the token of the ticket office"}}
 KEYS: Final = {
     "reader": {
         "name": "dashboard",

@@ -28,6 +28,13 @@ class Forwarder:
         reply = await self._upstreams.request("POST", upstream, path, caller.identity, body=body)
         return json_answer(checked(reply))
 
+    async def post_once(self, caller: Principal, upstream: str, path: str, body: bytes, *, deadline: float) -> Response:
+        """A call with effects, made at most once."""
+        reply = await self._upstreams.request(
+            "POST", upstream, path, caller.identity, body=body, deadline=deadline, once=True
+        )
+        return json_answer(checked(reply))
+
 
 def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(body, status, headers, media_type="application/json")

@@ -4,10 +4,10 @@ import difflib
 import re
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from libs.contracts.errors import ErrorDetail, ValidationFailed
@@ -94,12 +94,21 @@ def _hint(error: ErrorDetails, model: type[BaseModel]) -> str | None:
     if kind == "missing":
         return "add this field"
     if kind == "extra_forbidden":
-        names = list(model.model_fields) if len(error["loc"]) == 1 else []
+        names = list(_fields_at(model, error["loc"][:-1]))
         close = difflib.get_close_matches(str(error["loc"][-1])[:100], names, n=1)
         return f"did you mean '{close[0]}'?" if close else "remove this field"
     if kind.endswith("_type"):
         return "types are taken literally: no text in place of numbers or the other way round"
     return None
+
+
+def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Collection[str]:
+    """The names of the fields of a body; below it, only those of the alternatives of a union."""
+    if issubclass(model, RootModel) and len(loc) == 1:
+        for alternative in get_args(model.model_fields["root"].annotation):
+            if loc[0] in get_args(alternative.model_fields["type"].annotation):
+                return tuple(alternative.model_fields)
+    return () if loc else tuple(model.model_fields)
 
 
 def expiry(text: str | None, now: datetime) -> datetime | None:

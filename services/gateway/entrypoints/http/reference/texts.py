@@ -34,6 +34,7 @@ TAGS: Final = {
     "Files": "Documents of the company, and collections of them.",
     "Knowledge bases": "Documents made searchable for agents.",
     "Catalogues": "What agents can be built from.",
+    "Toolsets": "Tools of your own, and the secrets that their headers need.",
     "Webhooks": "Addresses of yours that events are sent to.",
     "Access": "API keys, tokens, connections and the caller.",
 }

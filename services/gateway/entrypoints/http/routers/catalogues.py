@@ -27,6 +27,10 @@ async def list_models(caller: Reader, page: Page, upstream: Upstream) -> Respons
     return await upstream.get(caller, "runtime", "/internal/models", page)
 
 
-@router.get("/tools/", summary="List the tools that agents can use", responses={200: answer("Tools.", ToolPage)})
+@router.get(
+    "/tools/",
+    summary="List the tools that agents can use",
+    responses={200: answer("The built-in tools, then those of your company's toolsets.", ToolPage)},
+)
 async def list_tools(caller: Reader, page: Page, upstream: Upstream) -> Response:
-    return await upstream.get(caller, "runtime", "/internal/tools", page)
+    return await upstream.get(caller, "registry", "/internal/company/tools", page)

@@ -1,0 +1,27 @@
+"""Encrypts a secret and stores it."""
+
+import base64
+from dataclasses import dataclass
+
+from libs.contracts.api.toolsets import secret_place
+from libs.contracts.commands.registry import PutSecret
+from libs.eventing import Received
+from libs.secrets import SecretCipher
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.secrets import SecretsUnavailable
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptAndPutSecret:
+    """The command carries the ciphertext: the value leaves this process in no other form."""
+
+    commands: CommandDispatcher
+    cipher: SecretCipher | None
+
+    async def __call__(self, write: Write, name: str, value: str) -> Received:
+        """Raises ``SecretsUnavailable`` without a key, ``Conflict`` when the company has too many."""
+        if self.cipher is None:
+            raise SecretsUnavailable
+        ciphertext = self.cipher.encrypt(value, place=secret_place(write.identity.company_id, name))
+        return await self.commands.run(write, PutSecret(name=name, ciphertext=base64.b64encode(ciphertext).decode()))
