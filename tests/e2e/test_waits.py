@@ -227,6 +227,26 @@ async def test_a_wait_survives_the_death_of_gateway_and_runtime_and_its_streams_
         assert each.names.count("turn.tool_call.completed") == 2
 
 
+async def test_a_wait_survives_the_death_of_everything(breakable: RunningStack, api: Api, model: HeldModel) -> None:
+    message = unique("refund")
+    session = await api.session(BOTH, **GUARDED)
+    accepted = (await api.execute(session, message)).json()
+    behind = await api.in_background(session, "and then?")
+    await asyncio.to_thread(breakable.kill_everything)
+    await asyncio.to_thread(breakable.up)
+    turn = await api.turn(session, accepted["turn_id"])
+    assert (turn["status"], turn["attempt"]) == ("waiting", 1)
+    assert turn["required_actions"] == accepted["required_actions"]
+    assert (await api.turn(session, behind["turn_id"]))["status"] == "queued"
+    for action, answer in zip(by_kind(turn["required_actions"]), ({"decision": "approve"}, {"output": 1}), strict=True):
+        answered = await api.http.post(path_of(session, accepted["turn_id"], action), json=answer)
+        assert answered.status_code == 200, answered.text
+    ended = await api.turn_ended(session, accepted["turn_id"])
+    assert (ended["status"], ended["attempt"]) == ("completed", 1)
+    assert [call["status"] for call in ended["reply"]["response"]["tool_calls"]] == ["completed", "completed"]
+    assert [tool_results(body) for body in model.asked(message)] == [0, 2], "asked once with the answers"
+
+
 async def test_a_websocket_shows_the_wait_and_resolves_it(stack: RunningStack, api: Api) -> None:
     session = await api.session("openai:stub-client", **GUARDED)
     url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/"

@@ -84,6 +84,12 @@ class ConversationCache:
             conversation.extend(said, turn.position)
             self._grow(conversation.size - before)
 
+    def forget(self, session_id: str) -> None:
+        """For a session that nothing happens in for long."""
+        forgotten = self._known.pop(session_id, None)
+        if forgotten is not None:
+            self._size -= forgotten.size
+
     async def _conversation(self, session_id: str) -> _Conversation:
         known = self._known.get(session_id)
         if known is None:

@@ -71,3 +71,13 @@ async def test_a_deleted_session_is_told_from_an_empty_one() -> None:
 
     with pytest.raises(SessionGone):
         await ConversationCache(Gone()).context(claimed_turn(), ask("a"))
+
+
+async def test_a_forgotten_conversation_is_read_again() -> None:
+    store = MemoryConversations({0: exchange("a")})
+    cache = ConversationCache(store)
+    await cache.context(claimed_turn(position=1), ask("b"))
+    cache.forget("session")
+    cache.forget("another")
+    context = await cache.context(claimed_turn(position=1), ask("b"))
+    assert (context.history, store.reads) == (tuple(exchange("a")), [(-1, 0), (-1, 0)])

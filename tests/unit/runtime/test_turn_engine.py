@@ -1,6 +1,8 @@
 """From a claimed turn to its committed outcome, with a store that fails now and then."""
 
 import asyncio
+import gc
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -8,6 +10,7 @@ import structlog
 
 from libs.contracts.errors import InternalError
 from libs.contracts.events.runtime import TurnCompleted, TurnFailed
+from libs.contracts.identifiers import new_id
 from services.runtime.domain.actions import NewAction
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnWaits
 from services.runtime.domain.conversation import ModelAnswer, TextPart, ToolCall, Usage, UserMessage
@@ -68,6 +71,29 @@ async def test_a_turn_that_waits_is_committed_in_spite_of_an_outage_and_leaves_t
     assert (outcome.kind, outcome.event) == (OutcomeKind.WAITING, None)
     assert [action.call.name for action in outcome.actions] == ["pay"]
     assert running.free_slots() == 2
+
+
+async def test_a_thousand_waiting_turns_leave_next_to_nothing_in_memory() -> None:
+    turns = MemoryTurns()
+    running = engine(Asking(), turns)
+
+    async def let_wait(hundreds: int) -> None:
+        for _ in range(hundreds):
+            for _ in range(100):
+                running.start(claimed_turn(session_id=new_id(), stream=False), QUESTION)
+            await until(lambda: not running.present)
+            turns.outcomes.clear()
+        gc.collect()
+
+    tracemalloc.start()
+    try:
+        await let_wait(2)
+        before, _ = tracemalloc.get_traced_memory()
+        await let_wait(10)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 2048
 
 
 async def test_the_payload_is_the_encoded_event() -> None:

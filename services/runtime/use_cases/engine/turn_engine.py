@@ -204,3 +204,5 @@ class TurnEngine:
             self._conversations.remember(running.turn, ())
         elif outcome.kind is OutcomeKind.COMPLETED and running.question is not None:
             self._conversations.remember(running.turn, (running.question, AssistantMessage(outcome.text)))
+        elif outcome.kind is OutcomeKind.WAITING:
+            self._conversations.forget(running.turn.session_id)
