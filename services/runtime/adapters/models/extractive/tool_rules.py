@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from zoneinfo import available_timezones
 
+from services.runtime.adapters.models.extractive.named_tools import named_calls
 from services.runtime.adapters.models.extractive.table_queries import tables_in, wanted_query
 from services.runtime.domain.conversation import JsonObject, TextPart
 from services.runtime.domain.tools import ToolDefinition
@@ -62,6 +63,7 @@ def wanted_calls(
     if "current_time" in offered and _ASKS_TIME.search(asked):
         zone = time_zone(asked)
         calls.append(("current_time", {"timezone": zone} if zone else {}))
+    calls += named_calls(asked, tools)
     if not calls and "table_query" in offered:
         tables = [table for part in files if part.file for table in tables_in(part.text, part.file)]
         if query := wanted_query(asked, tables):
