@@ -14,7 +14,8 @@ _REMEDIES = {
     400: "Change what the message names.",
     401: "Check the key: --api-key or AES_API_KEY, else the one that `./aes up` printed.",
     403: "Use a key with the scopes that the demo needs: agents:read, knowledge:read, knowledge:write, "
-    "files:write, sessions:write, sessions:read, runtime:execute, artifacts:read, artifacts:write, events:read.",
+    "files:write, sessions:write, sessions:read, runtime:execute, runtime:approve, artifacts:read, artifacts:write, "
+    "events:read.",
     404: "Check the address and the ids.",
     422: "Change what the message names.",
     429: "Wait a moment and run the demo again.",
@@ -39,8 +40,9 @@ class Api:
     def get(self, path: str) -> Any:
         return self._call("GET", path)
 
-    def post(self, path: str, body: Any) -> Any:
-        return self._call("POST", path, json=body)
+    def post(self, path: str, body: Any, *, idempotency_key: str | None = None) -> Any:
+        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+        return self._call("POST", path, json=body, headers=headers)
 
     def post_yaml(self, path: str, text: str) -> Any:
         return self._call("POST", path, content=text.encode(), headers={"content-type": "application/yaml"})
@@ -53,15 +55,22 @@ class Api:
 
     def stream(self, path: str, body: Any) -> Iterator[ServerEvent]:
         """Yields the server-sent events of a POST as they come."""
+        return self._events("POST", path, json=body)
+
+    def follow(self, path: str) -> Iterator[ServerEvent]:
+        """Yields the server-sent events of a GET as they come."""
+        return self._events("GET", path)
+
+    def _events(self, method: str, path: str, **request: Any) -> Iterator[ServerEvent]:
         headers = {"accept": "text/event-stream"}
         try:
-            with self._client.stream("POST", path, json=body, headers=headers) as response:
+            with self._client.stream(method, path, headers=headers, **request) as response:
                 if response.status_code != 200:
                     response.read()
-                    raise explained(f"POST {path}", response.status_code, response.content)
+                    raise explained(f"{method} {path}", response.status_code, response.content)
                 yield from events_in(lines_in(response.iter_bytes()))
         except httpx.HTTPError as problem:
-            raise self._unreachable(f"POST {path}", problem) from problem
+            raise self._unreachable(f"{method} {path}", problem) from problem
 
     def _call(self, method: str, path: str, **request: Any) -> Any:
         return self._answer(method, path, **request).json()

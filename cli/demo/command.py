@@ -15,6 +15,7 @@ from cli.demo import (
     start,
     timeline,
     validation,
+    waiting,
 )
 from cli.demo.api import Api
 from cli.demo.screen import Screen
@@ -35,7 +36,8 @@ Model = Annotated[
 
 @app.command()
 def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
-    """Run agents over documents for real: validate, ingest, talk, call tools, make files, look at what was recorded.
+    """Run agents over documents for real: validate, ingest, talk, call tools, make files, wait for a person,
+    look at what was recorded.
 
     Starts the embedded stack if it does not run. It stays up afterwards; `./aes down` stops it.
     """
@@ -60,6 +62,7 @@ def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str |
         ]
         clerk, saved = files.hold(screen, api, library, step=5, letter="C", place=start.downloads())
         talks.append(clerk)
+        talks.append(waiting.hold(screen, api, library.cashier, step=6, letter="D", restart=start.restarter(stack)))
         messages = timeline.show_history(screen, api, talks)
         events = timeline.show(screen, api, stack, correlation_id, base, talks)
     next_steps.show(screen, stack, talks[0])

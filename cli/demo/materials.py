@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from cli.demo.script import AGENTS, BROKEN, CLERK, DOCUMENTS, HANDED_OVER, Part
+from cli.demo.script import AGENTS, BROKEN, CASHIER, CLERK, DOCUMENTS, HANDED_OVER, Part
 from deploy.local.errors import StackError
 from deploy.local.home import PROJECT_ROOT
 
@@ -43,6 +43,7 @@ class Library:
     clerk: Agent
     handed_over: list[Document | None]
     """The file attached to each message to the clerk."""
+    cashier: Agent
     broken_path: str
     broken: str
 
@@ -54,6 +55,7 @@ def load(model: str | None) -> Library:
         agents=[_agent(part, model) for part in AGENTS],
         clerk=_agent(CLERK, model),
         handed_over=[None if path is None else Document(path, _bytes(path)) for path in HANDED_OVER],
+        cashier=_agent(CASHIER, model),
         broken_path=BROKEN,
         broken=_read(BROKEN),
     )

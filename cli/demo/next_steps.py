@@ -1,4 +1,4 @@
-"""Step 8: commands to go on with by hand."""
+"""Step 9: commands to go on with by hand."""
 
 import os
 from pathlib import Path
@@ -27,7 +27,7 @@ curl -H "$KEY" -H "content-type: application/yaml" \\
 
 
 def show(screen: Screen, stack: Running, talk: Talk) -> None:
-    screen.heading(8, "Go on by hand")
+    screen.heading(9, "Go on by hand")
     # A demo in a container talks to an address that nobody outside knows.
     base_url = os.environ.get("AES_PUBLIC_URL") or stack.connection.base_url
     commands = _COMMANDS.format(

@@ -54,5 +54,12 @@ CLERK = Part(
         "What was the income per month? Save it as income-2025.xlsx.",
     ),
 )
+CASHIER = Part(
+    "Let a person allow a call, and your program make one",
+    "examples/agents/cashier.yaml",
+    ("What is 3 * 245, and how many free seats has crossing 4711?",),
+)
+FREE_SEATS = 118
+"""The result that the demo gives for the agent's own tool."""
 HANDED_OVER = (MINUTES, TICKETS, None)
 """The file attached to each message; the last message has none and uses the earlier ones."""

@@ -1,6 +1,7 @@
 """Finds or starts the service that the demo talks to."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from cli.demo.screen import Screen
 from cli.progress import Progress
 from deploy.local.control import bring_up, development_key
 from deploy.local.home import Home
+from deploy.local.restarting import parts_of, restart
 from deploy.local.state import StackState
 
 
@@ -22,6 +24,8 @@ class Running:
     key_file: Path | None
     """File with the key; None when the caller gave the key."""
     kafka_password_file: Path | None = None
+    home: Home | None = None
+    """The embedded stack; None for a service elsewhere: its processes are not for the demo to restart."""
 
 
 def is_running() -> bool:
@@ -32,6 +36,19 @@ def is_running() -> bool:
 def downloads() -> Path:
     """Directory for the demo's downloads."""
     return Home.from_environment().root / "demo"
+
+
+def restarter(stack: Running) -> Callable[[], None] | None:
+    """Restarts the runtime of the embedded stack; None for a service elsewhere."""
+    home = stack.home
+    if home is None:
+        return None
+
+    def restart_runtime() -> None:
+        for part in parts_of(home, ["runtime"]):
+            restart(home, part)
+
+    return restart_runtime
 
 
 def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running:
@@ -54,7 +71,7 @@ def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running
     _welcome(screen, connection)
     bus = embedded_bus(home, state.parts["kafka"].port or 0, prefix)
     password_file = home.kafka_password_file if bus.kafka.password else None
-    return Running(connection, bus, home.development_key_file if own else None, password_file)
+    return Running(connection, bus, home.development_key_file if own else None, password_file, home)
 
 
 def _welcome(screen: Screen, connection: Connection) -> None:

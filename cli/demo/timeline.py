@@ -1,4 +1,4 @@
-"""Steps 6 and 7: the history of the sessions, and all events of the demo by its correlation id."""
+"""Steps 7 and 8: the history of the sessions, and all events of the demo by its correlation id."""
 
 import sys
 import time
@@ -24,7 +24,7 @@ _ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
 
 def show_history(screen: Screen, api: Api, talks: list[Talk]) -> list[dict[str, Any]]:
     """Returns the pages of messages, one per session."""
-    screen.heading(6, "Read the history", "GET /api/v1/runtime/{session_id}/messages/")
+    screen.heading(7, "Read the history", "GET /api/v1/runtime/{session_id}/messages/")
     pages = []
     for talk in talks:
         page = api.get(f"/runtime/{talk.session_id}/messages/")
@@ -40,7 +40,7 @@ def show(
     screen: Screen, api: Api, stack: Running, correlation_id: str, base: dict[str, Any], talks: list[Talk]
 ) -> list[dict[str, Any]]:
     """Returns the events, in the order of the timeline."""
-    screen.heading(7, "Read the timeline", f"GET /api/v1/events/?correlation_id={correlation_id}")
+    screen.heading(8, "Read the timeline", f"GET /api/v1/events/?correlation_id={correlation_id}")
     events = read(api, correlation_id, {turn["turn_id"] for talk in talks for turn in talk.turns})
     names = _names(base, talks)
     widest = max((len(event["type"]) for event in events), default=0)

@@ -56,6 +56,9 @@ def test_the_walk_with_curl(stack: RunningStack) -> None:
         '"status":"active"',
         "= 826",
         '"name":"best.md"',
+        '"status":"waiting"',
+        "3 * 245 = 735",
+        '\\"free\\":118',
         "event: turn.started",
         "event: turn.completed",
         '"has_more":false',
@@ -70,7 +73,7 @@ def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
     result = stack.aes("demo")
 
     assert [report["valid"] for report in result["validation"]] == [False, True, True]
-    conversation, tools, files = result["sessions"]
+    conversation, tools, files, waits = result["sessions"]
     assert "1961" in conversation["turns"][0]["content"]
     used = [call["name"] for turn in tools["turns"] for call in turn["tool_calls"]]
     assert used == ["calculator", "current_time", "knowledge_search"]
@@ -82,8 +85,16 @@ def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
     assert "37" in tools["turns"][2]["content"]
     assert "158" in files["turns"][0]["content"]
     assert [call["name"] for call in files["turns"][2]["tool_calls"]] == ["table_query", "artifact_create"]
+    [waited] = waits["turns"]
+    assert [(call["name"], call["status"]) for call in waited["tool_calls"]] == [
+        ("calculator", "completed"),
+        ("free_seats", "completed"),
+    ]
+    assert "735" in waited["content"]
+    assert "118" in waited["content"]
+    assert waited["events"].count("turn.action_resolved") == 2
     assert [Path(path).name for path in result["saved"]] == ["income-2025.xlsx"]
-    assert [page["total"] for page in result["history"]] == [6, 6, 6]
+    assert [page["total"] for page in result["history"]] == [6, 6, 6, 2]
     ends = {event["subject"] for event in result["timeline"] if event["type"] == "turn.completed"}
     assert ends == {turn["turn_id"] for session in result["sessions"] for turn in session["turns"]}
 
@@ -95,7 +106,7 @@ def test_the_demo_reads_well_without_a_terminal(stack: RunningStack) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\x1b" not in done.stdout
-    told, by_hand = done.stdout.split("8  Go on by hand")
+    told, by_hand = done.stdout.split("9  Go on by hand")
     assert max(map(len, told.splitlines())) <= 80
     assert stack.base_url in by_hand
     assert stack.api_key not in done.stdout
