@@ -11,6 +11,7 @@ from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._inbox import AlreadyProcessed
 from libs.eventing._kafka_bus import KafkaBus
 from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, connection_diagnostics, is_bus_outage
+from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._messages import MessageContext, MessageDraft, PayloadReader, PoisonMessage, envelope_of
 from libs.eventing._metrics import set_lag
 from libs.eventing._outbox import Outbox, Transaction
@@ -38,6 +39,7 @@ __all__ = [
     "IdentitySigner",
     "KafkaBus",
     "KafkaConnection",
+    "KafkaGroups",
     "KafkaSettings",
     "MessageContext",
     "MessageDraft",
@@ -64,5 +66,6 @@ __all__ = [
     "create_topics",
     "envelope_of",
     "is_bus_outage",
+    "member_client_id",
     "set_lag",
 ]

@@ -11,6 +11,7 @@ from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._bus import Assignment
 from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing._kafka_copartitions import CopartitionAssignor, KafkaCopartitionConsumer
+from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._kafka_producer import KafkaProducer
 from libs.eventing._kafka_readers import KafkaConsumer, KafkaTail
 
@@ -21,13 +22,25 @@ _LINGER_BYTES: Final = 256 * 1024
 class KafkaBus:
     """Producers and readers of one cluster.
 
-    ``prefix`` goes before every topic and group, so that several installations share a cluster.
+    ``prefix`` goes before every topic and group, so that several installations share a cluster. ``process`` is the
+    number of this process in its groups.
     """
 
-    def __init__(self, connection: KafkaConnection | str, *, prefix: str = "", client_id: str = "aes") -> None:
+    def __init__(
+        self,
+        connection: KafkaConnection | str,
+        *,
+        prefix: str = "",
+        client_id: str = "aes",
+        process: int | None = None,
+    ) -> None:
         self._connection = KafkaConnection.of(connection)
         self._prefix = prefix
         self._client_id = client_id
+        self._member_id = client_id if process is None else member_client_id(client_id, process)
+
+    def groups(self) -> KafkaGroups:
+        return KafkaGroups(self._connection, prefix=self._prefix, client_id=self._client_id)
 
     def producer(self) -> KafkaProducer:
         return KafkaProducer(self._connection, prefix=self._prefix, client_id=self._client_id)
@@ -59,7 +72,7 @@ class KafkaBus:
         return AIOKafkaConsumer(
             *topics,
             **self._connection.options(),
-            client_id=self._client_id,
+            client_id=self._client_id if group is None else self._member_id,
             group_id=group,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
@@ -67,9 +80,10 @@ class KafkaBus:
             fetch_min_bytes=_LINGER_BYTES if linger else 1,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
             partition_assignment_strategy=(assignor,),
-            # A compromise: how long a dead member's partitions stand still, and how long a busy process may be silent.
+            # How long a busy process may be silent. Members of processes that have ended are taken out sooner.
             session_timeout_ms=10_000,
-            heartbeat_interval_ms=2_000,
+            # How soon a member learns that the partitions are to be shared anew.
+            heartbeat_interval_ms=500,
             # Its default, the session timeout, is short for a drain while a transaction is under way.
             rebalance_timeout_ms=15_000,
             max_poll_interval_ms=120_000,

@@ -17,6 +17,7 @@ from libs.eventing import (
     KafkaBus,
     Producer,
 )
+from libs.service_defaults._departures import Departures
 from libs.service_defaults._health import Check, Readiness
 from libs.service_defaults._supervision import supervised
 
@@ -32,12 +33,15 @@ class Consumers:
     Each group is a readiness check: it holds once the group has joined.
     """
 
-    def __init__(self, service: str, bus: KafkaBus, producer: Producer, readiness: Readiness) -> None:
+    def __init__(
+        self, service: str, bus: KafkaBus, producer: Producer, readiness: Readiness, departures: Departures
+    ) -> None:
         self.tasks: list[asyncio.Task[None]] = []
         self._service = service
         self._bus = bus
         self._producer = producer
         self._readiness = readiness
+        self._departures = departures
         self.routers: dict[str, Router] = {}
         self._lingering: set[str] = set()
         self._batches: dict[str, tuple[BatchHandler[Any], Sequence[str], str]] = {}
@@ -63,6 +67,7 @@ class Consumers:
         ]
         for member in self._members:
             self._readiness.add(f"consumer {member.group}", _joined(member))
+            self._departures.watch(member.group)
         self.tasks = [supervised(member.group, member.run, once=True) for member in self._members]
         self.tasks.append(supervised("consumers.measure", self._measure))
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 from prometheus_client import Gauge
@@ -23,11 +24,13 @@ from libs.eventing import (
     RevokedKeys,
     Sweeper,
 )
-from libs.persistence import Database, is_outage, migrate, retry_until_available
+from libs.persistence import Database, Presence, is_outage, migrate, retry_until_available
 from libs.service_defaults._consumers import Consumers
+from libs.service_defaults._departures import Departures
 from libs.service_defaults._health import Readiness, health_routes
 from libs.service_defaults._lifecycle import API, WORKER, Lifecycle
 from libs.service_defaults._schema import AwaitedSchema
+from libs.service_defaults._supervision import supervised
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import UpstreamClient
 from libs.service_defaults.internal_routes import bus_routes
@@ -36,6 +39,9 @@ from libs.service_defaults.settings import ServiceSettings
 
 __all__ = ["API", "WORKER", "Service"]
 
+_log = structlog.get_logger("service")
+# Without it leases and sessions of groups decide alone, as for a database behind a pooler of transactions.
+_PRESENT_SECONDS: Final = 2.0
 _HELD: Final = Gauge("aes_outbox_held_subjects", "Subjects whose events wait for the sweeper.", ["service"])
 _WAITING: Final = Gauge("aes_outbox_waiting_events", "Events that are recorded and not sent yet.", ["service"])
 _OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "How long the oldest of them waits.", ["service"])
@@ -58,7 +64,10 @@ class Service:
         self.migrations = migrations
         self.source = f"/aes/{name}"
         self.signer = IdentitySigner(*settings.signing_keys(), unsigned_until=settings.unsigned_until())
-        self.bus = KafkaBus(settings.kafka(), prefix=settings.topic_prefix, client_id=f"aes-{name}")
+        self.presence = Presence(settings.database_url.get_secret_value(), name=name)
+        self.bus = KafkaBus(
+            settings.kafka(), prefix=settings.topic_prefix, client_id=f"aes-{name}", process=self.presence.number
+        )
         self.producer = self.bus.producer()
         self.database = Database(
             settings.database_url.get_secret_value(),
@@ -75,7 +84,8 @@ class Service:
         self.calls = UpstreamClient(settings.addresses(), self.signer)
         self.payloads = PayloadReader(self.calls.payload)
         self.readiness = Readiness()
-        self.consumers = Consumers(name, self.bus, self.producer, self.readiness)
+        self.departures = Departures(self.bus.groups(), self.presence)
+        self.consumers = Consumers(name, self.bus, self.producer, self.readiness, self.departures)
         self.consumers.add("commands", self.commands)
         self.http = self._http_app()
         self.lifecycle = Lifecycle(
@@ -84,16 +94,19 @@ class Service:
             self.consumers,
             connect=self._connect,
             drain=self.publisher.drain,
-            close=(self.calls.stop, self.producer.stop, self.database.close),
+            # The others take over what this process has as soon as it is no longer present.
+            close=(self.calls.stop, self.producer.stop, self.database.close, self._leave),
         )
         self.on_start, self.on_stop = self.lifecycle.on_start, self.lifecycle.on_stop
         self.mount, self.background, self.stop = self.lifecycle.mount, self.lifecycle.background, self.lifecycle.stop
         self.turn_away, self.seconds_to_stop = self.lifecycle.turn_away, self.lifecycle.seconds_to_stop
         self.ready_check = self.readiness.add
         self._schema = AwaitedSchema(name, migrations)
+        self._attending: asyncio.Task[None] | None = None
         self.background("outbox.publish", self.publisher.run, role=None)
         self.background("outbox.mark", self.publisher.run_marking, role=None)
         self.background("keys.revoked", self._follow_revocations)
+        self.background("groups.departures", self.departures.run, role=None)
         self.background("outbox.sweep", self.sweeper.run, role=API)
         self.ready_check("started", self._is_up)
         self.ready_check("database", self._database_answers)
@@ -137,6 +150,7 @@ class Service:
 
     async def _connect(self) -> None:
         await retry_until_available(self._open_database, when=is_outage)
+        await self._attend()
         await self.producer.start()
 
     async def _open_database(self) -> None:
@@ -146,6 +160,20 @@ class Service:
         await self.database.open()
         await self.database.ping()
         await self._schema.wait(url)
+
+    async def _attend(self) -> None:
+        """Shows that this process lives before it takes anything on."""
+        self._attending = supervised("presence", self.presence.run)
+        try:
+            async with asyncio.timeout(_PRESENT_SECONDS):
+                await self.presence.held.wait()
+        except TimeoutError:
+            _log.warning("presence.not_held")
+
+    async def _leave(self) -> None:
+        if self._attending is not None:
+            self._attending.cancel()
+            await asyncio.wait({self._attending})
 
     async def _follow_revocations(self) -> None:
         if self.commands.topics:

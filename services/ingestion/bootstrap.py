@@ -48,7 +48,7 @@ from services.ingestion.entrypoints.http.collections import collections_router
 from services.ingestion.entrypoints.http.files import files_router
 from services.ingestion.entrypoints.http.knowledge_bases import knowledge_bases_router
 from services.ingestion.entrypoints.maintenance import process_artifacts, repeat, repeat_while_busy
-from services.ingestion.entrypoints.streams import IngestionStreams
+from services.ingestion.entrypoints.streams import GROUP, IngestionStreams
 from services.ingestion.entrypoints.watchdog import Watchdog
 from services.ingestion.settings import IngestionSettings
 from services.ingestion.use_cases.advance_run import AdvanceRun
@@ -198,6 +198,7 @@ def _add_ingestion(service: Service, settings: IngestionSettings, loader: Docume
     streams = IngestionStreams(
         kafka=settings.kafka(),
         prefix=settings.topic_prefix,
+        process=service.presence.number,
         items=ingest,
         run=advance,
         batch=settings.streams_batch,
@@ -226,6 +227,7 @@ def _add_ingestion(service: Service, settings: IngestionSettings, loader: Docume
     for name, run in tasks.items():
         service.background(name, run, role="streams")
     service.ready_check("streams", joined)
+    service.departures.watch(GROUP)
     service.on_stop(streams.stop)
 
 

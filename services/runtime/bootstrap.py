@@ -9,7 +9,7 @@ import structlog
 
 from libs.contracts.identifiers import new_id
 from libs.eventing import Outbox
-from libs.persistence import Database, is_outage
+from libs.persistence import Database, Presence, is_outage
 from libs.service_defaults import Service
 from services.runtime.adapters.bus_deltas import BusDeltas
 from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
@@ -95,6 +95,7 @@ def build_worker(
     settings: RuntimeSettings,
     database: Database,
     outbox: Outbox,
+    presence: Presence,
     agent: AgentLoop,
     models: ModelCatalogue,
     deltas: DeltaSink,
@@ -118,7 +119,7 @@ def build_worker(
         capacity=settings.max_running_turns,
     )
     reclaimer = PostgresLeaseReclaimer(
-        database, outbox, worker_id=worker_id, lease=settings.lease_seconds, turn_deadline=deadline
+        database, outbox, presence, worker_id=worker_id, lease=settings.lease_seconds, turn_deadline=deadline
     )
     finish_deletion = FinishSessionDeletion(outbox.transaction, PostgresSessionWriter)
     # The reconciler is made with it, and is what it wakes.
@@ -128,11 +129,12 @@ def build_worker(
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
     reconciler = TurnReconciler(engine, reclaimer, finish_deletion, expire_actions, metrics, rules)
     engine.on_release = reconciler.wake
+    presence.on_change(reconciler.wake)
     reconcile_soon = partial(reconciler.wake_after, *_RECONCILE_AFTER)
     backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
     policy = AdmissionPolicy(backlog, engine.free_slots, models.require_vision, OptionCheck(models))
     admissions = PostgresAdmissions(outbox, worker_id=worker_id, turn_deadline=deadline)
-    lease = PostgresWorkerLease(database, worker_id=worker_id, lease=settings.lease_seconds)
+    lease = PostgresWorkerLease(database, presence, worker_id=worker_id, lease=settings.lease_seconds)
     return Worker(
         id=worker_id,
         engine=engine,
@@ -165,7 +167,15 @@ def build(settings: RuntimeSettings) -> Service:
     agent = ObservedAgent(AgentRunner(model, AgentTools(toolbox), knowledge, context=ContextBuilder(artifacts)))
     deltas = BusDeltas(service.producer, source=service.source, send_events=service.outbox.send_now)
     worker = build_worker(
-        settings, service.database, service.outbox, agent, models, deltas, artifacts=artifacts, addresses=resolver
+        settings,
+        service.database,
+        service.outbox,
+        service.presence,
+        agent,
+        models,
+        deltas,
+        artifacts=artifacts,
+        addresses=resolver,
     )
     reads = PostgresSessionReads(service.database)
     register_commands(

@@ -38,11 +38,13 @@ class Troubles:
 class Client:
     """Requests go to the gateways in turn, and to the next one when one is away."""
 
-    def __init__(self, base_urls: list[str], api_key: str) -> None:
+    def __init__(self, base_urls: list[str], api_key: str, *, longest_pause: float = _LONGEST_PAUSE) -> None:
+        """``longest_pause``: seconds before a refused request is repeated, even when told to wait longer."""
         self.troubles = Troubles()
         self.answered: Counter[str] = Counter()
         """Answers by gateway."""
         self._urls = base_urls
+        self._longest_pause = longest_pause
         self._turns = count()
         self._http = httpx.AsyncClient(
             headers={"x-api-key": api_key},
@@ -119,7 +121,7 @@ class Client:
         if reply.status_code == 503 and "retry-after" not in reply.headers:
             raise Lost(f"a 503 without Retry-After: {what}")
         self.troubles.note(f"answers with {reply.status_code}", what)
-        await asyncio.sleep(min(float(reply.headers.get("retry-after", 0.5)), _LONGEST_PAUSE))
+        await asyncio.sleep(min(float(reply.headers.get("retry-after", 0.5)), self._longest_pause))
 
 
 async def _events(reply: httpx.Response) -> AsyncIterator[tuple[str, dict[str, Any]]]:

@@ -20,7 +20,7 @@ from tests.e2e.running_stack import RunningStack, environment_of, temporary_home
 
 REPLICAS: Final = "gateway=2,runtime=2,ingestion=2"
 # Turns are to be under way when a process is asked to end.
-_MODEL_SECONDS: Final = "0.3"
+_MODEL_SECONDS: Final = 0.3
 SERVICES: Final = ("gateway", "registry", "runtime", "ingestion", "artifacts")
 _TIMEOUT_SECONDS: Final = 180.0
 
@@ -86,11 +86,13 @@ class EmbeddedStack:
 
 
 @contextmanager
-def stack_with_replicas(logs: str | None = None) -> Iterator[EmbeddedStack]:
+def stack_with_replicas(
+    logs: str | None = None, *, replicas: str = REPLICAS, model_seconds: float = _MODEL_SECONDS
+) -> Iterator[EmbeddedStack]:
     """A stack that is gone afterwards, but for its logs when a directory for them is named."""
     with temporary_home(kept=False) as home:
         environment = environment_of(home, "http://127.0.0.1:9/v1")
-        environment |= {"AES_REPLICAS": REPLICAS, "AES_RUNTIME_BUILTIN_MODEL_DELAY_SECONDS": _MODEL_SECONDS}
+        environment |= {"AES_REPLICAS": replicas, "AES_RUNTIME_BUILTIN_MODEL_DELAY_SECONDS": str(model_seconds)}
         stack = RunningStack(home, environment)
         try:
             stack.up()

@@ -28,7 +28,7 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Event
 from libs.contracts.timestamps import format_time
 from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxSender, Publisher, Record
-from libs.persistence import Connection, Database
+from libs.persistence import Connection, Database, Presence
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import build_worker
@@ -171,8 +171,9 @@ class Node:
         if artifacts is not None:
             artifacts = InheritedArtifacts(artifacts, PostgresConversations(self.database))
         agent = AgentRunner(model, AgentTools(toolbox), context=ContextBuilder(artifacts))
+        self.presence = Presence(url, name="test-runtime", distrust=LEASE_SECONDS)
         self.worker = build_worker(
-            self.settings, self.database, self.outbox, agent, model, self.deltas, artifacts=artifacts
+            self.settings, self.database, self.outbox, self.presence, agent, model, self.deltas, artifacts=artifacts
         )
         worker = self.worker
         register_commands(
@@ -187,21 +188,29 @@ class Node:
         )
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def start(self, *, reconciling: bool = True) -> None:
+    async def start(self, *, reconciling: bool = True, present: bool = True) -> None:
         await self.database.open()
         await self.producer.start()
+        if present:
+            self._tasks = [asyncio.create_task(self.presence.run())]
+            await self.presence.held.wait()
         await self.worker.lease.renew()
         runs = [self.publisher.run, self.worker.lease_keeper.run]
         runs += [self.worker.reconciler.run] if reconciling else []
-        self._tasks = [asyncio.create_task(run()) for run in runs]
+        self._tasks += [asyncio.create_task(run()) for run in runs]
 
     async def crash(self) -> None:
         """Ends it like kill -9 some time ago: nothing is committed or released."""
+        await self.kill()
+        await self.outlive_lease()
+
+    async def kill(self) -> None:
+        """Ends it like kill -9 just now: its lease lasts, its connections are closed."""
         self.database.down = True
         for task in self._tasks:
             task.cancel()
         self.worker.engine.abandon()
-        await self.outlive_lease()
+        await asyncio.wait(self._tasks)
 
     async def outlive_lease(self) -> None:
         """Lets the lease run out; a worker that can still reach the database renews it."""

@@ -18,7 +18,7 @@ from faust.types import StreamT
 from faust.types.auth import CredentialsT
 
 from libs.contracts.topics import INGESTION_WORK
-from libs.eventing import KafkaConnection, set_lag
+from libs.eventing import KafkaConnection, member_client_id, set_lag
 from libs.persistence import is_outage
 from services.ingestion.domain.runs import ItemKey, RunKey, decode_work
 from services.ingestion.entrypoints.watchdog import end_process
@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 _WITHIN_SECONDS: Final = 0.05
 _STOP_SECONDS: Final = 3.0
 _MEASURE_SECONDS: Final = 5.0
-_GROUP: Final = "ingestion-worker"
+GROUP: Final = "ingestion-worker"
 
 
 class IngestionStreams:
@@ -37,6 +37,7 @@ class IngestionStreams:
         *,
         kafka: KafkaConnection,
         prefix: str,
+        process: int,
         items: Callable[[Sequence[ItemKey]], Awaitable[None]],
         run: Callable[[RunKey], Awaitable[None]],
         batch: int,
@@ -44,7 +45,7 @@ class IngestionStreams:
         end: Callable[[], None] = end_process,
     ) -> None:
         """Handles up to ``batches`` batches of up to ``batch`` messages at once, so that one is parsed while another is
-        written."""
+        written. ``process`` is the number of this process in its group."""
         self._items = items
         self._run = run
         self._batch = batch
@@ -53,7 +54,7 @@ class IngestionStreams:
         self._end = end
         self._stopping = False
         self.joined = False
-        self.app = _application(kafka, prefix)
+        self.app = _application(kafka, prefix, process)
         self.app.on_partitions_assigned.connect(self._assigned)
         topic = self.app.topic(prefix + INGESTION_WORK.name, value_serializer="raw", key_serializer="raw")
         self.app.agent(topic, name=f"{prefix}ingestion.work")(self._take)
@@ -80,7 +81,7 @@ class IngestionStreams:
             if self.joined:
                 # Unlike the monitor's, these offsets are known before the first acknowledgement.
                 consumer: Any = self.app.consumer
-                set_lag(_GROUP, INGESTION_WORK.name, lag(monitor.tp_end_offsets, consumer._committed_offset))
+                set_lag(GROUP, INGESTION_WORK.name, lag(monitor.tp_end_offsets, consumer._committed_offset))
             await asyncio.sleep(_MEASURE_SECONDS)
 
     async def stop(self) -> None:
@@ -142,12 +143,12 @@ def _credentials(kafka: KafkaConnection) -> CredentialsT | None:
     return faust.SSLCredentials(kafka.tls) if kafka.encrypted else None
 
 
-def _application(kafka: KafkaConnection, prefix: str) -> faust.App:
+def _application(kafka: KafkaConnection, prefix: str, process: int) -> faust.App:
     # They log every component that starts.
     for library in ("faust", "mode"):
         logging.getLogger(library).setLevel(logging.WARNING)
     return faust.App(
-        f"{prefix}{_GROUP}",
+        f"{prefix}{GROUP}",
         broker=[f"aiokafka://{server.strip()}" for server in kafka.servers.split(",")],
         broker_credentials=_credentials(kafka),
         store="memory://",
@@ -162,6 +163,6 @@ def _application(kafka: KafkaConnection, prefix: str) -> faust.App:
         broker_max_poll_records=200,
         stream_wait_empty=False,
         broker_session_timeout=10.0,
-        broker_heartbeat_interval=2.0,
-        broker_client_id="aes-ingestion-worker",
+        broker_heartbeat_interval=0.5,
+        broker_client_id=member_client_id("aes-ingestion-worker", process),
     )

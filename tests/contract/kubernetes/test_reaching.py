@@ -138,7 +138,7 @@ def test_keda_looks_at_groups_and_topics_that_are_there(keda: tuple[Manifest, ..
         lags = [trigger["metadata"] for trigger in scaler["spec"]["triggers"] if trigger["type"] == "kafka"]
         assert {lag["topic"]: lag["consumerGroup"] for lag in lags} == GROUPS[name]
         assert {lag["topic"] for lag in lags} <= TOPICS_BY_NAME.keys()
-    streams = _application(KafkaConnection(servers="kafka:9092"), "")
+    streams = _application(KafkaConnection(servers="kafka:9092"), "", 1)
     assert streams.conf.id == GROUPS["ingestion-streams"]["ingestion-work"]
 
 

@@ -51,10 +51,10 @@ async def start_node(
     """Starts further processes on the same database."""
     nodes: list[Node] = []
 
-    async def start(*, reconciling: bool = True, **settings: object) -> Node:
+    async def start(*, reconciling: bool = True, present: bool = True, **settings: object) -> Node:
         node = Node(database_url, bus, model, Toolbox(*tools), artifacts, **settings)
         nodes.append(node)
-        await node.start(reconciling=reconciling)
+        await node.start(reconciling=reconciling, present=present)
         return node
 
     yield start

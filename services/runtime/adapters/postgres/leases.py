@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from libs.eventing import Outbox
-from libs.persistence import Database, fetch_value
+from libs.persistence import Database, Presence, fetch_value
 from services.runtime.adapters.postgres.claims import (
     CLAIMED_COLUMNS,
     CLAIMED_WIDTH,
@@ -18,16 +18,18 @@ from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, TurnSnapsho
 # What a look takes along: more than a worker has room for, however many a dead one left.
 _AT_ONCE: Final = 500
 _RENEW: Final = """
-    INSERT INTO workers (id, lease_expires_at)
-    VALUES (%(worker)s, clock_timestamp() + make_interval(secs => %(lease)s))
-    ON CONFLICT (id) DO UPDATE SET lease_expires_at = EXCLUDED.lease_expires_at
+    INSERT INTO workers (id, lease_expires_at, presence)
+    VALUES (%(worker)s, clock_timestamp() + make_interval(secs => %(lease)s), %(presence)s)
+    ON CONFLICT (id) DO UPDATE SET lease_expires_at = EXCLUDED.lease_expires_at, presence = EXCLUDED.presence
 """
 _RELEASE: Final = "DELETE FROM workers WHERE id = %s"
+_PRESENCES: Final = "SELECT presence FROM workers WHERE presence IS NOT NULL AND id <> %s"
 # After its own start the database cannot tell dead workers from those that could not reach it.
 # A worker without a row was deleted, and is as dead as one whose lease ran out.
 _GONE: Final = """
-    (w.lease_expires_at IS NULL OR w.lease_expires_at < clock_timestamp())
-    AND clock_timestamp() > pg_postmaster_start_time() + make_interval(secs => %(lease)s)
+    (w.presence = ANY(%(gone)s)
+     OR (w.lease_expires_at IS NULL OR w.lease_expires_at < clock_timestamp())
+        AND clock_timestamp() > pg_postmaster_start_time() + make_interval(secs => %(lease)s))
 """
 _IS_ORPHANED: Final = f"(t.worker_id IS NULL OR t.id = ANY(%(unknown)s) OR (t.worker_id <> %(worker)s AND {_GONE}))"
 _HELD: Final = "SELECT id, fence, status, watches FROM turns WHERE worker_id = %s"
@@ -82,25 +84,31 @@ _FORGET_WORKERS: Final = """
 class PostgresWorkerLease:
     """An expired lease may be renewed: turns that others took meanwhile are fenced one by one."""
 
-    def __init__(self, database: Database, *, worker_id: str, lease: float) -> None:
+    def __init__(self, database: Database, presence: Presence, *, worker_id: str, lease: float) -> None:
         self._database = database
+        self._presence = presence
         self._worker_id = worker_id
         self._lease = lease
 
     async def renew(self) -> None:
-        await self._database.execute(_RENEW, {"worker": self._worker_id, "lease": self._lease})
+        renewal = {"worker": self._worker_id, "lease": self._lease, "presence": self._presence.announced}
+        await self._database.execute(_RENEW, renewal)
 
     async def release(self) -> None:
         await self._database.execute(_RELEASE, (self._worker_id,))
 
 
 class PostgresLeaseReclaimer:
-    """``lease`` is the lease time of workers in seconds."""
+    """``lease`` is the lease time of workers in seconds.
+
+    A worker is dead when its lease has run out, or sooner when its process is gone that had announced its presence.
+    """
 
     def __init__(
         self,
         database: Database,
         outbox: Outbox,
+        presence: Presence,
         *,
         worker_id: str,
         lease: float,
@@ -108,6 +116,8 @@ class PostgresLeaseReclaimer:
     ) -> None:
         self._database = database
         self._outbox = outbox
+        self._presence = presence
+        self._others: list[int] = []
         self._worker_id = worker_id
         self._lease = lease
         self._turn_deadline = turn_deadline
@@ -121,6 +131,8 @@ class PostgresLeaseReclaimer:
             deleting = await connection.execute(_DELETING)
             expired = await connection.execute(_EXPIRED)
             await connection.execute(_FORGET_WORKERS)
+            presences = await connection.execute(_PRESENCES, (self._worker_id,))
+            self._others = [row[0] for row in await presences.fetchall()]
             own = await held.fetchall()
             return TurnSnapshot(
                 held={row[0]: (row[1], row[2]) for row in own},
@@ -171,7 +183,13 @@ class PostgresLeaseReclaimer:
         return [turn for turn, _ in taken]
 
     def _orphan_parameters(self, unknown: Sequence[str]) -> dict[str, Any]:
-        return {"worker": self._worker_id, "lease": self._lease, "unknown": list(unknown)}
+        return {
+            "worker": self._worker_id,
+            "lease": self._lease,
+            "unknown": list(unknown),
+            # Of the workers that the look before has shown: whoever is new has not died yet.
+            "gone": list(self._presence.gone(self._others)),
+        }
 
 
 def _orphan(row: tuple[Any, ...]) -> OrphanedTurn:

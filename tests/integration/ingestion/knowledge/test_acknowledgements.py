@@ -23,6 +23,7 @@ async def working(kafka: str, prefix: str, items: Items) -> AsyncIterator[Ingest
     streams = IngestionStreams(
         kafka=KafkaConnection(servers=kafka),
         prefix=prefix,
+        process=1,
         items=items,
         run=no_run,
         batch=1,

@@ -1,0 +1,69 @@
+"""Kafka groups and the processes that are in them."""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+import structlog
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError, for_code
+from aiokafka.protocol.group import LeaveGroupRequest
+
+from libs.eventing._bus import BusUnavailable
+from libs.eventing._kafka_connection import KafkaConnection
+
+_log = structlog.get_logger("eventing.kafka")
+_ANSWER_SECONDS: Final = 5.0
+Gone = Callable[[Collection[int]], Collection[int]]
+"""Tells which of these processes have ended."""
+
+
+def member_client_id(client_id: str, process: int) -> str:
+    """The client id of group members of that process, by which the others know whose members they are."""
+    return f"{client_id}-{process}"
+
+
+def _process_of(client_id: str) -> int | None:
+    number = client_id.rpartition("-")[2]
+    return int(number) if number.isascii() and number.isdecimal() else None
+
+
+class KafkaGroups:
+    """Takes members of ended processes out of their groups, as these would do themselves if they still could.
+
+    A group otherwise waits for the session of a killed member to end before it gives its partitions to another one.
+    A member that is taken out by mistake joins again.
+    """
+
+    def __init__(self, connection: KafkaConnection, *, prefix: str, client_id: str) -> None:
+        self._connection = connection
+        self._prefix = prefix
+        self._client_id = client_id
+
+    async def expel(self, groups: Sequence[str], gone: Gone) -> int:
+        """Returns how many members were taken out. Raises ``BusUnavailable``."""
+        admin = AIOKafkaAdminClient(**self._connection.options(), client_id=self._client_id)
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await admin.start()
+                return sum([await self._expel(admin, self._prefix + group, gone) for group in groups])
+        except (KafkaError, OSError, TimeoutError) as problem:
+            raise BusUnavailable(repr(problem)) from problem
+        finally:
+            await admin.close()
+
+    async def _expel(self, admin: AIOKafkaAdminClient, group: str, gone: Gone) -> int:
+        coordinator = await admin.find_coordinator(group)
+        # One at a time: aiokafka decodes the newest form of this answer as the one before, which fits a single group.
+        [answer] = await admin.describe_consumer_groups([group], group_coordinator_id=coordinator)
+        [(_, _, _, _, _, members)] = answer.groups
+        found = [(row[0], process) for row in members if (process := _process_of(row[1])) is not None]
+        ended = gone({process for _, process in found})
+        expelled = [(member, process) for member, process in found if process in ended]
+        for member, process in expelled:
+            answer = await admin._send_request(LeaveGroupRequest(group, member), coordinator)
+            # Other processes may have been first.
+            _log.info(
+                "group.member_expelled", group=group, process=process, answer=for_code(answer.error_code).__name__
+            )
+        return len(expelled)

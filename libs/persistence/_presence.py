@@ -1,0 +1,139 @@
+"""Shows that this process lives by a lock that PostgreSQL frees as soon as it does not."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+import psycopg
+import structlog
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from libs.persistence._attendance import Attendance
+from libs.persistence._errors import is_outage
+from libs.retry import RetryPolicy
+
+_log = structlog.get_logger("database.presence")
+_LOCK_CLASS: Final = 7_110_024
+_LOOK_SECONDS: Final = 0.5
+_ANSWER_SECONDS: Final = 5.0
+# Well below the second after which the others take a missing lock for the end of its process.
+_RECONNECT: Final = RetryPolicy(first=0.1, longest=0.2)
+# All processes of the service that hold their lock, and which of these this very connection holds: behind a pooler that
+# lends connections for single transactions it is another one each time.
+_LOOK: Final = """
+    SELECT l.objid::bigint, l.pid = pg_backend_pid() FROM pg_locks l
+    WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objsubid = 2 AND l.granted
+      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+# Both sides notice within some ten seconds that the other's machine is gone.
+_OPTIONS: Final[dict[str, Any]] = {
+    "autocommit": True,
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+    # A pooler may hand each statement to another connection, which does not know what was prepared.
+    "prepare_threshold": None,
+    "options": "-c statement_timeout=5000 -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2"
+    " -c tcp_keepalives_count=3",
+}
+
+
+class Presence:
+    """A number that this process has chosen, and a session-level advisory lock of that number in its database.
+
+    A process that ends, however it does, closes its connection, and PostgreSQL frees the lock at once: the others see
+    within two seconds that the process is ``gone``. A machine that vanishes is noticed later, and a process that hangs
+    never: leases are for these. Being gone is a strong hint and no proof, since a connection may break alone. The lock
+    is then taken anew, and what others did meanwhile has to be harmless.
+
+    Whoever has just lost his own lock knows nothing about the others: it may have been the database that was away. For
+    ``distrust`` seconds after he has it again nobody counts as gone.
+    """
+
+    def __init__(
+        self, url: str, *, name: str, distrust: float = 10.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.number = secrets.randbelow(2**31 - 1) + 1
+        self.held = asyncio.Event()
+        """Set while this process has its lock."""
+        self._url = url
+        self._name = name
+        self._clock = clock
+        self._distrust = distrust
+        self._attendance = Attendance()
+        self._callbacks: list[Callable[[], None]] = []
+        self._has_held = False
+
+    @property
+    def announced(self) -> int | None:
+        """The number under which others find the lock; None while this process does not hold it."""
+        return self.number if self.held.is_set() else None
+
+    def gone(self, numbers: Collection[int]) -> frozenset[int]:
+        """Returns the numbers whose process has ended. A number asked for the first time is watched from then on."""
+        return self._attendance.of(numbers, self._clock())
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Calls back when a process is gone, and when this one has its lock back after a loss."""
+        self._callbacks.append(callback)
+
+    async def run(self) -> None:
+        """Holds the lock and looks who else does, twice a second, until cancelled."""
+        while True:
+            try:
+                await self._hold()
+            except (psycopg.Error, TimeoutError, OSError) as problem:
+                if isinstance(problem, psycopg.Error) and not is_outage(problem):
+                    raise
+                if self.held.is_set():
+                    _log.warning("presence.lost", problem=str(problem).strip())
+            finally:
+                self._lost()
+            await _RECONNECT.sleep(_RECONNECT.longest)
+
+    async def _hold(self) -> None:
+        connection = await AsyncConnection.connect(self._url, **_OPTIONS, application_name=f"aes-{self._name}-presence")
+        async with connection:
+            while True:
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    await self._look(connection)
+                # Reading is what notices the connection's end at once.
+                async for _ in connection.notifies(timeout=_LOOK_SECONDS):
+                    pass
+
+    async def _look(self, connection: AsyncConnection[TupleRow]) -> None:
+        present: dict[int, bool] = dict(await (await connection.execute(_LOOK, (_LOCK_CLASS,))).fetchall())
+        if not present.get(self.number):
+            self._lost()
+            cursor = await connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (_LOCK_CLASS, self.number))
+            row = await cursor.fetchone()
+            # Not free: held by a connection of before, whose end the server has not noticed yet, or by a pooler's.
+            if row is None or not row[0]:
+                return
+            self._got()
+            return
+        if self._attendance.looked(frozenset(present), self._clock()):
+            _log.info("presence.processes_gone", numbers=sorted(self._attendance.gone))
+            self._call_back()
+
+    def _got(self) -> None:
+        again, self._has_held = self._has_held, True
+        self._attendance.begin(self._clock() + (self._distrust if again else 0.0))
+        self.held.set()
+        if again:
+            _log.info("presence.held_again")
+            self._call_back()
+
+    def _lost(self) -> None:
+        if self.held.is_set():
+            self.held.clear()
+            self._attendance.end()
+
+    def _call_back(self) -> None:
+        for callback in self._callbacks:
+            callback()

@@ -1,0 +1,155 @@
+"""Members of ended processes leave their groups at the word of the others; living ones do not flap."""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from libs.contracts.topics import events_topic
+from libs.eventing import KafkaBus, KafkaGroups, create_topics
+from libs.eventing._kafka_connection import KafkaConnection
+from libs.persistence import Presence
+from libs.service_defaults._departures import Departures
+from tests.support.bus_members import Member, eventually
+
+THINGS = events_topic("things", 4, ())
+GROUP = "things-readers"
+PROCESS = """
+import asyncio, sys
+from libs.eventing import KafkaBus
+from tests.support.bus_members import Member
+
+async def main():
+    servers, prefix, process, group, topic = sys.argv[1:]
+    member = Member(KafkaBus(servers, prefix=prefix, process=int(process)), group, [topic])
+    await member.start()
+    print(len(member.held), flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+async def topics(kafka: str, topic_prefix: str) -> None:
+    await create_topics(kafka, topic_prefix, topics=(THINGS,))
+
+
+def bus(kafka: str, prefix: str, process: int) -> KafkaBus:
+    return KafkaBus(kafka, prefix=prefix, process=process)
+
+
+async def test_a_killed_process_is_taken_out_and_its_partitions_are_shared(
+    topics: None, kafka: str, topic_prefix: str
+) -> None:
+    member = await Member(bus(kafka, topic_prefix, 1), GROUP, [THINGS.name]).start()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PROCESS, kafka, topic_prefix, "2", GROUP, THINGS.name), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    await process.stdout.readline()
+    await eventually(lambda: len(member.held) == 2)
+    groups = bus(kafka, topic_prefix, 1).groups()
+    asked: list[set[int]] = []
+
+    def gone(processes: object) -> set[int]:
+        asked.append(set(processes))  # type: ignore[call-overload]
+        return {2}
+
+    process.send_signal(signal.SIGKILL)
+    await process.wait()
+    assert await groups.expel([GROUP], gone) == 1
+    assert asked == [{1, 2}]
+    # The group does not know it any more, though its session has not ended.
+    assert await groups.expel([GROUP], gone) == 0
+    assert asked[1] == {1}
+    await eventually(lambda: len(member.held) == THINGS.partitions)
+    await member.stop()
+
+
+async def test_a_member_that_is_taken_out_by_mistake_joins_again(topics: None, kafka: str, topic_prefix: str) -> None:
+    member = await Member(bus(kafka, topic_prefix, 1), GROUP, [THINGS.name]).start()
+    assert await bus(kafka, topic_prefix, 2).groups().expel([GROUP], lambda _: {1}) == 1
+    await eventually(lambda: len(member.assignments) == 2)
+    assert len(member.held) == THINGS.partitions
+    await member.stop()
+
+
+async def test_members_of_other_kinds_and_groups_without_members_are_left_alone(
+    topics: None, kafka: str, topic_prefix: str
+) -> None:
+    """So are those of the version before, which tell no number of their process."""
+    member = await Member(KafkaBus(kafka, prefix=topic_prefix), GROUP, [THINGS.name]).start()
+    groups = KafkaGroups(KafkaConnection.of(kafka), prefix=topic_prefix, client_id="test")
+    assert await groups.expel([GROUP, "nobody"], lambda processes: set(processes)) == 0
+    assert member.revocations == [frozenset()]
+    await member.stop()
+
+
+@pytest.fixture
+async def presence(database_url: str) -> AsyncIterator[Presence]:
+    presence = Presence(database_url, name="test", distrust=0.0)
+    running = asyncio.create_task(presence.run())
+    await presence.held.wait()
+    yield presence
+    running.cancel()
+    await asyncio.wait({running})
+
+
+async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connections(
+    topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence
+) -> None:
+    other = Presence(database_url, name="test", distrust=0.0)
+    tasks = [asyncio.create_task(other.run())]
+    await other.held.wait()
+    departures = []
+    for each in (presence, other):
+        departure = Departures(bus(kafka, topic_prefix, each.number).groups(), each)
+        departure.watch(GROUP)
+        tasks.append(asyncio.create_task(departure.run()))
+        departures.append(departure)
+    members = [
+        await Member(bus(kafka, topic_prefix, each.number), GROUP, [THINGS.name]).start() for each in (presence, other)
+    ]
+    await eventually(lambda: all(len(member.held) == 2 for member in members))
+    before = [len(member.assignments) for member in members]
+    for _ in range(4):
+        # A loop that is busy for longer than several heartbeats and looks.
+        time.sleep(2.5)  # noqa: ASYNC251
+        with psycopg.connect(database_url) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND granted",
+                (other.number,),
+            )
+        await asyncio.sleep(1.5)
+        assert other.announced == other.number
+    assert [len(member.assignments) for member in members] == before
+    for member in members:
+        await member.stop()
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def test_departures_take_out_whoever_is_gone(
+    topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence
+) -> None:
+    leaver = Presence(database_url, name="test")
+    leaving = asyncio.create_task(leaver.run())
+    await leaver.held.wait()
+    departures = Departures(bus(kafka, topic_prefix, presence.number).groups(), presence)
+    departures.watch(GROUP)
+    running = asyncio.create_task(departures.run())
+    member = await Member(bus(kafka, topic_prefix, leaver.number), GROUP, [THINGS.name]).start()
+    # Whoever was never seen cannot be missed.
+    await asyncio.sleep(1.5)
+    leaving.cancel()
+    # It lives, and so joins again: that it had to is what shows that it was taken out.
+    await eventually(lambda: len(member.assignments) >= 2)
+    await member.stop()
+    running.cancel()
+    await asyncio.wait({running, leaving})

@@ -1,0 +1,156 @@
+"""The lock that shows that a process lives: freed when it is killed, taken anew when only its connection was."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from deploy.local.ports import choose_free
+from libs.persistence import Presence
+from tests.support.tcp_proxy import TcpProxy
+
+LIMIT_SECONDS = 60.0
+PROCESS = """
+import asyncio, sys
+from libs.persistence import Presence
+
+async def main():
+    presence = Presence(sys.argv[1], name="test")
+    print(presence.number, flush=True)
+    await presence.run()
+
+asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def present(url: str, distrust: float = 60.0) -> AsyncIterator[Presence]:
+    presence = Presence(url, name="test", distrust=distrust)
+    running = asyncio.create_task(presence.run())
+    try:
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await presence.held.wait()
+        yield presence
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def end_connections(url: str, number: int) -> int:
+    """Ends the connection that holds that lock, as a failover or an administrator does."""
+    with psycopg.connect(url) as connection:
+        ended = connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND granted",
+            (number,),
+        )
+        return len(ended.fetchall())
+
+
+def is_locked(url: str, number: int) -> bool:
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND granted", (number,)
+        )
+        return found.fetchone() is not None
+
+
+def is_awaited(url: str, number: int) -> bool:
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND NOT granted", (number,)
+        )
+        return found.fetchone() is not None
+
+
+async def test_a_killed_process_is_gone(database_url: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROCESS, database_url, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    number = int(await process.stdout.readline())
+    async with present(database_url) as presence:
+        told = asyncio.Event()
+        presence.on_change(told.set)
+        await until(lambda: is_locked(database_url, number))
+        # Longer than a lock may be missing.
+        await asyncio.sleep(2.5)
+        assert presence.gone([number]) == set()
+        process.send_signal(signal.SIGKILL)
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await told.wait()
+        assert presence.gone([number, presence.number]) == {number}
+    await process.wait()
+
+
+async def test_a_process_that_only_lost_its_connection_has_its_lock_again(database_url: str) -> None:
+    async with present(database_url) as observer, present(database_url) as other:
+        told: list[str] = []
+        observer.on_change(lambda: told.append("observer"))
+        other.on_change(lambda: told.append("other"))
+        assert observer.gone([other.number]) == set()
+        for time in range(1, 4):
+            assert end_connections(database_url, other.number) == 1
+            await until(lambda wanted=time: told.count("other") == wanted)
+            assert other.announced == other.number
+            assert is_locked(database_url, other.number)
+            assert observer.gone([other.number]) == set()
+        await asyncio.sleep(2.5)
+        assert observer.gone([other.number]) == set()
+        assert "observer" not in told
+
+
+async def test_whoever_lost_his_own_lock_takes_nobody_for_gone(database_url: str) -> None:
+    """As after a failover, when all have lost theirs and some are back sooner than others."""
+    async with present(database_url) as observer:
+        async with present(database_url) as other:
+            observer.gone([other.number])
+            back = asyncio.Event()
+            observer.on_change(back.set)
+            end_connections(database_url, observer.number)
+            await back.wait()
+        await until(lambda: not is_locked(database_url, other.number))
+        await asyncio.sleep(2.5)
+        assert observer.announced == observer.number
+        assert observer.gone([other.number]) == set()
+
+
+async def test_who_cannot_reach_the_database_announces_nothing(database_url: str) -> None:
+    given = conninfo_to_dict(database_url)
+    proxy = TcpProxy(port=choose_free(), target_port=int(given["port"] or 0))
+    url = make_conninfo(database_url, host="127.0.0.1", port=proxy.port)
+    async with proxy, present(url) as presence:
+        await proxy.cut()
+        await until(lambda: presence.announced is None)
+        await proxy.restore()
+        await until(lambda: presence.announced == presence.number)
+
+
+async def test_a_lock_that_another_connection_holds_is_not_announced(database_url: str) -> None:
+    """So it is with a pooler that lends out connections for single transactions."""
+    async with present(database_url) as presence:
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            class_id = connection.execute(
+                "SELECT classid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objid = %s", (presence.number,)
+            ).fetchone()
+            assert class_id is not None
+            waiting = asyncio.create_task(
+                asyncio.to_thread(connection.execute, "SELECT pg_advisory_lock(%s, %s)", (class_id[0], presence.number))
+            )
+            # It gets the lock when this process loses it, and before that can take it anew.
+            await until(lambda: is_awaited(database_url, presence.number))
+            end_connections(database_url, presence.number)
+            await waiting
+            await until(lambda: presence.announced is None)
+            await asyncio.sleep(1.0)
+            assert presence.announced is None
+        await until(lambda: presence.announced == presence.number)

@@ -1,0 +1,113 @@
+"""Turns of workers that were killed go on at once; a broken connection alone takes no turn from its worker twice."""
+
+import asyncio
+
+import psycopg
+
+from tests.support.runtime_nodes import Node, ObedientModel, until
+
+# In these tests no lease runs out.
+LEASE = {"lease_seconds": 600.0}
+
+
+def end_connection(node: Node) -> None:
+    """Ends the connection that shows that the node lives, and no other one of it."""
+    with psycopg.connect(node.database.url) as connection:
+        ended = connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND granted",
+            (node.presence.number,),
+        )
+        assert ended.fetchone() == (True,)
+
+
+async def announced(node: Node) -> bool:
+    rows = await node.rows("SELECT presence FROM workers WHERE id = %s", node.worker.id)
+    return rows == [(node.presence.number,)]
+
+
+async def test_turns_of_a_killed_worker_go_on_before_its_lease_ends(start_node, model: ObedientModel) -> None:
+    killed, other = await start_node(**LEASE), await start_node(**LEASE)
+    sessions = [await killed.create_session() for _ in range(5)]
+    model.shut("work")
+    turns = await asyncio.gather(*[killed.execute(session, "work") for session in sessions])
+    await until(lambda: len(model.asked) == 5)
+    await until(lambda: announced(killed))
+    await killed.kill()
+    await until(lambda: len(other.worker.engine.held) == 5)
+    assert await other.rows("SELECT id FROM workers WHERE id = %s AND lease_expires_at > now()", killed.worker.id)
+    model.open("work")
+    for turn in await other.ended(*turns):
+        assert (turn["status"], turn["attempt"], turn["fence"]) == ("completed", 2, 2)
+        assert await other.names(turn["id"]) == ["turn.started", "turn.restarted", "turn.completed"]
+
+
+async def test_a_worker_started_after_the_death_takes_the_turns_over(start_node, model: ObedientModel) -> None:
+    """As with a single worker, which is started again."""
+    killed = await start_node(**LEASE)
+    session = await killed.create_session()
+    model.shut("work")
+    turn_id = await killed.execute(session, "work")
+    await until(lambda: model.asked)
+    await killed.kill()
+    other = await start_node(**LEASE)
+    await until(lambda: turn_id in other.worker.engine.held)
+    model.open("work")
+    [turn] = await other.ended(turn_id)
+    assert (turn["status"], turn["attempt"]) == ("completed", 2)
+
+
+async def test_a_worker_whose_connection_broke_keeps_its_turns(start_node, model: ObedientModel) -> None:
+    holder, other = await start_node(**LEASE), await start_node(**LEASE)
+    session = await holder.create_session()
+    model.shut("work")
+    turn_id = await holder.execute(session, "work")
+    await until(lambda: model.asked)
+    back = asyncio.Event()
+    holder.presence.on_change(back.set)
+    for _ in range(3):
+        back.clear()
+        end_connection(holder)
+        await back.wait()
+        # Some looks of the other one.
+        await asyncio.sleep(1.5)
+        assert turn_id in holder.worker.engine.held
+        assert not other.worker.engine.held
+    model.open("work")
+    [turn] = await holder.ended(turn_id)
+    assert (turn["status"], turn["attempt"], turn["fence"]) == ("completed", 1, 1)
+    assert model.asked == ["work"]
+
+
+async def test_a_worker_taken_for_dead_stops_its_turn_which_ends_once(start_node, model: ObedientModel) -> None:
+    """It cannot take its lock anew in time, and otherwise reaches the database all the while."""
+    holder, other = await start_node(**LEASE), await start_node(**LEASE)
+    session = await holder.create_session()
+    model.shut("work")
+    turn_id = await holder.execute(session, "work")
+    await until(lambda: model.asked)
+    holder.presence._url = "host=127.0.0.1 port=1"
+    end_connection(holder)
+    await until(lambda: turn_id in other.worker.engine.held)
+    await until(lambda: turn_id not in holder.worker.engine.held)
+    model.open("work")
+    [turn] = await other.ended(turn_id)
+    assert (turn["status"], turn["attempt"], turn["fence"]) == ("completed", 2, 2)
+    assert await other.names(turn_id) == ["turn.started", "turn.restarted", "turn.completed"]
+    assert await other.history(session) == [("user", "work"), ("assistant", "re: work")]
+
+
+async def test_a_worker_that_is_not_present_is_judged_by_its_lease(start_node, model: ObedientModel) -> None:
+    """Behind a pooler that lends out connections for single transactions no lock stays."""
+    alone, other = await start_node(present=False), await start_node()
+    session = await alone.create_session()
+    model.shut("work")
+    turn_id = await alone.execute(session, "work")
+    await until(lambda: model.asked)
+    assert await other.rows("SELECT presence FROM workers WHERE id = %s", alone.worker.id) == [(None,)]
+    await asyncio.sleep(2.5)
+    assert turn_id in alone.worker.engine.held
+    await alone.crash()
+    await until(lambda: turn_id in other.worker.engine.held)
+    model.open("work")
+    [turn] = await other.ended(turn_id)
+    assert turn["attempt"] == 2
