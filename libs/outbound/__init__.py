@@ -1,7 +1,7 @@
 """Connections to addresses that users name: public ones, and those in networks that the operator lists."""
 
 from libs.outbound._addresses import AddressCheck, is_public, parse_networks, public_or_within
-from libs.outbound._fetching import FetchLimits, FetchRefused, GuardedHttp
+from libs.outbound._fetching import FetchFailed, FetchLimits, FetchRefused, GuardedHttp
 from libs.outbound._resolver import USUAL_PORTS, AddressRefused, GuardedResolver, UnusableUrl, parse_url, system_resolve
 from libs.outbound._settings import OutboundSettings
 
@@ -9,6 +9,7 @@ __all__ = [
     "USUAL_PORTS",
     "AddressCheck",
     "AddressRefused",
+    "FetchFailed",
     "FetchLimits",
     "FetchRefused",
     "GuardedHttp",

@@ -1,17 +1,22 @@
-"""GET requests to addresses that users name, redirects included."""
+"""HTTP requests to addresses that users name, redirects included."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any, Final
 
 import aiohttp
 from yarl import URL
 
+from libs.outbound._pools import ConnectionPools
 from libs.outbound._resolver import AddressRefused, GuardedResolver, UnusableUrl, parse_url
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_KEEP_METHOD: Final = frozenset({307, 308})
+_OF_BODY: Final = frozenset({"content-type", "content-encoding", "content-language"})
+_IDLE_SECONDS: Final = 15.0
 Check = Callable[[URL], None]
 
 
@@ -19,17 +24,26 @@ class FetchRefused(Exception):
     """The address may not be fetched, or the answer is unusable; the message tells why."""
 
 
+class FetchFailed(FetchRefused):
+    """The connection failed or took too long, which may pass. ``sent``: the target may have had the request."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """`timeout` in seconds, over all redirects."""
+    """Times in seconds: ``timeout`` over all redirects, None where the caller bounds it; ``connect`` for each."""
 
-    timeout: float = 15.0
+    timeout: float | None = 15.0
     largest_bytes: int = 1024 * 1024
     redirects: int = 4
+    connect: float | None = None
 
 
 class GuardedHttp:
-    """`check` may refuse further addresses by raising FetchRefused."""
+    """``check`` may refuse further addresses by raising FetchRefused."""
 
     def __init__(
         self, *, resolver: GuardedResolver, limits: FetchLimits, accept: str, check: Check | None = None
@@ -38,27 +52,54 @@ class GuardedHttp:
         self._limits = limits
         self._accept = accept
         self._check = check
+        self._pools = ConnectionPools(lambda: self._session(keep_alive=True))
+
+    async def close(self) -> None:
+        """Closes kept connections; there are none without pools."""
+        await self._pools.close()
+
+    def get(self, address: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """The first answer that is no redirect. Raises FetchRefused, also for a server that cannot be reached."""
+        return self.request("GET", address)
 
     @asynccontextmanager
-    async def get(self, address: str) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The first answer that is no redirect. Raises FetchRefused, also for a server that cannot be reached."""
+    async def request(
+        self,
+        method: str,
+        address: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        pool: Hashable | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The first answer that is no redirect, as for ``get``.
+
+        Without a ``pool`` the request has a connection of its own and is sent once. Those of one pool keep their
+        connections for each other, each to an address that was checked when it was made; a request over a connection
+        that had just ended is sent again, so that only calls that are safe to repeat may name one.
+        """
+        sent = _Request(method, self._checked(address), dict(headers or {}), body)
         try:
-            async with self._session() as session:
-                url = self._checked(address)
+            async with self._opened(pool) as session:
                 for _ in range(self._limits.redirects + 1):
-                    async with session.get(url, allow_redirects=False) as response:
+                    async with session.request(
+                        sent.method, sent.url, headers=sent.headers, data=sent.body, allow_redirects=False
+                    ) as response:
                         if response.status not in _REDIRECTS or "location" not in response.headers:
                             yield response
                             return
-                        url = self._checked(response.headers["location"], url)
+                        sent = sent.redirected(response.status, self._checked(response.headers["location"], sent.url))
             raise FetchRefused(f"more than {self._limits.redirects} redirects")
+        except aiohttp.ConnectionTimeoutError as error:
+            raise FetchFailed("the host cannot be reached in time", sent=False) from error
         except TimeoutError as error:
-            raise FetchRefused(f"no answer within {self._limits.timeout:g} seconds") from error
+            raise FetchFailed(f"no answer within {self._limits.timeout or 0:g} seconds", sent=True) from error
         except aiohttp.ClientConnectorError as error:
-            refused = isinstance(error.os_error, AddressRefused)
-            raise FetchRefused(f"refused: {error.os_error}" if refused else "the host cannot be reached") from error
+            if isinstance(error.os_error, AddressRefused):
+                raise FetchRefused(f"refused: {error.os_error}") from error
+            raise FetchFailed("the host cannot be reached", sent=False) from error
         except aiohttp.ClientError as error:
-            raise FetchRefused(f"the connection failed: {type(error).__name__}") from error
+            raise FetchFailed(f"the connection failed: {type(error).__name__}", sent=True) from error
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
         """The whole body. Raises FetchRefused for one that is too large, or compressed, which hides its size."""
@@ -71,11 +112,14 @@ class GuardedHttp:
                 raise FetchRefused(f"the content is larger than {self._limits.largest_bytes} bytes")
         return bytes(body)
 
-    def _session(self) -> aiohttp.ClientSession:
+    def _opened(self, pool: Hashable | None) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
+        return self._session(keep_alive=False) if pool is None else self._pools.use(pool)
+
+    def _session(self, *, keep_alive: bool) -> aiohttp.ClientSession:
+        kept: dict[str, Any] = {"keepalive_timeout": _IDLE_SECONDS} if keep_alive else {"force_close": True}
         return aiohttp.ClientSession(
-            # A connection per call: a pooled one would skip the check of the address.
-            connector=aiohttp.TCPConnector(resolver=self._resolver, use_dns_cache=False, force_close=True),
-            timeout=aiohttp.ClientTimeout(total=self._limits.timeout),
+            connector=aiohttp.TCPConnector(resolver=self._resolver, use_dns_cache=False, limit=0, **kept),
+            timeout=aiohttp.ClientTimeout(total=self._limits.timeout, sock_connect=self._limits.connect),
             headers={"Accept": self._accept, "Accept-Encoding": "identity", "User-Agent": "aes"},
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -92,3 +136,21 @@ class GuardedHttp:
         except AddressRefused as error:
             raise FetchRefused(f"refused: {error}") from error
         return url
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    url: URL
+    headers: dict[str, str]
+    body: bytes | None
+
+    def redirected(self, status: int, url: URL) -> _Request:
+        """The next request, as browsers make it. Another host is given none of the caller's headers."""
+        method, headers, body = self.method, self.headers, self.body
+        if status not in _KEEP_METHOD and method not in ("GET", "HEAD"):
+            method, body = "GET", None
+            headers = {name: value for name, value in headers.items() if name.lower() not in _OF_BODY}
+        if url.origin() != self.url.origin():
+            headers = {name: value for name, value in headers.items() if name.lower() in _OF_BODY}
+        return _Request(method, url, headers, body)

@@ -14,9 +14,10 @@ from libs.service_defaults import Service
 from services.runtime.adapters.bus_deltas import BusDeltas
 from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
 from services.runtime.adapters.internal_api.knowledge import HttpKnowledge
+from services.runtime.adapters.internal_api.toolsets import HttpToolsets
 from services.runtime.adapters.metrics import PrometheusMetrics
 from services.runtime.adapters.models.providers import model_providers, new_session
-from services.runtime.adapters.observed import ObservedAgent, ObservedModel, observed
+from services.runtime.adapters.observed import ObservedAgent, ObservedConnector, ObservedModel, observed
 from services.runtime.adapters.postgres.actions import PostgresActions
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
 from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
@@ -27,6 +28,10 @@ from services.runtime.adapters.postgres.session_reads import PostgresSessionRead
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.adapters.tools.builtin import builtin_tools
+from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector
+from services.runtime.adapters.tools.toolsets.http_target import HttpTarget
+from services.runtime.adapters.tools.toolsets.masking import MaskedConnector
+from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.admission import AdmissionPolicy, Backlog
 from services.runtime.domain.agents import AgentLoop
 from services.runtime.domain.artifacts import SessionArtifacts
@@ -37,12 +42,15 @@ from services.runtime.entrypoints.commands import register_commands
 from services.runtime.entrypoints.http.actions import actions_router
 from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.sessions import sessions_router
+from services.runtime.entrypoints.http.toolsets import toolsets_router
 from services.runtime.entrypoints.http.watched_turns import watched_turns_router
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.argument_schemas import ArgumentSchemas
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
+from services.runtime.use_cases.agent.tool_tries import CallLimits, ToolTries
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.create_session import CreateSession
@@ -55,6 +63,7 @@ from services.runtime.use_cases.fork_session import ForkSession
 from services.runtime.use_cases.list_turn_events import ListTurnEvents
 from services.runtime.use_cases.resolve_action import ExpireActions, ResolveAction
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
+from services.runtime.use_cases.try_toolset import Connectors, DiscoverTools, TryTool
 from services.runtime.use_cases.watch_turn import WatchTurn
 
 _log = structlog.get_logger("runtime")
@@ -150,6 +159,11 @@ def build_worker(
     )
 
 
+def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
+    """The connectors, with every call measured, and secrets hidden in whatever it brings back."""
+    return {name: ObservedConnector(MaskedConnector(each, secrets)) for name, each in connectors.items()}
+
+
 def build(settings: RuntimeSettings) -> Service:
     """The service, ready to run."""
     service = Service("runtime", settings, migrations=MIGRATIONS, plan_once=True)
@@ -164,7 +178,15 @@ def build(settings: RuntimeSettings) -> Service:
     )
     toolbox = observed(builtin_tools(settings.http_get_hosts.split(","), knowledge, artifacts, resolver))
     model = ObservedModel(models, models.providers())
-    agent = ObservedAgent(AgentRunner(model, AgentTools(toolbox), knowledge, context=ContextBuilder(artifacts)))
+    tries = ToolTries(
+        CallLimits(settings.max_tool_calls, settings.max_tool_calls_per_company, settings.max_tool_calls_per_toolset)
+    )
+    secrets = ToolsetSecrets(settings.secret_cipher())
+    target = HttpTarget(resolver, secrets)
+    connectors = connected({"http": HttpConnector(target)}, secrets)
+    catalogue = HttpToolsets(service.calls) if service.calls.installed("registry") else None
+    tools = AgentTools(toolbox, catalogue, connectors)
+    agent = ObservedAgent(AgentRunner(model, tools, knowledge, context=ContextBuilder(artifacts), tries=tries))
     deltas = BusDeltas(service.producer, source=service.source, send_events=service.outbox.send_now)
     worker = build_worker(
         settings,
@@ -190,10 +212,13 @@ def build(settings: RuntimeSettings) -> Service:
         )
     )
     service.http.include_router(catalogues_router(models, toolbox))
+    try_tool = TryTool(connectors, tries, ArgumentSchemas())
+    service.http.include_router(toolsets_router(DiscoverTools(connectors), try_tool))
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)
     service.background("runtime.deltas", deltas.run)
     # The last third is for handing back what has not ended.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
     service.on_stop(http.close)
+    service.on_stop(target.close)
     return service

@@ -4,10 +4,11 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from libs.outbound import OutboundSettings
+from libs.secrets import SecretsSettings
 from libs.service_defaults import ServiceSettings
 
 
-class RuntimeSettings(OutboundSettings, ServiceSettings):
+class RuntimeSettings(OutboundSettings, SecretsSettings, ServiceSettings):
     """Times are in seconds."""
 
     model_config = SettingsConfigDict(env_prefix="AES_RUNTIME_", extra="ignore", populate_by_name=True)
@@ -24,6 +25,10 @@ class RuntimeSettings(OutboundSettings, ServiceSettings):
     drain_seconds: float = Field(5.0, ge=0)
     http_get_hosts: str = ""
     """Hosts that the tool ``http_get`` may read, separated by commas; none by default."""
+    max_tool_calls: int = Field(200, ge=1)
+    """Calls of toolsets that run at once in a process."""
+    max_tool_calls_per_company: int = Field(50, ge=1)
+    max_tool_calls_per_toolset: int = Field(20, ge=1)
     builtin_model_delay_seconds: float = Field(0.0, ge=0)
     """Time that ``builtin:extractive`` takes to answer, for trying out slow models."""
     history_cache_characters: int = Field(64_000_000, ge=0)

@@ -1,18 +1,20 @@
 """Metrics and spans around agents, models and tools. No prompt, argument or answer is recorded."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import perf_counter
 from typing import Final, TypeVar
 
 from prometheus_client import Counter, Histogram
 
 from libs import tracing
+from libs.contracts.api.toolsets import ConnectedTool
 from libs.contracts.errors import ServiceError
 from services.runtime.adapters import metrics
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnLost, TurnWaits
 from services.runtime.domain.conversation import JsonObject, ModelAnswer
 from services.runtime.domain.models import ChatModel, ModelRequest, OnText, ProviderInfo
 from services.runtime.domain.tools import Tool, Toolbox, ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.toolsets import Toolset, ToolsetConnector
 
 T = TypeVar("T")
 _OTHER: Final = "other"
@@ -116,10 +118,14 @@ class ObservedModel:
 
 
 class ObservedTool:
-    """A Tool around another one. A call that takes too long is cancelled by its caller."""
+    """A Tool around another one. A call that takes too long is cancelled by its caller.
 
-    def __init__(self, tool: Tool) -> None:
+    `label`: the tool in metrics, by default its name.
+    """
+
+    def __init__(self, tool: Tool, label: str | None = None) -> None:
         self._tool = tool
+        self._label = label or tool.definition.name
 
     @property
     def definition(self) -> ToolDefinition:
@@ -134,7 +140,7 @@ class ObservedTool:
         }
         with tracing.span(f"execute_tool {name}", attributes=attributes):
             call = self._tool.call(arguments, context)
-            return await _measured(call, name, metrics.TOOL_CALLS, metrics.TOOL_SECONDS, self._outcome_of)
+            return await _measured(call, self._label, metrics.TOOL_CALLS, metrics.TOOL_SECONDS, self._outcome_of)
 
     @staticmethod
     def _outcome_of(problem: Exception) -> str:
@@ -144,3 +150,17 @@ class ObservedTool:
 def observed(toolbox: Toolbox) -> Toolbox:
     """The same tools, with every call measured."""
     return Toolbox(*(ObservedTool(tool) for tool in toolbox.values()))
+
+
+class ObservedConnector:
+    """A ToolsetConnector around another one. Users name tools: in metrics, those of a type are one."""
+
+    def __init__(self, connector: ToolsetConnector) -> None:
+        self._connector = connector
+
+    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+        return await self._connector.discover(toolset)
+
+    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
+        label = f"toolset:{toolset.type}"
+        return [ObservedTool(tool, label) for tool in self._connector.tools(toolset)]

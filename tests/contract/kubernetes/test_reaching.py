@@ -12,7 +12,7 @@ TOPICS_BY_NAME = {topic.name: topic for topic in TOPICS}
 # Who asks whom over HTTP; docs of the services. Payloads too large for an event are asked for at its owner, too.
 CALLERS = {
     "gateway": set[str](),
-    "registry": {"gateway"},
+    "registry": {"gateway", "runtime"},
     "runtime": {"gateway", "registry", "artifacts"},
     "ingestion": {"gateway", "registry", "runtime", "artifacts"},
     "artifacts": {"gateway", "runtime", "ingestion"},

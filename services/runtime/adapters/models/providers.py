@@ -12,6 +12,7 @@ from services.runtime.adapters.models.images import ImageFetching
 from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
 from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
+from services.runtime.adapters.models.tool_names import ProviderToolNames
 from services.runtime.domain.conversation import ModelAnswer, UserMessage
 from services.runtime.domain.models import (
     ChatModel,
@@ -102,13 +103,17 @@ def model_providers(
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay), ignores=frozenset({"tool_choice"}))]
     for known in COMPATIBLE:
         settings = known.settings(environ)
-        model = settings and OpenAICompatible(Endpoint(known.name, *settings, timeout=timeout), session, retry)
+        model = settings and ProviderToolNames(
+            OpenAICompatible(Endpoint(known.name, *settings, timeout=timeout), session, retry)
+        )
         remedy = f"set {known.key_variable}" if known.address else f"set {known.address_variable}"
         providers.append(Provider(ProviderInfo(known.name, settings is not None, known.models), model, remedy))
     for other in OTHERS:
         configured = other.configured(environ)
         images = ImageFetching(resolver) if other.wants_bytes else None
-        direct = PydanticAIDirect(other.name, retry, timeout=timeout, images=images) if configured else None
+        direct = None
+        if configured:
+            direct = ProviderToolNames(PydanticAIDirect(other.name, retry, timeout=timeout, images=images))
         remedy = f"set {' or '.join(other.variables)}"
         providers.append(Provider(ProviderInfo(other.name, configured, other.models), direct, remedy, other.ignores))
     return ModelProviders(*providers)

@@ -35,7 +35,9 @@ from services.runtime.domain.models import ChatModel, ModelRequest, OptionNotSup
 from services.runtime.domain.tools import ToolsetVersion, TurnTools
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.guarded_calls import GuardedCalls
+from services.runtime.use_cases.agent.repeated_calls import RepeatedCalls
 from services.runtime.use_cases.agent.tool_caller import ToolCaller
+from services.runtime.use_cases.agent.tool_tries import ToolTries
 from services.runtime.use_cases.agent.turn_tools import NO_KNOWLEDGE
 
 _CITED = re.compile(r"\[(\d{1,3})\]")
@@ -61,6 +63,7 @@ class _Progress:
     usage: Usage = field(default_factory=Usage)
     step: int = 0
     seen_ids: set[str] = field(default_factory=set)
+    repeated: RepeatedCalls = field(default_factory=RepeatedCalls)
 
     def add_answer(self, answer: ModelAnswer) -> None:
         self.step += 1
@@ -71,7 +74,7 @@ class _Progress:
     def add_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
         for call, result in zip(calls, results, strict=True):
             self.made.append(MadeCall(call, result))
-            self.messages.append(ToolMessage(result))
+            self.messages.append(ToolMessage(self.repeated.hinted(call, result)))
 
 
 class AgentRunner:
@@ -84,13 +87,14 @@ class AgentRunner:
         retriever: KnowledgeRetriever | None = None,
         limits: AgentLimits | None = None,
         context: ContextBuilder | None = None,
+        tries: ToolTries | None = None,
     ) -> None:
         self._model = model
         self._source = tools
         self._retriever = retriever
         self._context = context or ContextBuilder()
         self._limits = limits or AgentLimits()
-        caller = ToolCaller(concurrency=self._limits.tool_concurrency, longest_output=self._limits.tool_output)
+        caller = ToolCaller(tries, concurrency=self._limits.tool_concurrency, longest_output=self._limits.tool_output)
         self._calls = GuardedCalls(caller)
 
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:

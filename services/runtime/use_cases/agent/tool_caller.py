@@ -1,26 +1,18 @@
 """Makes the tool calls of a model's answer: validated, bounded in time and number, never fatal to the turn."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final
 
-import structlog
-
-from libs.json_schema import CompiledSchema, SchemaInvalid, compile_schema
 from services.runtime.domain.agents import AgentTask, TurnJournal
-from services.runtime.domain.conversation import JsonObject, ToolCall, ToolResult
+from services.runtime.domain.conversation import ToolCall, ToolResult
 from services.runtime.domain.tools import (
-    Tool,
     ToolContext,
-    ToolDefinition,
     ToolFailed,
-    ToolOutput,
     TurnTools,
     cut_result,
 )
-
-_log = structlog.get_logger(__name__)
+from services.runtime.use_cases.agent.argument_schemas import ArgumentSchemas
+from services.runtime.use_cases.agent.tool_tries import ToolTries
 
 OUTCOME_UNKNOWN = (
     "The service was interrupted during this call. It is not known whether it was carried out, and it is not safe "
@@ -28,39 +20,14 @@ OUTCOME_UNKNOWN = (
 )
 
 
-_COMPILED_SCHEMAS: Final = 2000
-
-
-class ArgumentSchemas:
-    """Compiled schemas of arguments, the most recently used ones. A schema is known by its dict, not its content."""
-
-    def __init__(self, capacity: int = _COMPILED_SCHEMAS) -> None:
-        self._capacity = capacity
-        # A compiled schema keeps its dict: while it lives, no other has its id.
-        self._compiled: OrderedDict[int, CompiledSchema] = OrderedDict()
-
-    def problems(self, definition: ToolDefinition, arguments: JsonObject) -> list[str]:
-        """Findings about the arguments; the schema of a stranger may be the one that is wrong."""
-        try:
-            return self._schema(definition.parameters).problems(arguments, name="arguments")
-        except SchemaInvalid as problem:
-            return [f"the tool's description has parameters that are no usable JSON Schema ({problem})"]
-
-    def _schema(self, schema: JsonObject) -> CompiledSchema:
-        known = self._compiled.get(id(schema))
-        if known is None:
-            known = self._compiled[id(schema)] = compile_schema(schema)
-            if len(self._compiled) > self._capacity:
-                self._compiled.popitem(last=False)
-        else:
-            self._compiled.move_to_end(id(schema))
-        return known
-
-
 class ToolCaller:
-    """`concurrency` bounds the calls of one turn that run at a time, `longest_output` a result in characters."""
+    """`concurrency` bounds the calls of one turn that run at a time, `longest_output` a result in characters.
 
-    def __init__(self, *, concurrency: int = 4, longest_output: int = 20_000) -> None:
+    `tries` are shared by all turns of a process, as its limits are.
+    """
+
+    def __init__(self, tries: ToolTries | None = None, *, concurrency: int = 4, longest_output: int = 20_000) -> None:
+        self._tries = tries or ToolTries()
         self._concurrency = concurrency
         self._longest_output = longest_output
         self._schemas = ArgumentSchemas()
@@ -99,6 +66,9 @@ class ToolCaller:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _make(self, task: AgentTask, call: ToolCall, tools: TurnTools, *, resumed: bool) -> ToolResult:
+        if resumed and "." in call.name and call.name not in tools:
+            # It was there when the call was started: its toolset has been deleted since.
+            return ToolResult(call.id, call.name, OUTCOME_UNKNOWN, "unknown")
         refusal = self.rejection(call, tools)
         if refusal is not None:
             return ToolResult(call.id, call.name, refusal, "failed")
@@ -106,7 +76,7 @@ class ToolCaller:
         if resumed and not tool.definition.safe_to_repeat:
             return ToolResult(call.id, call.name, OUTCOME_UNKNOWN, "unknown")
         try:
-            output = await self._run(tool, task, call)
+            output = await self._tries.run(tool, call.arguments, _context(task, call))
         except ToolFailed as error:
             return ToolResult(call.id, call.name, self._cut(str(error)), "failed")
         text = self._cut(output.text)
@@ -121,23 +91,9 @@ class ToolCaller:
         problems = self._schemas.problems(tools[call.name].definition, call.arguments)
         return self._cut("The call was not made: " + "; ".join(problems)) if problems else None
 
-    async def _run(self, tool: Tool, task: AgentTask, call: ToolCall) -> ToolOutput:
-        context = ToolContext(call.id, task.turn_id, task.session_id, task.caller, task.agent.knowledge_bases)
-        seconds = tool.definition.timeout_seconds
-        limit = asyncio.timeout(seconds)
-        try:
-            async with limit:
-                return await tool.call(call.arguments, context)
-        except ToolFailed:
-            raise
-        except TimeoutError as error:
-            if limit.expired():
-                raise ToolFailed(f"{call.name} did not finish within {seconds:g} seconds.") from error
-            raise ToolFailed(f"{call.name} failed: no answer in time.") from error
-        except Exception as error:
-            # A bug of a tool is told to the model, and the turn goes on.
-            _log.exception("tool.failed", tool=call.name, turn_id=task.turn_id, call_id=call.id)
-            raise ToolFailed(f"{call.name} failed: internal error ({type(error).__name__}).") from error
-
     def _cut(self, text: str) -> str:
         return cut_result(text, self._longest_output)
+
+
+def _context(task: AgentTask, call: ToolCall) -> ToolContext:
+    return ToolContext(call.id, task.turn_id, task.session_id, task.caller, task.agent.knowledge_bases)

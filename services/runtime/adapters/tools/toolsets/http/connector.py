@@ -1,0 +1,105 @@
+"""Toolsets of type `http`: requests that are described one by one."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import ValidationError
+
+from libs.contracts.api.toolsets import ConnectedTool, HttpTool
+from libs.json_schema import SchemaInvalid, compile_schema
+from libs.outbound import UnusableUrl, parse_url
+from services.runtime.adapters.tools.toolsets.http.templates import RequestTemplate
+from services.runtime.adapters.tools.toolsets.http_target import RESERVED_HEADERS, HttpTarget
+from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolOutput
+from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
+
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+
+
+class HttpConnector:
+    """A ToolsetConnector. A description is compiled without asking its target anything."""
+
+    def __init__(self, target: HttpTarget) -> None:
+        self._target = target
+
+    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+        try:
+            described = [HttpTool.model_validate(item) for item in toolset.config.get("tools") or ()]
+        except ValidationError as problem:
+            raise ToolsetUnusable(f"tools: {problem.errors()[0]['msg']}") from None
+        names = [tool.name for tool in described]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ToolsetUnusable(f"tools: there are two named {twice[0]!r}")
+        return [_compiled(tool) for tool in described]
+
+    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
+        return [DescribedTool(self._target, toolset, tool) for tool in toolset.tools]
+
+
+class DescribedTool:
+    def __init__(self, target: HttpTarget, toolset: Toolset, tool: ConnectedTool) -> None:
+        self._target = target
+        self._toolset = toolset
+        self._template = RequestTemplate.model_validate(tool.binding or {})
+        self.definition: ToolDefinition = toolset.definition(tool)
+
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
+        request = self._template.request(arguments)
+        return await self._target.send(request, self._toolset, self.definition, context)
+
+
+def _compiled(tool: HttpTool) -> ConnectedTool:
+    template = RequestTemplate(method=tool.method, url=tool.url, headers=tool.headers, query=tool.query, body=tool.body)
+    _require_fixed_host(tool)
+    if reserved := sorted(name for name in tool.headers if name.lower() in RESERVED_HEADERS):
+        raise ToolsetUnusable(f"tool {tool.name!r}: headers: {reserved[0]!r} is set by the service itself")
+    parameters = tool.parameters or _parameters_of(template)
+    _require_usable(tool, parameters, template)
+    settings = tool.model_dump(include={"approval", "timeout_seconds", "retries"}, exclude_none=True)
+    safe = tool.method in _SAFE_METHODS if tool.safe_to_repeat is None else tool.safe_to_repeat
+    return ConnectedTool(
+        name=tool.name,
+        description=tool.description,
+        parameters=parameters,
+        safe_to_repeat=safe,
+        binding=template.model_dump(),
+        **settings,
+    )
+
+
+def _require_fixed_host(tool: HttpTool) -> None:
+    """The model decides about paths and values, never about the host that is given the toolset's headers."""
+    scheme, _, rest = tool.url.partition("://")
+    host = rest.partition("?")[0].partition("#")[0].partition("/")[0]
+    if "{" in scheme or "{" in host:
+        raise ToolsetUnusable(f"tool {tool.name!r}: url: placeholders may stand in the path and the query only")
+    try:
+        parse_url(f"{scheme}://{host}/")
+    except UnusableUrl as problem:
+        raise ToolsetUnusable(f"tool {tool.name!r}: url: {problem}") from None
+
+
+def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTemplate) -> None:
+    if parameters.get("type") != "object":
+        raise ToolsetUnusable(f"tool {tool.name!r}: parameters: the schema of an object is needed (type: object)")
+    try:
+        compile_schema(parameters)
+    except SchemaInvalid as problem:
+        raise ToolsetUnusable(f"tool {tool.name!r}: parameters: {problem}") from None
+    known = parameters.get("properties")
+    missing = sorted(template.placeholders() - set(known if isinstance(known, dict) else ()))
+    if missing and not any(name in parameters for name in ("$ref", "allOf", "anyOf", "oneOf", "patternProperties")):
+        raise ToolsetUnusable(f"tool {tool.name!r}: {{{missing[0]}}} is none of its parameters")
+
+
+def _parameters_of(template: RequestTemplate) -> JsonObject:
+    """The schema for a tool that has none: its placeholders, those of the path required."""
+    names = sorted(template.placeholders())
+    in_path = RequestTemplate(method="", url=template.url.partition("?")[0]).placeholders()
+    return {
+        "type": "object",
+        "properties": {name: {} for name in names},
+        "required": sorted(in_path),
+        "additionalProperties": False,
+    }

@@ -1,0 +1,154 @@
+"""Placeholders of a described request, and the request that they make with a call's arguments."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, urlencode
+
+from pydantic import BaseModel
+
+from services.runtime.adapters.tools.toolsets.http_target import TargetRequest
+from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.tools import ToolFailed
+
+# A doubled one, `{{name}}`, stands for the text `{name}`.
+_PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_-]*)\}\}|\{([A-Za-z_][A-Za-z0-9_-]*)\}")
+_WHOLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*)\}")
+_FORM: Final = "application/x-www-form-urlencoded"
+
+
+class RequestTemplate(BaseModel):
+    """A request with placeholders, as the description has it."""
+
+    method: str
+    url: str
+    headers: dict[str, str] = {}
+    query: dict[str, Any] = {}
+    body: Any = None
+
+    def placeholders(self) -> set[str]:
+        return set(_names([self.url, self.query, self.body]))
+
+    def request(self, arguments: JsonObject) -> TargetRequest:
+        """Raises ToolFailed for arguments that the URL cannot carry."""
+        path, _, own_query = self.url.partition("#")[0].partition("?")
+        url = _path(path, arguments)
+        pairs = list(_pairs([*parse_qsl(own_query, keep_blank_values=True), *self.query.items()], arguments))
+        if pairs:
+            url += "?" + urlencode(pairs, quote_via=quote, safe="", errors="replace")
+        headers = dict(self.headers)
+        body = self._body(headers, arguments)
+        return TargetRequest(self.method, url, headers, body)
+
+    def _body(self, headers: dict[str, str], arguments: JsonObject) -> bytes | None:
+        if self.body is None:
+            return None
+        given = next((value for name, value in headers.items() if name.lower() == "content-type"), None)
+        kind = (given or "").partition(";")[0].strip().lower()
+        if isinstance(self.body, str) and not _WHOLE.fullmatch(self.body):
+            if given is None:
+                headers["Content-Type"] = "text/plain; charset=utf-8"
+            return _substituted(self.body, arguments, _json_inner if _is_json(kind) else _plain).encode(
+                errors="replace"
+            )
+        value = _filled(self.body, arguments)
+        if value is _MISSING:
+            return None
+        if kind == _FORM and isinstance(value, dict):
+            return urlencode(list(_form(value)), errors="replace").encode()
+        if given is None:
+            headers["Content-Type"] = "application/json"
+        if not _is_json(kind or "application/json") and isinstance(value, str):
+            return value.encode(errors="replace")
+        return json.dumps(value, ensure_ascii=False).encode(errors="replace")
+
+
+class _Missing:
+    """An optional argument that was not given."""
+
+
+_MISSING: Final = _Missing()
+
+
+def _names(template: Any) -> Iterator[str]:
+    if isinstance(template, str):
+        yield from (found[2] for found in _PLACEHOLDER.finditer(template) if found[2])
+    elif isinstance(template, dict):
+        for value in template.values():
+            yield from _names(value)
+    elif isinstance(template, list):
+        for value in template:
+            yield from _names(value)
+
+
+def _path(template: str, arguments: JsonObject) -> str:
+    """The URL before its query. A placeholder stays within its segment, whatever its argument is."""
+    segments = template.split("/")
+    return "/".join(_segment(segment, arguments) if _PLACEHOLDER.search(segment) else segment for segment in segments)
+
+
+def _segment(template: str, arguments: JsonObject) -> str:
+    for name in _names(template):
+        if name not in arguments:
+            raise ToolFailed(f"The call was not made: the URL needs the argument {name!r}.")
+    text = _substituted(template, arguments, lambda value: quote(_plain(value), safe="", errors="replace"))
+    # These would make the request one for another path.
+    if text in ("", ".", ".."):
+        raise ToolFailed(f"The call was not made: {text!r} cannot be a part of a path.")
+    return text
+
+
+def _pairs(templates: list[tuple[str, Any]], arguments: JsonObject) -> Iterator[tuple[str, str]]:
+    for name, template in templates:
+        value = _filled(template, arguments)
+        if value is None or value is _MISSING:
+            continue
+        for each in value if isinstance(value, list) else [value]:
+            yield name, _plain(each)
+
+
+def _form(fields: JsonObject) -> Iterator[tuple[str, str]]:
+    for name, value in fields.items():
+        for each in value if isinstance(value, list) else [value]:
+            yield name, _plain(each)
+
+
+def _filled(template: Any, arguments: JsonObject) -> Any:
+    """The value with arguments in place of placeholders; fields and items with a missing one are left out."""
+    if isinstance(template, str):
+        if whole := _WHOLE.fullmatch(template):
+            return arguments.get(whole[1], _MISSING)
+        if any(name not in arguments for name in _names(template)):
+            return _MISSING
+        return _substituted(template, arguments, _plain)
+    if isinstance(template, dict):
+        filled = {name: _filled(value, arguments) for name, value in template.items()}
+        return {name: value for name, value in filled.items() if value is not _MISSING}
+    if isinstance(template, list):
+        return [value for each in template if (value := _filled(each, arguments)) is not _MISSING]
+    return template
+
+
+def _substituted(template: str, arguments: JsonObject, written: Any) -> str:
+    def value(found: re.Match[str]) -> str:
+        if found[1]:
+            return f"{{{found[1]}}}"
+        return str(written(arguments[found[2]])) if found[2] in arguments else ""
+
+    return _PLACEHOLDER.sub(value, template)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _json_inner(value: Any) -> str:
+    """For a place within the text of a JSON document: a string without its quotes."""
+    return json.dumps(value, ensure_ascii=False)[1:-1] if isinstance(value, str) else json.dumps(value)
+
+
+def _is_json(kind: str) -> bool:
+    return kind == "application/json" or kind.endswith("+json")

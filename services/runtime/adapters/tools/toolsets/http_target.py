@@ -1,0 +1,147 @@
+"""Sends the requests of tools to their targets, and reads the answers as text for models."""
+
+import codecs
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+import orjson
+
+from libs.outbound import FetchFailed, FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
+from services.runtime.adapters.models.failures import retry_after_seconds
+from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.toolsets import Toolset
+
+# The time limit of the call is its caller's affair.
+_LIMITS: Final = FetchLimits(timeout=None, largest_bytes=1_000_000, connect=5.0)
+_LONGEST_ERROR: Final = 2_000
+_TEXT_TYPES: Final = frozenset(
+    {
+        "application/json",
+        "application/xml",
+        "application/yaml",
+        "application/javascript",
+        "application/x-ndjson",
+        "application/x-www-form-urlencoded",
+        "application/graphql",
+    }
+)
+_MAY_PASS: Final = frozenset({408, 425, 429})
+# Python's codecs that take minutes, or give text that UTF-8 cannot carry.
+_NO_WEB_CHARSETS: Final = frozenset({"punycode", "idna", "utf-7", "unicode-escape", "raw-unicode-escape"})
+RESERVED_HEADERS: Final = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "idempotency-key",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that the connection and the call itself decide about."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRequest:
+    """`headers` may have references to secrets, which are opened when the request is sent."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+
+class HttpTarget:
+    def __init__(self, resolver: GuardedResolver, secrets: ToolsetSecrets, limits: FetchLimits = _LIMITS) -> None:
+        self._secrets = secrets
+        self._http = GuardedHttp(resolver=resolver, limits=limits, accept="application/json, text/*;q=0.9, */*;q=0.1")
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def send(
+        self, request: TargetRequest, toolset: Toolset, tool: ToolDefinition, context: ToolContext
+    ) -> ToolOutput:
+        """The answer's text. Raises ToolFailed, also for a status of 400 and above.
+
+        A call that is safe to repeat may use a kept connection of its toolset; any other is sent once, over its own.
+        """
+        headers = self._secrets.headers(toolset, request.headers)
+        headers = {name: value for name, value in headers.items() if name.lower() not in RESERVED_HEADERS}
+        headers["Idempotency-Key"] = context.idempotency_key
+        pool = (toolset.company_id, toolset.name) if tool.safe_to_repeat else None
+        sent = self._http.request(request.method, request.url, headers=headers, body=request.body, pool=pool)
+        try:
+            async with sent as response:
+                return ToolOutput(_text(response, await self._http.read(response)))
+        except FetchFailed as problem:
+            raise ToolFailed(f"The call failed: {problem}.{_doubt(tool, problem)}", retry=True) from None
+        except FetchRefused as problem:
+            raise ToolFailed(f"The call failed: {problem}.") from None
+
+
+def _doubt(tool: ToolDefinition, problem: FetchFailed) -> str:
+    if tool.safe_to_repeat or not problem.sent:
+        return ""
+    return " It is not known whether the target carried it out."
+
+
+def _text(response: aiohttp.ClientResponse, body: bytes) -> str:
+    status, kind = response.status, response.content_type
+    if status >= 400:
+        text = _decoded(body, response.charset)[:_LONGEST_ERROR] if _is_text(kind, body) else ""
+        raise ToolFailed(
+            f"The target answered with status {status}" + (f": {text}" if text.strip() else "."),
+            retry=status in _MAY_PASS or status >= 500,
+            retry_after=retry_after_seconds(response.headers),
+        )
+    if not body:
+        return f"(status {status}, no content)"
+    if not _is_text(kind, body):
+        raise ToolFailed(f"The target answered with content of type {kind[:100]}, which is not text.")
+    text = _decoded(body, response.charset)
+    if _is_json(kind):
+        try:
+            orjson.loads(body)
+        except orjson.JSONDecodeError:
+            raise ToolFailed(f"The target's answer is not the JSON that it claims to be: {text[:500]}") from None
+    return text
+
+
+def _is_json(kind: str) -> bool:
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _is_text(kind: str, body: bytes) -> bool:
+    if kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml")):
+        return True
+    # What aiohttp says of an answer without a type.
+    return kind == "application/octet-stream" and b"\0" not in body and _is_utf8(body)
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _decoded(body: bytes, charset: str | None) -> str:
+    try:
+        if charset is not None and codecs.lookup(charset).name in _NO_WEB_CHARSETS:
+            charset = None
+        text = body.decode(charset or "utf-8", errors="replace")
+    except LookupError:
+        text = body.decode("utf-8", errors="replace")
+    # PostgreSQL's text has no NUL.
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}")

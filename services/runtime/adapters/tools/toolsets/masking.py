@@ -1,0 +1,70 @@
+"""Hides the secrets of a toolset in results, errors and logs, for connectors of every type."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from libs.contracts.api.toolsets import ConnectedTool
+from services.runtime.adapters.tools.toolsets.secrets import Mask, ToolsetSecrets
+from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.toolsets import Toolset, ToolsetConnector, ToolsetUnusable
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedConnector:
+    """A ToolsetConnector around another one."""
+
+    connector: ToolsetConnector
+    secrets: ToolsetSecrets
+
+    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+        try:
+            found = await self.connector.discover(toolset)
+        except ToolsetUnusable as problem:
+            raise ToolsetUnusable(self.secrets.mask(toolset).hide(problem.message)) from None
+        except ToolFailed as problem:
+            raise ToolsetUnusable(self.secrets.mask(toolset).hide(str(problem))) from None
+        mask = self.secrets.mask(toolset)
+        return [_masked_tool(mask, tool) for tool in found] if mask else found
+
+    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
+        tools = self.connector.tools(toolset)
+        return [MaskedTool(tool, toolset, self.secrets) for tool in tools] if toolset.secrets else tools
+
+
+class MaskedTool:
+    """A Tool around another one. What it logs and raises has no secrets, and no cause that has some."""
+
+    def __init__(self, tool: Tool, toolset: Toolset, secrets: ToolsetSecrets) -> None:
+        self._tool = tool
+        self._toolset = toolset
+        self._secrets = secrets
+        self.definition: ToolDefinition = tool.definition
+
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
+        try:
+            output = await self._tool.call(arguments, context)
+        except ToolFailed as problem:
+            message = self._secrets.mask(self._toolset).hide(str(problem))
+            failure = ToolFailed(message, retry=problem.retry, retry_after=problem.retry_after)
+        except TimeoutError:
+            raise
+        except Exception as problem:
+            name, kind = self.definition.name, type(problem).__name__
+            told = self._secrets.mask(self._toolset).hide(str(problem))
+            _log.error("tool.failed", tool=name, turn_id=context.turn_id, call_id=context.call_id, kind=kind, told=told)
+            failure = ToolFailed(f"{name} failed: internal error ({kind}).")
+        else:
+            mask = self._secrets.mask(self._toolset)
+            warnings = tuple(mask.hide(warning) for warning in output.warnings)
+            return replace(output, text=mask.hide(output.text), warnings=warnings)
+        # Outside of the handler: the original would be its context, and be logged with it.
+        raise failure
+
+
+def _masked_tool(mask: Mask, tool: ConnectedTool) -> ConnectedTool:
+    return tool.model_copy(update={"description": mask.hide(tool.description)})

@@ -1,0 +1,96 @@
+"""Secrets of toolsets: opened for a request, and hidden in whatever comes back."""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from libs.contracts.api.toolsets import SECRET_REFERENCE, secret_place
+from libs.secrets import SecretCipher, SecretUnreadable
+from services.runtime.domain.tools import ToolFailed
+from services.runtime.domain.toolsets import Toolset
+
+MASK: Final = "[secret]"
+_SHORTEST_MASKED: Final = 4
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+class ToolsetSecrets:
+    """Opens the ciphertexts that a toolset brings along, each time anew: nothing opened is kept."""
+
+    def __init__(self, cipher: SecretCipher | None) -> None:
+        self._cipher = cipher
+
+    def headers(self, toolset: Toolset, headers: Mapping[str, str]) -> dict[str, str]:
+        """The headers with `${secret:NAME}` replaced. Raises ToolFailed, which names the reference."""
+        return {
+            name: SECRET_REFERENCE.sub(lambda found: self._open(toolset, found[1]), value)
+            for name, value in headers.items()
+        }
+
+    def mask(self, toolset: Toolset) -> "Mask":
+        return Mask(self._opened(toolset))
+
+    def _opened(self, toolset: Toolset) -> Iterator[str]:
+        for name in toolset.secrets:
+            try:
+                yield self._open(toolset, name)
+            except ToolFailed:
+                # It was in no request either.
+                continue
+
+    def _open(self, toolset: Toolset, name: str) -> str:
+        ciphertext = toolset.secrets.get(name)
+        reference = f"${{secret:{name}}}"
+        if ciphertext is None:
+            raise ToolFailed(f"The call was not made: {reference} is referred to, but there is no secret {name!r}.")
+        if self._cipher is None:
+            raise ToolFailed(f"The call was not made: {reference} cannot be opened, AES_SECRETS_KEY is not set.")
+        try:
+            value = self._cipher.decrypt(base64.b64decode(ciphertext), place=secret_place(toolset.company_id, name))
+        except (SecretUnreadable, ValueError):
+            raise ToolFailed(f"The call was not made: {reference} cannot be opened under AES_SECRETS_KEY.") from None
+        if _CONTROL.search(value):
+            raise ToolFailed(f"The call was not made: the value of {reference} has characters that no header takes.")
+        return value
+
+
+class Mask:
+    """Hides values of four characters or more, also where a target echoes them quoted or encoded."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        forms = {form for value in values if len(value) >= _SHORTEST_MASKED for form in _forms(value)}
+        # The longest first: one value may be a part of another.
+        alternatives = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
+        self._pattern = re.compile(alternatives) if forms else None
+
+    def __bool__(self) -> bool:
+        return self._pattern is not None
+
+    def hide(self, text: str) -> str:
+        return text if self._pattern is None else self._pattern.sub(MASK, text)
+
+
+def _forms(value: str) -> Iterator[str]:
+    yield value
+    for quoted in (quote(value, safe=""), quote(value), quote_plus(value)):
+        yield quoted
+        yield re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), quoted)
+    for ascii_only in (True, False):
+        yield json.dumps(value, ensure_ascii=ascii_only)[1:-1]
+    yield json.dumps(value)[1:-1].replace("/", "\\/")
+    for before in range(3):
+        encoded = _in_base64(value.encode(), before)
+        if len(encoded) >= _SHORTEST_MASKED:
+            yield encoded
+            yield encoded.translate(str.maketrans("+/", "-_"))
+    yield value.encode().hex()
+    yield value.encode().hex().upper()
+
+
+def _in_base64(value: bytes, before: int) -> str:
+    """The characters of a longer text's base64 that are of `value` alone, when so many bytes (mod 3) precede it."""
+    encoded = base64.b64encode(b"\0" * before + value).decode()
+    return encoded[(before * 8 + 5) // 6 : (before + len(value)) * 8 // 6]

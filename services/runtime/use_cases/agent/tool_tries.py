@@ -1,0 +1,108 @@
+"""Makes one tool call within its time limit: bounded in number, fair between companies, repeated where that is safe."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+
+from libs.fairness import FairSemaphore
+from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolFailed, ToolOutput
+
+_log = structlog.get_logger(__name__)
+_FIRST_WAIT_SECONDS: Final = 1.0
+_WAIT_FACTOR: Final = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """Calls of toolsets that run at once in this process; others wait, within their time limit."""
+
+    at_once: int = 200
+    each_company: int = 50
+    each_toolset: int = 20
+
+
+class ToolTries:
+    """One instance serves a process. `sleep` is for tests."""
+
+    def __init__(
+        self, limits: CallLimits | None = None, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        limits = limits or CallLimits()
+        self._companies = FairSemaphore(limits.at_once, each=limits.each_company)
+        # A place for a toolset is asked for first: its queue must not hold places of the company's other toolsets.
+        self._toolsets = FairSemaphore(limits.at_once * limits.each_toolset, each=limits.each_toolset)
+        self._sleep = sleep
+
+    async def run(self, tool: Tool, arguments: JsonObject, context: ToolContext, *, once: bool = False) -> ToolOutput:
+        """Raises ToolFailed, whatever went wrong: the message is for the model, and the turn goes on.
+
+        `once`: without the retries of the tool.
+        """
+        definition = replace(tool.definition, retries=0) if once else tool.definition
+        limit = asyncio.timeout(definition.timeout_seconds)
+        waiting = True
+        try:
+            async with limit:
+                for number in range(definition.retries + 1):
+                    try:
+                        async with self._place(definition, context):
+                            waiting = False
+                            return await tool.call(arguments, context)
+                    except ToolFailed as problem:
+                        await self._before_next_try(problem, definition, number, limit)
+                raise AssertionError("the last try returns or raises")
+        except ToolFailed:
+            raise
+        except TimeoutError as problem:
+            if limit.expired():
+                raise _late(definition, waiting=waiting) from problem
+            raise ToolFailed(f"{definition.name} failed: no answer in time.") from problem
+        except Exception as problem:
+            # A bug of a tool is told to the model, and the turn goes on.
+            _log.exception("tool.failed", tool=definition.name, turn_id=context.turn_id, call_id=context.call_id)
+            raise ToolFailed(f"{definition.name} failed: internal error ({type(problem).__name__}).") from problem
+
+    async def _before_next_try(
+        self, problem: ToolFailed, definition: ToolDefinition, number: int, limit: asyncio.Timeout
+    ) -> None:
+        """Waits for the next try. Raises the problem when there is none, or no time for it."""
+        if not (problem.retry and definition.safe_to_repeat and number < definition.retries):
+            raise _after(problem, number + 1)
+        wait = _FIRST_WAIT_SECONDS * _WAIT_FACTOR**number
+        if problem.retry_after is not None:
+            wait = max(wait, problem.retry_after)
+        ends = limit.when()
+        if ends is not None and asyncio.get_running_loop().time() + wait >= ends:
+            raise _after(problem, number + 1)
+        await self._sleep(wait)
+
+    @asynccontextmanager
+    async def _place(self, definition: ToolDefinition, context: ToolContext) -> AsyncIterator[None]:
+        if not definition.toolset:
+            yield
+            return
+        company_id = context.caller.company_id
+        async with (
+            self._toolsets.acquire(f"{company_id}/{definition.toolset}"),
+            self._companies.acquire(company_id),
+        ):
+            yield
+
+
+def _late(definition: ToolDefinition, *, waiting: bool) -> ToolFailed:
+    name, seconds = definition.name, definition.timeout_seconds
+    if waiting:
+        return ToolFailed(f"{name} was not called: too many calls were under way for {seconds:g} seconds.")
+    doubt = "" if definition.safe_to_repeat else " It is not known whether it was carried out."
+    return ToolFailed(f"{name} did not finish within {seconds:g} seconds.{doubt}")
+
+
+def _after(problem: ToolFailed, tries: int) -> ToolFailed:
+    if tries == 1:
+        return problem
+    return ToolFailed(f"{problem} ({tries} tries)", retry=problem.retry, retry_after=problem.retry_after)

@@ -1,0 +1,58 @@
+"""Asks a toolset's target outside of turns: which tools it has, and one call of one of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+
+from libs.contracts.api.toolsets import CallToolReply, ConnectedTool, ConnectedToolset, ToolsetType, TryToolCall
+from libs.contracts.errors import NotFound, ValidationFailed
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from services.runtime.domain.tools import ToolContext, ToolFailed, cut_result
+from services.runtime.domain.toolsets import Toolset, ToolsetConnector
+from services.runtime.use_cases.agent.argument_schemas import ArgumentSchemas
+from services.runtime.use_cases.agent.tool_tries import ToolTries
+
+Connectors = Mapping[ToolsetType, ToolsetConnector]
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverTools:
+    connectors: Connectors
+
+    async def __call__(self, toolset: ConnectedToolset, caller: Identity) -> list[ConnectedTool]:
+        """Raises ToolsetUnusable."""
+        return await _connector(self.connectors, toolset).discover(Toolset.from_contract(caller.company_id, toolset))
+
+
+@dataclass(frozen=True, slots=True)
+class TryTool:
+    """Makes a call at most once, whatever the tool's policies are."""
+
+    connectors: Connectors
+    tries: ToolTries
+    schemas: ArgumentSchemas
+
+    async def __call__(self, call: TryToolCall, caller: Identity) -> CallToolReply:
+        """Raises NotFound for an unknown tool, ValidationFailed for arguments that its schema refuses."""
+        toolset = Toolset.from_contract(caller.company_id, call.toolset)
+        tools = {tool.definition.name: tool for tool in _connector(self.connectors, call.toolset).tools(toolset)}
+        tool = tools.get(f"{toolset.name}.{call.tool}")
+        if tool is None:
+            raise NotFound(f"toolset {toolset.name!r} has no tool {call.tool[:100]!r}")
+        if problems := self.schemas.problems(tool.definition, call.arguments):
+            raise ValidationFailed("arguments: " + "; ".join(problems))
+        context = ToolContext(call.call_id or new_id(), "", "", caller)
+        began = monotonic()
+        try:
+            output = await self.tries.run(tool, call.arguments, context, once=True)
+        except ToolFailed as problem:
+            return CallToolReply(status="failed", output=cut_result(str(problem)), seconds=monotonic() - began)
+        return CallToolReply(status="completed", output=cut_result(output.text), seconds=monotonic() - began)
+
+
+def _connector(connectors: Connectors, toolset: ConnectedToolset) -> ToolsetConnector:
+    connector = connectors.get(toolset.type)
+    if connector is None:
+        raise ValidationFailed(f"toolsets of type {toolset.type!r} are not supported here")
+    return connector
