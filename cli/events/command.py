@@ -1,5 +1,6 @@
 """`aes events`."""
 
+import json
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -13,10 +14,10 @@ from cli.terminal import Json, failures_explained, note, print_json
 
 app = typer.Typer(help="Look at what happens in the company.", no_args_is_help=True, add_completion=False)
 _STYLES = (
-    ("failed", "red"), ("rejected", "red"), ("restarted", "yellow"), ("cancelled", "yellow"), ("completed", "green"),
-    ("ready", "green"),
+    ("failed", "red"), ("rejected", "red"), ("restarted", "yellow"), ("cancelled", "yellow"), ("required", "yellow"),
+    ("completed", "green"), ("ready", "green"),
 )  # fmt: skip
-_OF_INTEREST = ("name", "reason", "status", "phase", "attempt", "resumed_from_step", "output")
+_OF_INTEREST = ("name", "decision", "reason", "status", "phase", "attempt", "resumed_from_step", "output")
 
 
 @app.callback()
@@ -79,6 +80,8 @@ def summary_of(data: dict[str, Any]) -> str:
     """A few words about an event."""
     if isinstance(data.get("error"), dict):
         return f"{data['error'].get('type')}: {data['error'].get('message')}"
+    if isinstance(data.get("action"), dict):
+        return f"{data['action'].get('kind')}: {json.dumps(data['action'].get('tool_call'), ensure_ascii=False)}"
     if isinstance(data.get("response"), dict):
         return " ".join(str(data["response"].get("content", "")).split())[:160]
     told = {name: data[name] for name in _OF_INTEREST if isinstance(data.get(name), str | int)}

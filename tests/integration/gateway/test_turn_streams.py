@@ -1,98 +1,15 @@
 """Streams of turns on two replicas of the gateway, before a real runtime, on the real broker and databases."""
 
 import asyncio
-import secrets
 from collections import defaultdict
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import orjson
-import pytest
-from psycopg import AsyncConnection
-from pydantic import SecretStr
 
-from deploy.local.ports import choose_free
-from libs.contracts.identifiers import new_id
-from libs.eventing import create_topics
-from services.gateway.administration import ensure_development_key
-from services.runtime.bootstrap import MIGRATIONS as RUNTIME_MIGRATIONS
-from services.runtime.bootstrap import build as build_runtime
-from services.runtime.settings import RuntimeSettings
-from tests.integration.gateway.conftest import SIGNING_KEY, client_of, eventually, gateway_on, until_ready
-from tests.support.infrastructure import Infrastructure
-from tests.support.model_stub import TEXT, ModelStub
-
-
-@dataclass
-class Installation:
-    """Two gateways and a runtime; ``clients`` use the development company's key, one for each gateway."""
-
-    clients: list[httpx.AsyncClient]
-    gateway_database: str
-    runtime_database: str
-
-    async def session(self, model: str, **config: Any) -> str:
-        """A session of the key's owner; there is no registry here to ask for one."""
-        me = (await self.clients[0].get("/me/")).json()
-        kind = "react_agent" if config.get("tools") else "llm_agent"
-        agent = {"name": "Tester", "agent_type": kind, "llm_config": {"model": model}, **config}
-        session_id = new_id()
-        await execute(
-            self.runtime_database,
-            "INSERT INTO sessions (id, company_id, owner_id, config, config_hash) VALUES (%s, %s, %s, %s, 'hash')",
-            session_id,
-            me["company_id"],
-            me["user_id"],
-            orjson.dumps(agent).decode(),
-        )
-        return session_id
-
-
-@pytest.fixture
-async def installation(
-    infrastructure: Infrastructure, kafka: str, topic_prefix: str, database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Installation]:
-    model = ModelStub()
-    monkeypatch.setenv("OPENAI_BASE_URL", await model.start())
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests")
-    await create_topics(kafka, topic_prefix)
-    database = f"test_{secrets.token_hex(6)}"
-    runtime_database = await infrastructure.create_migrated(database, RUNTIME_MIGRATIONS)
-    runtime = build_runtime(
-        RuntimeSettings(
-            kafka_bootstrap_servers=kafka,
-            topic_prefix=topic_prefix,
-            signing_key=SIGNING_KEY,
-            database_url=SecretStr(runtime_database),
-            port=choose_free(),
-            shutdown_grace_seconds=1,
-        )
-    )
-    gateways = [
-        gateway_on(database_url, kafka, topic_prefix, f"http://127.0.0.1:{runtime.settings.port}") for _ in range(2)
-    ]
-    services = [runtime, *gateways]
-    running = [asyncio.create_task(service.run()) for service in services]
-    for service in services:
-        await until_ready(service)
-    secret = await ensure_development_key(database_url)
-    clients = [client_of(service, secret) for service in gateways]
-    yield Installation(clients, database_url, runtime_database)
-    for client in clients:
-        await client.aclose()
-    for service in services:
-        service.stop()
-    await asyncio.gather(*running)
-    await model.stop()
-    await infrastructure.drop_database(database)
-
-
-async def execute(database: str, statement: str, *parameters: Any) -> list[Any]:
-    async with await AsyncConnection.connect(database, autocommit=True) as connection:
-        cursor = await connection.execute(statement, parameters)
-        return await cursor.fetchall() if cursor.description else []
+from tests.integration.gateway.conftest import Installation, eventually, execute
+from tests.support.model_stub import TEXT
 
 
 @dataclass

@@ -105,3 +105,8 @@ def test_an_event_is_one_line() -> None:
     assert shown.endswith("turn-1  Hello there.")
     failed = line_of(event(13, type="turn.failed", data={"error": {"type": "model_error", "message": "away"}})).plain
     assert failed.endswith("model_error: away")
+    action = {"action_id": "a1", "kind": "approval", "tool_call": {"name": "shop.refund", "arguments": {"order": 7}}}
+    required = line_of(event(14, type="turn.action_required", data={"action": action})).plain
+    assert required.endswith('approval: {"name": "shop.refund", "arguments": {"order": 7}}')
+    resolved = line_of(event(15, type="turn.action_resolved", data={"decision": "deny", "kind": "approval"})).plain
+    assert resolved.endswith("decision=deny")
