@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.identity import Identity
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.domain.conversation import AssistantMessage, ToolMessage
@@ -298,6 +299,20 @@ async def test_it_outlives_its_worker_and_has_a_new_deadline_afterwards(
     model.open("buy")
     await node.ended(turn_id)
     assert len(pay.contexts) == 1
+
+
+async def test_the_options_of_a_turn_survive_its_wait(start_node, model: ObedientModel) -> None:
+    dying = await start_node()
+    session = await dying.create_session(**agent())
+    model.scripts["see"] = [calling(("look", {})), answering("Done.")]
+    turn_id = await dying.execute(session, "see", turn_options=TurnOptions(instructions="Be brief."))
+    [action] = await dying.waiting(turn_id)
+    await dying.crash()
+    node = await start_node()
+    await resolve(node, session, turn_id, action, output="a cat")
+    [row] = await node.ended(turn_id)
+    assert row["status"] == "completed"
+    assert [request.system for request in model.requests] == ["Be brief.", "Be brief."]
 
 
 async def test_a_crash_during_an_approved_call_does_not_repeat_it(start_node, model: ObedientModel, pay) -> None:
