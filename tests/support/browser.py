@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Error, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-_TIMEOUT_MS = 30_000
+_TIMEOUT_MS = 20_000
+expect.set_options(timeout=_TIMEOUT_MS)
 
 
 @contextmanager

@@ -1,12 +1,13 @@
 """Modules of the studio in Chromium, without any service."""
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from services.gateway.entrypoints.http.studio.assets import load
+from services.gateway.entrypoints.http.studio.assets import load, vendored
 from tests.support.browser import running_browser, watched_page
 
 Run = Callable[..., Any]
@@ -42,6 +43,8 @@ def _serve(route: Route) -> None:
     path = route.request.url.removeprefix(f"{_ADDRESS}/")
     asset = load().assets.get(path)
     if asset is None:
-        route.fulfill(body="<!doctype html><title>tests</title>", content_type="text/html")
+        names = {name: f"/vendor/{file}" for package in vendored() for name, file in package["imports"].items()}
+        imports = f'<script type="importmap">{json.dumps({"imports": names})}</script>'
+        route.fulfill(body=f"<!doctype html><title>tests</title>{imports}<body></body>", content_type="text/html")
     else:
         route.fulfill(body=asset.content, content_type=asset.media_type)

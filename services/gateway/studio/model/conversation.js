@@ -1,0 +1,183 @@
+/** A conversation as its messages, recorded events and streams tell it, whichever of them comes first or twice. */
+const ENDS = { "turn.completed": "completed", "turn.failed": "failed", "turn.cancelled": "cancelled" };
+
+export class Conversation {
+  turns = [];
+  #byId = new Map();
+
+  turn(id) {
+    let found = this.#byId.get(id);
+    if (!found) {
+      found = new Turn(id);
+      this.#byId.set(id, found);
+      this.turns.push(found);
+    }
+    return found;
+  }
+
+  has(id) {
+    return this.#byId.has(id);
+  }
+
+  /** A message that is on its way: its turn has no id yet. */
+  add(content, attachments) {
+    const sent = new Turn(null);
+    Object.assign(sent, { content, attachments, status: "sending" });
+    this.turns.push(sent);
+    return sent;
+  }
+
+  /** Gives a turn on its way the id that the service knows it by. */
+  name(turn, id) {
+    if (turn.id === id) return;
+    const known = this.#byId.get(id);
+    if (known && known !== turn) this.turns = this.turns.filter((each) => each !== known);
+    turn.id = id;
+    this.#byId.set(id, turn);
+  }
+
+  /** Messages in their order: whose turns are not known yet come in at their place. */
+  takeMessages(messages) {
+    for (const message of messages) {
+      if (!message.turn_id) continue;
+      const turn = this.turn(message.turn_id);
+      if (message.role === "user") {
+        turn.content = message.content;
+        turn.messageId = message.id;
+        turn.at = message.timestamp;
+        turn.attachments = (message.content_blocks ?? []).filter(({ type }) => type === "file" || type === "image");
+      } else if (message.role === "assistant" && !turn.hasEnded) {
+        turn.answer = message.content;
+        turn.status = "completed";
+      }
+    }
+    this.turns.sort((a, b) => (a.at ?? "~").localeCompare(b.at ?? "~"));
+  }
+}
+
+export class Turn {
+  content = null;
+  attachments = [];
+  at = null;
+  status = "queued";
+  attempt = 1;
+  answer = null;
+  problem = "";
+  usage = null;
+  citations = [];
+  artifacts = [];
+  actions = [];
+  steps = [];
+
+  constructor(id) {
+    this.id = id;
+  }
+
+  get hasEnded() {
+    return ["completed", "failed", "cancelled", "refused"].includes(this.status);
+  }
+
+  /** Takes an event of this turn; returns true for its last one. */
+  take(type, data) {
+    const act = this[type];
+    if (act) act.call(this, data);
+    if (type in ENDS) this.#end(ENDS[type], data);
+    return type in ENDS;
+  }
+
+  ["turn.queued"]() {
+    if (!this.hasEnded) this.status = "queued";
+  }
+
+  ["turn.started"]({ attempt }) {
+    this.attempt = attempt;
+    this.status = "running";
+  }
+
+  ["turn.restarted"]({ attempt, resumed_from_step: kept }) {
+    this.attempt = attempt;
+    this.status = "running";
+    for (const step of this.steps.filter(({ number }) => number > kept)) Object.assign(step, { text: "", length: 0 });
+  }
+
+  ["turn.output_text.delta"]({ attempt, step: number, offset, text }) {
+    if (attempt < this.attempt) return;
+    const step = this.#step(number);
+    if (offset > step.length) return;
+    // Offsets count characters as Unicode does, not as this language does.
+    const fresh = [...text].slice(step.length - offset);
+    step.text += fresh.join("");
+    step.length += fresh.length;
+  }
+
+  ["turn.tool_call.started"]({ step, call_id: id, name, arguments: given }) {
+    Object.assign(this.#call(step, id, name), { arguments: given });
+  }
+
+  ["turn.tool_call.completed"]({ step, call_id: id, name, output }) {
+    Object.assign(this.#call(step, id, name), { status: "completed", output });
+  }
+
+  ["turn.tool_call.failed"]({ step, call_id: id, name, reason }) {
+    Object.assign(this.#call(step, id, name), { status: "failed", output: reason });
+  }
+
+  ["turn.action_required"]({ step, action }) {
+    const { id, name, arguments: given } = action.tool_call;
+    Object.assign(this.#call(step, id, name), { arguments: given, status: "waiting", action });
+    this.status = "waiting";
+  }
+
+  ["turn.action_resolved"]({ action_id: id, decision }) {
+    for (const call of this.calls) {
+      if (call.action?.action_id === id) Object.assign(call, { action: null, decision, status: call.status === "waiting" ? "running" : call.status });
+    }
+    if (this.status === "waiting" && !this.calls.some(({ action }) => action)) this.status = "running";
+  }
+
+  ["turn.citation.added"]({ citation }) {
+    if (!this.citations.some((each) => each.passage === citation.passage)) this.citations.push(citation);
+  }
+
+  get calls() {
+    return this.steps.flatMap(({ calls }) => calls);
+  }
+
+  /** The text of the answer so far. */
+  get text() {
+    return this.answer ?? this.steps.findLast(({ calls }) => !calls.length)?.text ?? "";
+  }
+
+  #end(status, data) {
+    this.status = status;
+    for (const call of this.calls) {
+      call.action = null;
+      if (call.status === "running" || call.status === "waiting") call.status = "unknown";
+    }
+    if (status === "failed") this.problem = data.error?.message ?? "The turn has failed.";
+    if (status !== "completed") return;
+    const { content, citations, artifacts, tool_calls: calls } = data.response;
+    Object.assign(this, { answer: content, citations: citations ?? [], artifacts: artifacts ?? [], usage: data.usage ?? null });
+    for (const each of calls ?? []) {
+      const call = this.calls.find(({ id }) => id === each.id);
+      if (call) Object.assign(call, { status: each.status, arguments: each.arguments, output: each.output ?? call.output });
+    }
+  }
+
+  #step(number) {
+    let found = this.steps.find((each) => each.number === number);
+    if (!found) {
+      found = { number, text: "", length: 0, calls: [] };
+      this.steps.push(found);
+      this.steps.sort((a, b) => a.number - b.number);
+    }
+    return found;
+  }
+
+  #call(number, id, name) {
+    const step = this.#step(number);
+    let found = step.calls.find((each) => each.id === id);
+    if (!found) step.calls.push((found = { id, name, arguments: null, status: "running", output: null, action: null, decision: null }));
+    return found;
+  }
+}

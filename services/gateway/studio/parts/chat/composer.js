@@ -1,0 +1,51 @@
+/** Where messages are written: text, files by button, drop or paste; Enter sends. */
+import { html, useEffect, useRef, useState } from "../../app/html.js";
+import { Icon } from "../icon.js";
+
+export function Composer({ disabled, running, attachments, onSend, onStop }) {
+  const [text, setText] = useState("");
+  const field = useRef();
+  const chooser = useRef();
+  useEffect(() => {
+    const { current } = field;
+    current.style.height = "auto";
+    current.style.height = `${Math.min(current.scrollHeight + 2, 220)}px`;
+  }, [text]);
+  const uploading = attachments.files.some(({ state }) => state === "uploading");
+  const ready = attachments.files.filter(({ state }) => state === "ready");
+  const possible = !disabled && !uploading && (text.trim() || ready.length > 0);
+  const submit = (event) => {
+    event?.preventDefault();
+    if (!possible) return;
+    onSend(text.trim(), ready);
+    setText("");
+    attachments.clear();
+  };
+  const onKey = (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
+  };
+  const onPaste = (event) => {
+    if (event.clipboardData?.files.length) attachments.add([...event.clipboardData.files]);
+  };
+  return html`
+    <form class="composer" onSubmit=${submit}>
+      <ul class="attachments" aria-label="Attached" hidden=${attachments.files.length === 0}>
+        ${attachments.files.map((file) => html`
+          <li key=${file.id} class=${file.state}>
+            <span>${file.name}</span>
+            <small>${file.state === "failed" ? file.problem : file.state === "uploading" ? "uploading…" : ""}</small>
+            <button type="button" class="remove" aria-label=${`Remove ${file.name}`} onClick=${() => attachments.remove(file.id)}><${Icon} name="close" /></button>
+          </li>`)}
+      </ul>
+      <div class="composer-row">
+        <button type="button" class="button" aria-label="Attach files" onClick=${() => chooser.current.click()}><${Icon} name="attach" /></button>
+        <input type="file" multiple hidden ref=${chooser} onChange=${(event) => (attachments.add([...event.target.files]), (event.target.value = ""))} />
+        <textarea
+          ref=${field} rows="1" aria-label="Message" placeholder="Write a message; Enter sends" value=${text}
+          onInput=${(event) => setText(event.target.value)} onKeyDown=${onKey} onPaste=${onPaste}
+        ></textarea>
+        ${running && html`<button type="button" class="button danger" onClick=${onStop}><${Icon} name="stop" />Stop</button>`}
+        <button class="button primary" disabled=${!possible}><${Icon} name="send" />Send</button>
+      </div>
+    </form>`;
+}

@@ -1,0 +1,147 @@
+"""The chat: what an agent says and does, while it does it and after a reload."""
+
+import re
+from collections.abc import Callable
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.api import configuration, unique
+from tests.e2e.held_model import HeldModel
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.studio.conftest import Open
+from tests.support.browser import violations
+
+Agent = Callable[..., str]
+
+
+@pytest.fixture
+def agent(http: httpx.Client) -> Agent:
+    """Makes an agent; returns its name."""
+
+    def agent(**fields: object) -> str:
+        name = unique("Agent")
+        made = http.post("/agent/", json={**configuration(**fields), "name": name})  # type: ignore[arg-type]
+        assert made.status_code == 201, made.text
+        return name
+
+    return agent
+
+
+def say(page: Page, text: str) -> None:
+    page.get_by_role("textbox", name="Message").fill(text)
+    page.keyboard.press("Enter")
+
+
+def begin(page: Page, agent: str, text: str) -> None:
+    page.get_by_role("combobox", name="Agent").select_option(label=agent)
+    say(page, text)
+
+
+def test_a_conversation_with_a_tool_is_there_after_a_reload(open_page: Open, agent: Agent) -> None:
+    name = agent(model="builtin:extractive", tools=["calculator"])
+    page = open_page("chat/")
+    begin(page, name, "What is 6 * 7?")
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("6 * 7 = 42")
+    expect(log).to_contain_text("calculator")
+    expect(page).to_have_url(re.compile(r"/studio/chat/[0-9a-f-]{36}/$"))
+    say(page, "What is 6 * 8?")
+    expect(log).to_contain_text("6 * 8 = 48")
+    page.reload()
+    expect(log).to_contain_text("6 * 7 = 42")
+    expect(log).to_contain_text("6 * 8 = 48")
+    expect(log.get_by_text("calculator")).to_have_count(2)
+    log.get_by_text("calculator").first.click()
+    expect(log.get_by_label("Arguments").first).to_contain_text("6 * 7")
+    assert violations(page) == []
+
+
+def test_a_turn_can_be_stopped(open_page: Open, agent: Agent, model: HeldModel) -> None:
+    name = agent(model="openai:stub-hold")
+    page = open_page("chat/")
+    with model.held():
+        begin(page, name, "wait")
+        page.get_by_role("button", name="Stop").click()
+        expect(page.get_by_role("log")).to_contain_text("stopped")
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+    page.reload()
+    expect(page.get_by_role("log")).to_contain_text("stopped")
+
+
+@pytest.mark.parametrize(("button", "outcome"), [("Approve", "approved"), ("Deny", "denied")])
+def test_a_call_that_waits_is_decided_here(open_page: Open, agent: Agent, button: str, outcome: str) -> None:
+    careful = {"calculator": {"approval": "always"}}
+    name = agent(model="builtin:extractive", tools=["calculator"], tool_policies=careful)
+    page = open_page("chat/")
+    begin(page, name, "What is 6 * 7?")
+    log = page.get_by_role("log")
+    expect(log.get_by_label("Arguments")).to_contain_text("6 * 7")
+    page.reload()
+    log.get_by_role("button", name=button).click()
+    expect(log.get_by_text(outcome).first).to_be_visible()
+    expect(log.get_by_role("button", name=button)).to_be_hidden()
+    expect(log.get_by_role("link", name="Timeline")).to_be_visible()
+
+
+def test_a_file_is_attached_and_cited(open_page: Open, agent: Agent) -> None:
+    name = agent(model="builtin:extractive")
+    page = open_page("chat/")
+    page.get_by_role("combobox", name="Agent").select_option(label=name)
+    text = b"# Harbour\n\nThe harbour master of Skarholm is Ingrid Solvang.\n"
+    page.locator("input[type=file]").set_input_files({"name": "notes.md", "mimeType": "text/markdown", "buffer": text})
+    expect(page.get_by_label("Attached")).to_contain_text("notes.md")
+    page.get_by_role("textbox", name="Message").fill("Who is the harbour master?")
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
+    page.keyboard.press("Enter")
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("Ingrid Solvang", timeout=30_000)
+    log.get_by_role("list", name="Sources").get_by_role("button").click()
+    expect(page.get_by_role("dialog")).to_contain_text("The harbour master of Skarholm")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_a_turn_goes_on_when_the_gateway_was_killed(
+    open_page: Open, agent: Agent, model: HeldModel, breakable: RunningStack
+) -> None:
+    name = agent(model="openai:stub-hold")
+    page = open_page("chat/")
+    with model.held():
+        begin(page, name, "wait")
+        expect(page.get_by_role("button", name="Stop")).to_be_visible()
+        pid = breakable.kill("gateway")
+        expect(page.get_by_text("Connection lost")).to_be_visible()
+        breakable.wait_replaced("gateway", pid)
+    expect(page.get_by_role("log").get_by_role("link", name="Timeline")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("article")).to_have_count(1)
+
+
+def test_what_others_begin_in_the_session_appears_by_itself(open_page: Open, http: httpx.Client) -> None:
+    session = http.post("/sessions/", json=configuration(model="builtin:extractive")).json()["session_id"]
+    page = open_page(f"chat/{session}/")
+    expect(page.get_by_text("Nothing has been said yet")).to_be_visible()
+    http.post(f"/runtime/{session}/execute/", json={"content": "From elsewhere"})
+    expect(page.get_by_role("log")).to_contain_text("From elsewhere")
+
+
+def test_what_people_write_is_text(open_page: Open, agent: Agent) -> None:
+    name = agent(model="builtin:extractive")
+    page = open_page("chat/")
+    begin(page, name, "<img src=x onerror=\"document.title='hacked'\">")
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("<img src=x")
+    expect(log.get_by_role("link", name="Timeline")).to_be_visible()
+    assert log.locator("img").count() == 0
+    assert "hacked" not in page.title()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_narrow_screen_in_both_looks(open_page: Open, agent: Agent, scheme: str) -> None:
+    name = agent(model="builtin:extractive", tools=["calculator"])
+    page = open_page("chat/", viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    begin(page, name, "What is 6 * 7?")
+    expect(page.get_by_role("log")).to_contain_text("42")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(page) == []

@@ -1,0 +1,104 @@
+"""A conversation is the same whichever way its parts arrive."""
+
+import json
+from typing import Any
+
+from tests.unit.gateway.studio.conftest import Run
+
+Event = tuple[str, dict[str, Any]]
+SHOWN = """(() => {
+  const turn = new m.Turn("t");
+  const last = given.map(([type, data]) => turn.take(type, data)).at(-1);
+  const { status, text, problem, citations } = turn;
+  const calls = turn.calls.map(({ name, status, output }) => [name, status, output]);
+  return { status, text, problem, citations, last, calls };
+})()"""
+
+
+def shown(run: Run, *events: Event) -> dict[str, Any]:
+    return run("model/conversation.js", SHOWN, [list(each) for each in events])  # type: ignore[no-any-return]
+
+
+def delta(text: str, offset: int, *, attempt: int = 1, step: int = 1) -> Event:
+    return "turn.output_text.delta", {"attempt": attempt, "step": step, "offset": offset, "text": text}
+
+
+def started(attempt: int = 1) -> Event:
+    return "turn.started", {"attempt": attempt}
+
+
+def completed(content: str, **fields: Any) -> Event:
+    reply = {"content": content, "tool_calls": [], "citations": [], "artifacts": [], **fields}
+    return "turn.completed", {"response": reply, "usage": {"input_tokens": 1, "output_tokens": 1}}
+
+
+def test_text_is_put_together_by_its_place(run: Run) -> None:
+    found = shown(run, started(), delta("Hel", 0), delta("lo ", 3), delta("lo world", 3), delta("Hel", 0))
+    assert (found["text"], found["status"]) == ("Hello world", "running")
+
+
+def test_offsets_count_characters_of_unicode(run: Run) -> None:
+    assert shown(run, started(), delta("⛴️ 🇳🇴", 0), delta("!", 5))["text"] == "⛴️ 🇳🇴!"
+
+
+def test_text_of_a_lost_attempt_is_dropped(run: Run) -> None:
+    restarted: Event = ("turn.restarted", {"attempt": 2, "resumed_from_step": 0})
+    found = shown(run, started(), delta("Wrong", 0), restarted, delta("late", 5), delta("Right", 0, attempt=2))
+    assert found["text"] == "Right"
+
+
+def test_the_reply_is_what_counts_in_the_end(run: Run) -> None:
+    found = shown(run, started(), delta("Half of", 0), completed("All of it"))
+    assert (found["text"], found["status"], found["last"]) == ("All of it", "completed", True)
+
+
+def test_a_call_waits_is_allowed_and_ends(run: Run) -> None:
+    call = {"id": "c", "name": "refund", "arguments": {"order": 1}}
+    required: Event = (
+        "turn.action_required",
+        {"step": 1, "action": {"action_id": "a", "kind": "approval", "tool_call": call}},
+    )
+    resolved: Event = ("turn.action_resolved", {"action_id": "a", "decision": "approve"})
+    done: Event = ("turn.tool_call.completed", {"step": 1, "call_id": "c", "name": "refund", "output": "ok"})
+    waiting = shown(run, started(), required)
+    assert (waiting["status"], waiting["calls"]) == ("waiting", [["refund", "waiting", None]])
+    ended = shown(run, started(), required, resolved, done)
+    assert (ended["status"], ended["calls"]) == ("running", [["refund", "completed", "ok"]])
+
+
+def test_what_was_open_at_the_end_has_no_outcome(run: Run) -> None:
+    call: Event = ("turn.tool_call.started", {"step": 1, "call_id": "c", "name": "slow", "arguments": {}})
+    found = shown(run, started(), call, ("turn.cancelled", {"reason": "cancelled"}))
+    assert (found["status"], found["calls"]) == ("cancelled", [["slow", "unknown", None]])
+
+
+def test_a_failure_says_why(run: Run) -> None:
+    found = shown(run, started(), ("turn.failed", {"error": {"message": "The model's provider failed."}}))
+    assert (found["status"], found["problem"]) == ("failed", "The model's provider failed.")
+
+
+def test_html_in_markdown_is_text_and_links_lead_to_the_web_only(run: Run) -> None:
+    hostile = (
+        "# Title\n<script>document.title='x'</script> <img src=x onerror=alert(1)>\n\n"
+        "![picture](https://elsewhere.example/p.png) [js](javascript:alert(1)) [data](data:text/html,x) "
+        "[ok](https://a.example)\n\n"
+        "<a href='https://a.example' onclick='alert(1)' style='position:fixed'>styled</a>\n\n"
+        "| a | b |\n|---|---|\n| 1 | 2 |\n"
+    )
+    render = """(async () => {
+      const { render, h } = await import("preact");
+      render(h(m.Markdown, { text: given }), document.body);
+      const attributes = [...document.body.querySelectorAll("*")].flatMap((each) => each.getAttributeNames());
+      return {
+        tags: [...new Set([...document.body.querySelectorAll("*")].map((each) => each.localName))],
+        links: [...document.body.querySelectorAll("a[href]")].map((each) => each.getAttribute("href")),
+        attributes: [...new Set(attributes)], text: document.body.textContent, title: document.title,
+      };
+    })()"""
+    found = run("parts/markdown.js", f"await {render}", hostile)
+    assert not {"script", "img", "iframe", "style"} & set(found["tags"])
+    assert {"h3", "table", "td"} <= set(found["tags"])
+    assert set(found["links"]) <= {"https://elsewhere.example/p.png", "https://a.example"}
+    assert set(found["attributes"]) <= {"class", "href", "target", "rel", "tabindex", "align"}, json.dumps(found)
+    assert "<script>document.title='x'</script>" in found["text"]
+    assert found["title"] == "tests"
