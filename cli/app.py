@@ -32,6 +32,7 @@ COMMANDS = {
     "companies": Entry("cli.administration.companies", "Manage the companies that use the service."),
     "users": Entry("cli.administration.users", "Manage the users of a company."),
     "keys": Entry("cli.administration.keys", "Manage API keys."),
+    "secrets": Entry("cli.secrets.command", "Encrypt stored secrets under the newest key."),
     "kb": Entry("cli.knowledge.command", "Make knowledge bases of folders, list and search them."),
     "events": Entry("cli.events.command", "Follow the company's timeline."),
     "actions": Entry("cli.actions.command", "See and answer what turns are waiting for."),

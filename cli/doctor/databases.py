@@ -7,6 +7,7 @@ from functools import partial
 import psycopg
 
 from cli.doctor.findings import Check, Finding, compare_clocks, failed, ok, warning
+from cli.secrets.tables import SECRET_TABLES, SecretTable
 from deploy.local.home import PROJECT_ROOT
 from libs.persistence import Connection, fetch_value
 from libs.secrets import key_id, parse_keys
@@ -30,8 +31,10 @@ async def _database(service: str, url: str, secrets_key: str) -> list[Finding]:
         findings.append(await _migrations(service, connection))
         if service == "ingestion":
             findings += await _vectors(connection)
-        if service == "gateway" and secrets_key and findings[-1].level == "ok":
-            findings.append(await _secrets(connection, secrets_key))
+        if secrets_key and findings[-1].level == "ok":
+            findings += [
+                await _secrets(connection, table, secrets_key) for table in SECRET_TABLES if table.service == service
+            ]
         findings.append(await _clock(service, connection))
     return findings
 
@@ -68,15 +71,17 @@ async def _vectors(connection: Connection) -> list[Finding]:
     return [failed("pgvector", "the extension is not in the database of ingestion", remedy)]
 
 
-async def _secrets(connection: Connection, secrets_key: str) -> Finding:
+async def _secrets(connection: Connection, table: SecretTable, secrets_key: str) -> Finding:
     """Whether every stored secret can be read, and with the first key."""
-    check = "secrets of webhooks"
+    check = table.what
     try:
         ids = [key_id(key) for key in parse_keys(secrets_key)]
     except ValueError:
         return failed(check, "AES_SECRETS_KEY is wrong, so they cannot be read", "See to the secrets key first.")
-    statement = "SELECT substring(ciphertext FROM 2 FOR 8), count(*) FROM webhook_secrets GROUP BY 1"
-    cursor = await connection.execute(statement)
+    cursor = await connection.execute(
+        f"""SELECT substring(ciphertext FROM 2 FOR 8), count(*) FROM {table.table}
+            WHERE {table.condition} GROUP BY 1"""
+    )
     found = {bytes(name): int(number) for name, number in await cursor.fetchall()}
     lost = sum(number for name, number in found.items() if name not in ids)
     old = sum(number for name, number in found.items() if name in ids[1:])
@@ -84,7 +89,7 @@ async def _secrets(connection: Connection, secrets_key: str) -> Finding:
         remedy = "Add the key that they were encrypted with to AES_SECRETS_KEY, or rotate these secrets."
         return failed(check, f"{lost} of {sum(found.values())} are under no key of AES_SECRETS_KEY", remedy)
     if old:
-        remedy = "Processes of role webhooks encrypt them anew within an hour of their start; only then take keys out."
+        remedy = "Run: ./aes secrets rotate; only then take keys out."
         return warning(check, f"{old} of {sum(found.values())} are not under the first key yet", remedy)
     return ok(check, f"{sum(found.values())}, all under the first key")
 

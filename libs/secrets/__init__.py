@@ -1,6 +1,17 @@
 """Encryption of secrets that have to be readable again, under keys that can be rotated."""
 
 from libs.secrets._cipher import SecretCipher, SecretUnreadable, id_of, key_id
+from libs.secrets._rotation import Rotation, SecretStore, encrypt_anew
 from libs.secrets._settings import SecretsSettings, parse_keys
 
-__all__ = ["SecretCipher", "SecretUnreadable", "SecretsSettings", "id_of", "key_id", "parse_keys"]
+__all__ = [
+    "Rotation",
+    "SecretCipher",
+    "SecretStore",
+    "SecretUnreadable",
+    "SecretsSettings",
+    "encrypt_anew",
+    "id_of",
+    "key_id",
+    "parse_keys",
+]

@@ -255,9 +255,9 @@ class FakeWebhooks:
             del self.kept[delivery_id]
         return len(old)
 
-    async def secrets_not_under(self, key_id: bytes, *, limit: int) -> Sequence[WebhookSecret]:
+    async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[WebhookSecret]:
         found = [each for row in self.rows.values() for each in row.secrets if id_of(each.ciphertext) != key_id]
-        return found[:limit]
+        return sorted((each for each in found if each.id > after), key=lambda each: each.id)[:limit]
 
     async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None:
         row = self.rows[old.webhook_id]

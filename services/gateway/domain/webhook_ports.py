@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from libs.contracts.identity import Identity
+from libs.secrets import SecretStore
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.webhook_deliveries import Answer, AttemptOutcome, Delivery, DueDelivery
 from services.gateway.domain.webhooks import Webhook, WebhookSecret
@@ -127,7 +128,7 @@ class Backlog:
     events_behind: int
 
 
-class WebhookMaintenanceStore(Protocol):
+class WebhookMaintenanceStore(SecretStore[WebhookSecret], Protocol):
     """Periodic work on all webhooks. Any number of processes may do the same at once."""
 
     async def purge(self, *, now: datetime, keep: timedelta, keep_pending: timedelta, limit: int) -> int:
@@ -135,11 +136,6 @@ class WebhookMaintenanceStore(Protocol):
 
         Of those that wait, only those of disabled webhooks are deleted.
         """
-
-    async def secrets_not_under(self, key_id: bytes, *, limit: int) -> Sequence[WebhookSecret]:
-        """Secrets that are encrypted under another key."""
-
-    async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None: ...
 
     async def backlog(self, *, now: datetime) -> Backlog: ...
 

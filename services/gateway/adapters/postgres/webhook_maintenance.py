@@ -37,7 +37,8 @@ DELETE FROM webhooks w WHERE w.deleted_at < now() - interval '1 minute'
 # The bytes behind the form are the id of the key: libs/secrets.
 _NOT_UNDER: Final = """
 SELECT id::text, webhook_id::text, ciphertext, created_at, expires_at FROM webhook_secrets
-WHERE substring(ciphertext FROM 2 FOR 8) <> %s AND (expires_at IS NULL OR expires_at > now()) LIMIT %s
+WHERE substring(ciphertext FROM 2 FOR 8) <> %s AND (expires_at IS NULL OR expires_at > now()) AND id::text > %s
+ORDER BY id::text LIMIT %s
 """
 _REPLACE: Final = "UPDATE webhook_secrets SET ciphertext = %s WHERE id = %s AND ciphertext = %s"
 _BACKLOG: Final = """
@@ -65,8 +66,8 @@ class PostgresWebhookMaintenance:
             await connection.execute(_DELETE_WEBHOOKS)
         return settled.rowcount + orphans.rowcount + (int(waiting[0]) if waiting else 0)
 
-    async def secrets_not_under(self, key_id: bytes, *, limit: int) -> Sequence[WebhookSecret]:
-        return [WebhookSecret(**row) for row in await self._database.records(_NOT_UNDER, (key_id, limit))]
+    async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[WebhookSecret]:
+        return [WebhookSecret(**row) for row in await self._database.records(_NOT_UNDER, (key_id, after, limit))]
 
     async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None:
         await self._database.execute(_REPLACE, (ciphertext, old.id, old.ciphertext))

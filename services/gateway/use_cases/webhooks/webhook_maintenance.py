@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from libs.secrets import SecretCipher, SecretUnreadable
+from libs.secrets import SecretCipher, encrypt_anew
 from services.gateway.domain.webhook_ports import DeliveryMetrics, WebhookMaintenanceStore
 
 _log = structlog.get_logger("webhooks")
@@ -15,7 +15,6 @@ KEEP: Final = timedelta(days=7)
 # As long as the timeline keeps events.
 KEEP_PENDING: Final = timedelta(days=30)
 _BATCH: Final = 5_000
-_SECRETS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +32,10 @@ class WebhookMaintenance:
         self.metrics.waiting(await self.store.backlog(now=self.now()))
 
     async def encrypt_anew(self) -> int:
-        """Encrypts some secrets of other keys under the newest one, and returns how many."""
+        """Encrypts secrets of other keys under the newest one, and returns how many."""
         if self.cipher is None:
             return 0
-        changed = 0
-        for secret in await self.store.secrets_not_under(self.cipher.current_id, limit=_SECRETS):
-            try:
-                text = self.cipher.decrypt(secret.ciphertext, place=secret.place)
-            except SecretUnreadable as problem:
-                _log.error("webhook.secret_unreadable", webhook_id=secret.webhook_id, problem=str(problem))
-                continue
-            await self.store.replace_ciphertext(secret, self.cipher.encrypt(text, place=secret.place))
-            changed += 1
-        return changed
+        rotation = await encrypt_anew(self.store, self.cipher)
+        for place, problem in rotation.unreadable:
+            _log.error("webhook.secret_unreadable", place=place, problem=str(problem))
+        return rotation.changed

@@ -247,11 +247,11 @@ async def test_secrets_are_encrypted_under_the_newest_key(stores: Stores) -> Non
     ada = await stores.caller()
     webhook = await stores.webhook(ada)
     new = SecretCipher([b"n" * 32, b"k" * 32])
-    assert await stores.maintenance.secrets_not_under(CIPHER.current_id, limit=5) == []
-    (old,) = await stores.maintenance.secrets_not_under(new.current_id, limit=5)
+    assert await stores.maintenance.secrets_not_under(CIPHER.current_id, after="", limit=5) == []
+    (old,) = await stores.maintenance.secrets_not_under(new.current_id, after="", limit=5)
     text = new.decrypt(old.ciphertext, place=old.place)
     await stores.maintenance.replace_ciphertext(old, new.encrypt(text, place=old.place))
-    assert await stores.maintenance.secrets_not_under(new.current_id, limit=5) == []
+    assert await stores.maintenance.secrets_not_under(new.current_id, after="", limit=5) == []
     assert webhook.id == old.webhook_id
 
 

@@ -1,0 +1,74 @@
+"""`aes secrets`."""
+
+import asyncio
+
+import psycopg
+import typer
+
+from cli.doctor.installation import Installation, find_installation
+from cli.secrets.tables import SECRET_TABLES, PostgresSecretTable
+from cli.terminal import Json, failures_explained, note, print_json, print_table
+from deploy.local.errors import StackError
+from libs.secrets import Rotation, SecretCipher, encrypt_anew, parse_keys
+
+app = typer.Typer(
+    help="Secrets of users, and the key that they are encrypted with.", no_args_is_help=True, add_completion=False
+)
+
+
+@app.callback()
+def secrets() -> None:
+    """Secrets of users, and the key that they are encrypted with."""
+
+
+@app.command()
+def rotate(json_output: Json = False) -> None:
+    """Encrypt every stored secret under the newest key.
+
+    Reads the databases of gateway and registry and AES_SECRETS_KEY, whose first key encrypts. Everything may run
+    meanwhile, once every process knows both keys. A key can be taken out of AES_SECRETS_KEY when nothing is under it.
+    """
+    with failures_explained(json_output):
+        found = asyncio.run(_rotate(find_installation()))
+        if json_output:
+            print_json(
+                {
+                    "secrets": [
+                        {"what": what, "changed": each.changed, "unreadable": [place for place, _ in each.unreadable]}
+                        for what, each in found.items()
+                    ]
+                }
+            )
+        else:
+            rows = [(what, each.changed, len(each.unreadable)) for what, each in found.items()]
+            print_table(("", "encrypted anew", "unreadable"), rows)
+            for place, problem in (pair for each in found.values() for pair in each.unreadable):
+                note(f"{place}: {problem}")
+        if any(each.unreadable for each in found.values()):
+            raise typer.Exit(1)
+
+
+async def _rotate(installation: Installation) -> dict[str, Rotation]:
+    try:
+        keys = parse_keys(installation.secrets_key)
+    except ValueError as problem:
+        raise StackError(f"AES_SECRETS_KEY is wrong: {problem}.", "See docs/operations/rotation.md.") from None
+    if not keys:
+        raise StackError("AES_SECRETS_KEY is not set.", "Set it to the list that the services have, the newest first.")
+    cipher, found = SecretCipher(keys), {}
+    for table in SECRET_TABLES:
+        url = installation.databases.get(table.service)
+        if url is None:
+            variable = f"AES_{table.service.upper()}_DATABASE_URL"
+            raise StackError(f"The database of the {table.service} is not named.", f"Set {variable}.")
+        try:
+            async with await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=10) as connection:
+                found[table.what] = await encrypt_anew(PostgresSecretTable(connection, table), cipher)
+        except psycopg.errors.UndefinedTable:
+            remedy = f"Run: python -m services.{table.service} migrate"
+            raise StackError(f"The database of the {table.service} is not migrated.", remedy) from None
+        except psycopg.OperationalError:
+            raise StackError(
+                f"The database of the {table.service} cannot be reached.", "Start the stack with: ./aes up"
+            ) from None
+    return found

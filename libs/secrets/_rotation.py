@@ -1,0 +1,55 @@
+"""Encrypts stored secrets under the newest key."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+from libs.secrets._cipher import SecretCipher, SecretUnreadable
+
+_BATCH: Final = 100
+
+
+class StoredSecret(Protocol):
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def ciphertext(self) -> bytes: ...
+
+
+S = TypeVar("S", bound=StoredSecret)
+
+
+class SecretStore(Protocol[S]):
+    async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[S]:
+        """Secrets under other keys, in the order of their ids, with ids above ``after``."""
+
+    async def replace_ciphertext(self, old: S, ciphertext: bytes) -> None:
+        """Does nothing when the secret was changed meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """``unreadable``: what no key opens, by place, with the reason."""
+
+    changed: int
+    unreadable: tuple[tuple[str, SecretUnreadable], ...]
+
+
+async def encrypt_anew(store: SecretStore[S], cipher: SecretCipher) -> Rotation:
+    """Encrypts every secret of the store that is under another key than the newest. May run anywhere at any time."""
+    changed, unreadable, after = 0, [], ""
+    while batch := await store.secrets_not_under(cipher.current_id, after=after, limit=_BATCH):
+        for secret in batch:
+            after = secret.id
+            try:
+                text = cipher.decrypt(secret.ciphertext, place=secret.place)
+            except SecretUnreadable as problem:
+                unreadable.append((secret.place, problem))
+                continue
+            await store.replace_ciphertext(secret, cipher.encrypt(text, place=secret.place))
+            changed += 1
+    return Rotation(changed, tuple(unreadable))

@@ -1,0 +1,99 @@
+"""`aes secrets rotate` on the databases of gateway and registry."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+from libs.contracts.api.toolsets import secret_place
+from libs.contracts.identifiers import new_id
+from libs.persistence import migrate
+from libs.secrets import SecretCipher
+from services.gateway.bootstrap import MIGRATIONS as GATEWAY
+from services.gateway.domain import webhooks
+from services.registry.bootstrap import MIGRATIONS as REGISTRY
+from tests.support.infrastructure import Infrastructure
+
+OLD, NEW, LOST = b"o" * 32, b"n" * 32, b"l" * 32
+
+
+@pytest.fixture
+def databases(infrastructure: Infrastructure, topic_prefix: str) -> Iterator[dict[str, str]]:
+    names = {service: f"test_{topic_prefix.strip('-')}_{service}" for service in ("gateway", "registry")}
+    urls = {service: asyncio.run(infrastructure.create_database(name)) for service, name in names.items()}
+    migrate(urls["gateway"], GATEWAY)
+    migrate(urls["registry"], REGISTRY)
+    yield urls
+    for name in names.values():
+        asyncio.run(infrastructure.drop_database(name))
+
+
+def keep_secret(url: str, name: str, key: bytes) -> None:
+    ciphertext = SecretCipher([key]).encrypt(f"value of {name}", place=secret_place("company-1", name))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO secrets VALUES (%s, 'company-1', %s, %s, now(), now())", (new_id(), name, ciphertext)
+        )
+
+
+def keep_webhook_secret(url: str, key: bytes) -> tuple[str, str]:
+    webhook_id, secret_id = new_id(), new_id()
+    ciphertext = SecretCipher([key]).encrypt("whsec_", place=webhooks.secret_place(webhook_id, secret_id))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE webhook_secrets DROP CONSTRAINT fk_webhook_secrets_webhook_id_webhooks")
+        connection.execute(
+            "INSERT INTO webhook_secrets (id, webhook_id, ciphertext, created_at) VALUES (%s, %s, %s, now())",
+            (secret_id, webhook_id, ciphertext),
+        )
+    return webhook_id, secret_id
+
+
+def keys(*keys: bytes) -> str:
+    return ",".join(base64.b64encode(key).decode() for key in keys)
+
+
+def test_every_secret_gets_the_newest_key(databases: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for service, url in databases.items():
+        monkeypatch.setenv(f"AES_{service.upper()}_DATABASE_URL", url)
+    monkeypatch.setenv("AES_SECRETS_KEY", keys(NEW, OLD))
+    for name, key in (("ONE", OLD), ("TWO", NEW), ("GONE", LOST)):
+        keep_secret(databases["registry"], name, key)
+    webhook_id, secret_id = keep_webhook_secret(databases["gateway"], OLD)
+
+    result = CliRunner().invoke(app, ["secrets", "rotate", "--json"])
+
+    assert json.loads(result.output) == {
+        "secrets": [
+            {"what": "secrets of webhooks", "changed": 1, "unreadable": []},
+            {"what": "secrets of toolsets", "changed": 1, "unreadable": ["secrets/company-1/GONE"]},
+        ]
+    }
+    assert result.exit_code == 1
+    newest = SecretCipher([NEW])
+    with psycopg.connect(databases["registry"]) as connection:
+        stored = dict(connection.execute("SELECT name, ciphertext FROM secrets WHERE name <> 'GONE'").fetchall())
+    with psycopg.connect(databases["gateway"]) as connection:
+        ((webhook,),) = connection.execute("SELECT ciphertext FROM webhook_secrets").fetchall()
+    assert {name: newest.decrypt(each, place=secret_place("company-1", name)) for name, each in stored.items()} == {
+        "ONE": "value of ONE",
+        "TWO": "value of TWO",
+    }
+    assert newest.decrypt(webhook, place=webhooks.secret_place(webhook_id, secret_id)) == "whsec_"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("", "AES_SECRETS_KEY is not set"), ("c2hvcnQ=", "AES_SECRETS_KEY is wrong")]
+)
+def test_without_a_key_nothing_happens(given: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AES_GATEWAY_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    monkeypatch.setenv("AES_SECRETS_KEY", given)
+
+    result = CliRunner().invoke(app, ["secrets", "rotate"])
+
+    assert result.exit_code != 0
+    assert said in result.output + (result.stderr or "")
