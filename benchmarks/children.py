@@ -13,6 +13,7 @@ import orjson
 import psutil
 
 from benchmarks.load.job import Job, Outcome
+from benchmarks.stack import lookup_url
 from deploy.local.errors import StackError
 from deploy.local.files import tail
 from deploy.local.home import PROJECT_ROOT
@@ -76,6 +77,7 @@ class Children:
             "REFERENCE_DATABASE_URL": database_url,
             "OPENAI_BASE_URL": model_url,
             "OPENAI_API_KEY": "not-needed",
+            "REFERENCE_LOOKUP_URL": lookup_url(model_url),
         }
         async with self.started(["benchmarks.reference_app", str(port)], environment) as process:
             try:

@@ -120,5 +120,6 @@ TARGETS = (
     Target("first token at 1, p50", "stream-1", "first_text_p50", 1.0, at_least=False),
     Target("first token at 16, p50", "stream-16", "first_text_p50", 1.0, at_least=False),
     Target("react turns/s at 16", "react-16", "rate", 2.5, at_least=True),
+    Target("turns/s with an HTTP tool at 16", "tool-turns-16", "rate", 3.0, at_least=True),
     Target("CPU of gateway + runtime at 16, ms per turn", "turns-16", "own_cpu", 4.0, at_least=False, relative=False),
 )

@@ -10,12 +10,13 @@ class Scenario:
     turns: int
     """Measured turns in each round, on each side."""
     model: str = "stub"
-    agent_type: str = "llm_agent"
     stream: bool = False
+    tool: str = ""
+    """The tool that every turn calls once: of the agent, and of the reference app where its agents have it."""
 
     @property
-    def calls_tool(self) -> bool:
-        return self.agent_type == "react_agent"
+    def agent_type(self) -> str:
+        return "react_agent" if self.tool else "llm_agent"
 
     @property
     def warm_up(self) -> int:
@@ -48,7 +49,8 @@ FULL = Plan(
         Scenario("turns-64", 64, 1280),
         Scenario("stream-1", 1, 120, stream=True),
         Scenario("stream-16", 16, 480, stream=True),
-        Scenario("react-16", 16, 480, model="stub-tool", agent_type="react_agent"),
+        Scenario("react-16", 16, 480, model="stub-tool", tool="calculator"),
+        Scenario("tool-turns-16", 16, 480, model="stub-lookup", tool="bench.lookup"),
     ),
     rounds=3,
 )

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import httpx
 import psutil
 import psycopg
 
@@ -60,6 +61,7 @@ async def whole_stack(home: Home, model_url: str) -> AsyncIterator[BenchmarkStac
     """Everything that `aes up` starts, with the stub as its model."""
     environment = {name: value for name, value in os.environ.items() if not _names_a_place(name)}
     environment |= {"AES_HOME": str(home.root), "OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "not-needed"}
+    environment["AES_OUTBOUND_NETWORKS"] = "127.0.0.0/8"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "cli", "up", "--json", cwd=PROJECT_ROOT, env=environment, stdout=asyncio.subprocess.PIPE
     )
@@ -82,6 +84,27 @@ async def whole_stack(home: Home, model_url: str) -> AsyncIterator[BenchmarkStac
             process.terminate()
             await process.wait()
         await asyncio.shield(asyncio.to_thread(take_down, home, lambda _: None))
+
+
+def lookup_url(model_url: str) -> str:
+    """The target of the tool `bench.lookup`, which the model's stub serves."""
+    return model_url.removesuffix("/v1") + "/lookup"
+
+
+async def create_toolset(stack: BenchmarkStack, model_url: str) -> None:
+    lookup = {
+        "name": "lookup",
+        "description": "Looks up an order.",
+        "parameters": {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]},
+        "method": "GET",
+        "url": lookup_url(model_url),
+        "query": {"order": "{order}"},
+    }
+    url = f"http://127.0.0.1:{stack.gateway_port}/api/v1/toolsets/"
+    async with httpx.AsyncClient(timeout=60, headers={"x-api-key": stack.api_key}, trust_env=False) as client:
+        answer = await client.post(url, json={"name": "bench", "type": "http", "tools": [lookup]})
+    if answer.status_code != 201:
+        raise StackError("The toolset of the benchmark was not created.", answer.text[:500])
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from benchmarks.cpu import cpu_seconds, machine_seconds
 from benchmarks.figures import Window, window
 from benchmarks.load.job import Job, Side
 from benchmarks.scenarios import Plan, Scenario
-from benchmarks.stack import benchmark_home, postgres_alone, remove, whole_stack
+from benchmarks.stack import benchmark_home, create_toolset, postgres_alone, remove, whole_stack
 from deploy.local.errors import StackError
 from deploy.local.home import Home
 
@@ -41,7 +41,7 @@ class Bench:
             model=scenario.model,
             agent_type=scenario.agent_type,
             stream=scenario.stream,
-            calls_tool=scenario.calls_tool,
+            tool=scenario.tool,
             concurrency=scenario.concurrency,
             turns=scenario.turns,
             seconds=plan.seconds,
@@ -76,6 +76,8 @@ async def _bench(home: Home, sides: tuple[Side, ...]) -> AsyncIterator[Bench]:
         stub, model_url = await opened.enter_async_context(children.model_stub())
         infrastructure = whole_stack(home, model_url) if "aes" in sides else postgres_alone(home)
         stack = await opened.enter_async_context(infrastructure)
+        if "aes" in sides:
+            await create_toolset(stack, model_url)
         processes = dict(stack.processes)
         ports: dict[Side, int] = {"aes": stack.gateway_port}
         if "reference" in sides:

@@ -15,8 +15,8 @@ class Job:
     model: str
     agent_type: str
     stream: bool
-    calls_tool: bool
-    """Whether every turn must call a tool."""
+    tool: str
+    """The tool that every turn must call; empty for none."""
     concurrency: int
     """Sessions that are busy at any moment, one connection each."""
     turns: int

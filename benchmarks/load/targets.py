@@ -44,7 +44,7 @@ class Target:
                 raise RequestFailed(f"a stream ended early: {response.body[-500:]!r}")
             return
         answer = orjson.loads(response.body)["response"]
-        if not answer["content"] or bool(answer["tool_calls"]) != self.job.calls_tool:
+        if not answer["content"] or len(answer["tool_calls"]) != bool(self.job.tool):
             raise RequestFailed(f"a turn was answered with something else: {response.body[:500]!r}")
 
     def _post(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> bytes:
@@ -57,7 +57,7 @@ def target(job: Job) -> Target:
             job,
             sessions_path="/sessions",
             execute_path="/sessions/{session}/execute",
-            agent={"agent_type": job.agent_type, "model": job.model, "instructions": INSTRUCTIONS},
+            agent={"tool": job.tool, "model": job.model, "instructions": INSTRUCTIONS},
             first_text=b"event: delta\n",
             last_event=b"event: completed\n",
             headers={},
@@ -71,7 +71,7 @@ def target(job: Job) -> Target:
             "agent_type": job.agent_type,
             "system_prompt": INSTRUCTIONS,
             "llm_config": {"model": f"openai:{job.model}"},
-            "tools": ["calculator"] if job.agent_type == "react_agent" else [],
+            "tools": [job.tool] if job.tool else [],
         },
         first_text=b"event: turn.output_text.delta\n",
         last_event=b"event: turn.completed\n",

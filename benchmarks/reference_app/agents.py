@@ -1,10 +1,12 @@
-"""The pydantic-ai agents, made once for each model and kind of agent."""
+"""The pydantic-ai agents, made once for each model and tool."""
 
 import ast
 import operator
-from collections.abc import Callable
+import os
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 
+import httpx
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ToolCallPart
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -37,11 +39,31 @@ def _evaluate(node: ast.expr) -> float:
     raise ValueError("only numbers, + - * / and brackets")
 
 
+async def bench_lookup(order: int) -> str:
+    """Look up an order.
+
+    Args:
+        order: its number
+    """
+    answer = await _client().get(os.environ["REFERENCE_LOOKUP_URL"], params={"order": order})
+    return answer.raise_for_status().text
+
+
+@lru_cache(maxsize=1)
+def _client() -> httpx.AsyncClient:
+    return httpx.AsyncClient(timeout=30)
+
+
+_TOOLS: dict[str, Callable[..., str] | Callable[..., Awaitable[str]]] = {
+    "calculator": calculator,
+    "bench.lookup": bench_lookup,
+}
+
+
 @lru_cache(maxsize=64)
-def agent(agent_type: str, model: str) -> Agent[object, str]:
-    """OPENAI_BASE_URL and OPENAI_API_KEY say where the model is."""
-    tools = [calculator] if agent_type == "react_agent" else []
-    return Agent(OpenAIChatModel(model), tools=tools)
+def agent(tool: str, model: str) -> Agent[object, str]:
+    """OPENAI_BASE_URL and OPENAI_API_KEY say where the model is. An empty tool is none."""
+    return Agent(OpenAIChatModel(model), tools=[_TOOLS[tool]] if tool else [])
 
 
 def tool_calls(messages: list[ModelMessage]) -> list[dict[str, str]]:

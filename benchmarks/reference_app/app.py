@@ -18,9 +18,9 @@ _CONNECTIONS = 16
 
 
 class SessionBody(BaseModel):
-    agent_type: str = "llm_agent"
     model: str
     instructions: str = ""
+    tool: str = ""
 
 
 class SessionReply(BaseModel):
@@ -64,7 +64,7 @@ def create_app(database_url: str) -> FastAPI:
 
     @app.post("/sessions", status_code=201)
     async def create_session(body: SessionBody) -> SessionReply:
-        return SessionReply(session_id=await history.create(body.agent_type, body.model, body.instructions))
+        return SessionReply(session_id=await history.create(body.tool, body.model, body.instructions))
 
     @app.post("/sessions/{session_id}/execute", response_model=ExecuteReply)
     async def execute(session_id: UUID, body: ExecuteBody, accept: Annotated[str, Header()] = "") -> Any:
@@ -74,7 +74,7 @@ def create_app(database_url: str) -> FastAPI:
         if "text/event-stream" in accept:
             events = _stream(history, session_id, conversation, body.content)
             return StreamingResponse(events, media_type="text/event-stream")
-        result = await agent(conversation.agent_type, conversation.model).run(
+        result = await agent(conversation.tool, conversation.model).run(
             body.content, message_history=conversation.messages, instructions=conversation.instructions
         )
         message_id = await history.add(session_id, body.content, result.output)
@@ -89,7 +89,7 @@ def create_app(database_url: str) -> FastAPI:
 
 
 async def _stream(history: History, session: UUID, conversation: Conversation, prompt: str) -> AsyncIterator[bytes]:
-    async with agent(conversation.agent_type, conversation.model).run_stream(
+    async with agent(conversation.tool, conversation.model).run_stream(
         prompt, message_history=conversation.messages, instructions=conversation.instructions
     ) as result:
         answer = ""

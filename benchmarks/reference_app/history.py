@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (
     id uuid PRIMARY KEY,
-    agent_type text NOT NULL,
+    tool text NOT NULL,
     model text NOT NULL,
     instructions text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now()
@@ -27,7 +27,7 @@ CREATE INDEX IF NOT EXISTS messages_of_session ON messages (session_id, position
 """
 # One statement for both, because a round trip costs more than an outer join.
 _LOAD = """
-SELECT s.agent_type, s.model, s.instructions, m.role, m.content
+SELECT s.tool, s.model, s.instructions, m.role, m.content
 FROM sessions s LEFT JOIN messages m ON m.session_id = s.id
 WHERE s.id = %s ORDER BY m.position
 """
@@ -36,7 +36,7 @@ _ADD = "INSERT INTO messages (id, session_id, role, content) VALUES (%s, %s, 'us
 
 @dataclass(frozen=True)
 class Row:
-    agent_type: str
+    tool: str
     model: str
     instructions: str
     role: str | None
@@ -45,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Conversation:
-    agent_type: str
+    tool: str
     model: str
     instructions: str
     messages: list[ModelMessage]
@@ -59,12 +59,12 @@ class History:
         async with self._pool.connection() as connection:
             await connection.execute(_SCHEMA)
 
-    async def create(self, agent_type: str, model: str, instructions: str) -> UUID:
+    async def create(self, tool: str, model: str, instructions: str) -> UUID:
         session = uuid4()
         async with self._pool.connection() as connection:
             await connection.execute(
-                "INSERT INTO sessions (id, agent_type, model, instructions) VALUES (%s, %s, %s, %s)",
-                (session, agent_type, model, instructions),
+                "INSERT INTO sessions (id, tool, model, instructions) VALUES (%s, %s, %s, %s)",
+                (session, tool, model, instructions),
             )
         return session
 
@@ -75,7 +75,7 @@ class History:
             return None
         first = rows[0]
         messages = [_message(row.role, row.content) for row in rows if row.role and row.content is not None]
-        return Conversation(first.agent_type, first.model, first.instructions, messages)
+        return Conversation(first.tool, first.model, first.instructions, messages)
 
     async def add(self, session: UUID, prompt: str, answer: str) -> UUID:
         """Store a turn's two messages together; returns the id of the answer."""

@@ -16,7 +16,8 @@ class HeldModel(ModelStub):
     """Serves in a thread of its own, so that tests read ``requests`` and open the gate directly.
 
     A model named with ``hold`` makes its tool calls at once, but its final text waits while the gate is closed; with
-    ``wait`` its calls wait, too. One named with ``fetch`` calls ``http_get`` with the user's message. ``visits``
+    ``wait`` its calls wait, too. One named with ``fetch`` calls ``http_get`` with the user's message, one named with
+    ``ordered`` the tool that the message names, as the model knows it: ``{"tool": …, "arguments": …}``. ``visits``
     counts requests that are not a model's.
     """
 
@@ -65,7 +66,10 @@ class HeldModel(ModelStub):
         # Noted on arrival; the stub itself notes a request when it answers.
         self.requests.append(body)
         if "fetch" in flags and not tool_results(body):
-            return web.json_response(_fetch(_question(body)))
+            return web.json_response(_call("http_get", {"url": _question(body)}))
+        if "ordered" in flags and not tool_results(body):
+            order = orjson.loads(_question(body))
+            return web.json_response(_call(order["tool"], order["arguments"]))
         if "wait" in flags or ("hold" in flags and self._tool_round(body, flags) is None):
             await self._gate.wait()
         return await super()._handle(request)
@@ -74,8 +78,8 @@ class HeldModel(ModelStub):
         asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
 
 
-def _fetch(url: str) -> dict[str, Any]:
-    function = {"name": "http_get", "arguments": orjson.dumps({"url": url}).decode()}
+def _call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    function = {"name": name, "arguments": orjson.dumps(arguments).decode()}
     message = {
         "role": "assistant",
         "content": None,

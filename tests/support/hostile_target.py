@@ -71,14 +71,15 @@ async def not_http(_request: Taken, writer: asyncio.StreamWriter) -> None:
 
 @dataclass
 class HostileTarget:
+    host: str = "127.0.0.1"
     port: int = 0
     taken: list[Taken] = field(default_factory=list)
     answers: dict[str, Answer] = field(default_factory=dict)
     """By path without its query; others are answered with `{}`."""
     connections: int = 0
 
-    def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
-        return f"http://{host}:{self.port}{path}"
+    def url(self, path: str = "/", host: str | None = None) -> str:
+        return f"http://{host or self.host}:{self.port}{path}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -99,8 +100,8 @@ class HostileTarget:
 
 
 @asynccontextmanager
-async def hostile_target() -> AsyncIterator[HostileTarget]:
-    target = HostileTarget()
+async def hostile_target(host: str = "127.0.0.1") -> AsyncIterator[HostileTarget]:
+    target = HostileTarget(host)
     tasks: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -108,7 +109,7 @@ async def hostile_target() -> AsyncIterator[HostileTarget]:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(connected, host, 0)
     target.port = server.sockets[0].getsockname()[1]
     try:
         yield target

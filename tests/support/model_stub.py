@@ -4,7 +4,7 @@
 
 prints its base URL. The model's name says how it behaves, parts joined by dashes in any number after `stub`:
 `slow-3000` (milliseconds), `tool` (first calls `calculator`, then answers), `tools` (three calls at once),
-`client` (also, or only, calls `order_status`),
+`client` (also, or only, calls `order_status`), `lookup` (calls `bench_lookup`, whose target is `GET /lookup` here),
 `fragments` (the streamed call in small pieces), `loop` (asks for a tool for ever), `flaky-2` (fails twice, with
 429 and `Retry-After: 0`, then answers), `error-500` (the status of failures; alone: always fails), `nousage`,
 `break` (the stream breaks off), `echo` (answers with the last user message), `count` (with the number of messages).
@@ -27,6 +27,7 @@ TEXT = "The stub answers with this fixed text, which is as long as a short reply
 EXPRESSION = "6*7"
 _USAGE = {"prompt_tokens": 42, "completion_tokens": 80, "total_tokens": 122}
 _PIECES = 20
+_LOOKED_UP = b'{"order": 4711, "status": "shipped", "items": [{"name": "lamp", "count": 2}], "carrier": "ferry"}'
 _JSON = {"Content-Type": "application/json"}
 
 
@@ -91,6 +92,8 @@ def _text_events(text: str, usage: bool) -> tuple[bytes, ...]:
 def _calls(flags: frozenset[str], turn: int) -> list[dict[str, Any]]:
     expressions = ["1+1", "2+2", "3+3"] if "tools" in flags else [EXPRESSION]
     calls: list[tuple[str, dict[str, Any]]] = [("calculator", {"expression": each}) for each in expressions]
+    if "lookup" in flags:
+        calls = [("bench_lookup", {"order": 4711})]
     if "client" in flags:
         calls = [*(calls if flags & {"tool", "tools"} else ()), ("order_status", {"order": 4711})]
     return [
@@ -154,6 +157,8 @@ class ModelStub:
             await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method == "GET" and request.path == "/lookup":
+            return web.Response(body=_LOOKED_UP, headers=_JSON)
         if request.method != "POST" or not request.path.endswith("/chat/completions"):
             return web.Response(status=404)
         body = orjson.loads(await request.read())
@@ -186,7 +191,7 @@ class ModelStub:
 
     def _tool_round(self, body: dict[str, Any], flags: frozenset[str]) -> int | None:
         """The number of the tool call to answer with, None to answer in text."""
-        if not flags & {"tool", "tools", "loop", "fragments", "client"} or not body.get("tools"):
+        if not flags & {"tool", "tools", "loop", "fragments", "client", "lookup"} or not body.get("tools"):
             return None
         results = 0
         for message in reversed(body["messages"]):

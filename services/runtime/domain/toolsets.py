@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from libs.contracts.api.toolsets import ConnectedTool, ConnectedToolset, ToolsetType
 from libs.contracts.errors import ValidationFailed
 from libs.contracts.identity import Identity
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import Tool, ToolDefinition, ToolsetVersion
+
+# One dict: compiled schemas are known by theirs.
+_ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +47,7 @@ class Toolset:
         return ToolDefinition(
             name=f"{self.name}.{tool.name}",
             description=tool.description,
-            parameters=tool.parameters or {"type": "object"},
+            parameters=tool.parameters or _ANY_ARGUMENTS,
             safe_to_repeat=tool.safe_to_repeat,
             timeout_seconds=tool.timeout_seconds,
             approval=tool.approval,

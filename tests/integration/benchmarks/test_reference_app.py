@@ -22,7 +22,7 @@ JOB = Job(
     model="stub",
     agent_type="llm_agent",
     stream=False,
-    calls_tool=False,
+    tool="",
     concurrency=4,
     turns=24,
     seconds=60,
@@ -82,7 +82,7 @@ async def test_a_turn_sees_the_history_and_is_kept(client: httpx.AsyncClient) ->
 
 
 async def test_a_react_agent_calls_the_calculator(client: httpx.AsyncClient) -> None:
-    session = await new_session(client, agent_type="react_agent", model="stub-tool")
+    session = await new_session(client, tool="calculator", model="stub-tool")
 
     answer = (await client.post(f"/sessions/{session}/execute", json={"content": "what is 6*7?"})).json()
 
@@ -114,9 +114,10 @@ async def test_an_unknown_session_is_not_found(client: httpx.AsyncClient) -> Non
     [
         JOB,
         replace(JOB, stream=True),
-        replace(JOB, model="stub-tool", agent_type="react_agent", calls_tool=True),
+        replace(JOB, model="stub-tool", tool="calculator"),
+        replace(JOB, model="stub-lookup", tool="bench.lookup"),
     ],
-    ids=["plain", "stream", "react"],
+    ids=["plain", "stream", "react", "lookup"],
 )
 async def test_the_load_generator_measures_every_turn(port: int, load: LoadGenerator, job: Job) -> None:
     await load.prepare(replace(job, port=port))
@@ -132,6 +133,6 @@ async def test_the_load_generator_refuses_to_measure_failures(port: int, load: L
     with pytest.raises(LoadFailed, match="500"):
         await load.prepare(replace(JOB, port=port, model="stub-error-500"))
 
-    await load.prepare(replace(JOB, port=port, calls_tool=True, warm_up=0))
+    await load.prepare(replace(JOB, port=port, tool="calculator", warm_up=0))
     with pytest.raises(LoadFailed, match="something else"):
         await load.run()

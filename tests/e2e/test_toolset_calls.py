@@ -1,0 +1,135 @@
+"""Calls of a toolset's tools through the whole system, and what a crash in their middle costs at the target."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from tests.e2e.api import Api, unique
+from tests.e2e.event_log import EventLog
+from tests.e2e.running_stack import RECEIVERS, RunningStack
+from tests.e2e.waiting import eventually
+from tests.support.hostile_target import HostileTarget, Taken, answering, dripping, hostile_target, redirecting
+
+ORDERED = "openai:stub-ordered"
+PARAMETERS = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[HostileTarget]:
+    async with hostile_target(RECEIVERS) as target:
+        yield target
+
+
+async def _toolset(api: Api, target: HostileTarget, **fields: Any) -> str:
+    name = unique("desk").lower()
+    read = {"name": "read", "method": "GET", "url": target.url("/tickets/{number}"), "parameters": PARAMETERS}
+    pay = {"name": "pay", "method": "POST", "url": target.url("/payments/{number}"), "parameters": PARAMETERS}
+    body = {"name": name, "type": "http", "tools": [{**read, **fields}, {**pay, **fields}]}
+    created = await api.http.post("/toolsets/", json=body)
+    assert created.status_code == 201, created.text
+    return name
+
+
+def _order(toolset: str, tool: str, number: int = 7) -> str:
+    """The user's message, by which the model calls the tool under the name that it was shown."""
+    return orjson.dumps({"tool": f"{toolset}_{tool}", "arguments": {"number": number}}).decode()
+
+
+async def test_a_turn_calls_a_tool_of_a_toolset(api: Api, target: HostileTarget, event_log: EventLog) -> None:
+    secret = unique("the-secret")
+    stored = await api.http.put("/secrets/desk-key/", json={"value": secret})
+    assert stored.status_code in (200, 201), stored.text
+    name = await _toolset(api, target, headers={"Authorization": "Bearer ${secret:desk-key}"})
+    target.answers = {"/tickets/7": answering(orjson.dumps({"ticket": 7, "heard": f"Bearer {secret}"}))}
+    session = await api.session(ORDERED, tools=[f"{name}.*", "calculator"])
+    label = unique("turn")
+
+    reply = (await api.execute(session, _order(name, "read"), x_correlation_id=label)).json()
+
+    (call,) = reply["response"]["tool_calls"]
+    assert (call["name"], call["status"], call["arguments"]) == (f"{name}.read", "completed", {"number": 7})
+    assert orjson.loads(call["output"]) == {"ticket": 7, "heard": "Bearer [secret]"}
+    assert target.taken[0].headers["authorization"] == f"Bearer {secret}"
+    assert target.taken[0].headers["idempotency-key"] == f"{reply['turn_id']}.{call['id']}"
+    turn = (await api.http.get(f"/runtime/{session}/turns/{reply['turn_id']}/")).json()
+    assert turn["toolsets"] == [{"name": name, "version": 1}]
+    assert (
+        secret not in orjson.dumps([event.__dict__ for event in await event_log.ended([label])], default=str).decode()
+    )
+    assert secret not in orjson.dumps(turn).decode()
+
+
+async def test_targets_that_misbehave_fail_the_call_and_the_turn_goes_on(api: Api, target: HostileTarget) -> None:
+    target.answers = {
+        "/tickets/1": dripping,
+        "/tickets/2": redirecting("http://127.0.0.1:1/"),
+        "/tickets/3": answering(b'{"broken'),
+    }
+    name = await _toolset(api, target, timeout_seconds=1, retries=0)
+    sessions = await api.sessions(3, ORDERED, tools=[f"{name}.read"])
+
+    replies = await asyncio.gather(
+        *(api.execute(session, _order(name, "read", number)) for number, session in enumerate(sessions, 1))
+    )
+
+    told = [reply.json()["response"]["tool_calls"][0] for reply in replies]
+    assert [call["status"] for call in told] == ["failed"] * 3
+    for call, reason in zip(told, ("did not finish within 1 seconds", "not public", "not the JSON"), strict=True):
+        assert reason in call["output"]
+
+
+async def test_a_call_that_the_runtime_was_killed_in(breakable: RunningStack, api: Api, target: HostileTarget) -> None:
+    await _killed_in_the_middle(breakable, api, target, calls=8)
+
+
+@pytest.mark.slow
+async def test_200_calls_that_the_runtime_was_killed_in(
+    breakable: RunningStack, api: Api, target: HostileTarget
+) -> None:
+    for _ in range(10):
+        await _killed_in_the_middle(breakable, api, target, calls=20)
+
+
+async def _killed_in_the_middle(breakable: RunningStack, api: Api, target: HostileTarget, *, calls: int) -> None:
+    """Half of the calls are of the tool that is safe to repeat. The target counts them by key."""
+    name = await _toolset(api, target, timeout_seconds=120)
+    before, released = len(target.taken), asyncio.Event()
+
+    async def held(_request: Taken, writer: asyncio.StreamWriter) -> None:
+        await released.wait()
+        await answering(b'"done"')(_request, writer)
+
+    target.answers = {f"/{place}/{number}": held for place in ("tickets", "payments") for number in range(calls)}
+    sessions = await api.sessions(calls, ORDERED, tools=[f"{name}.*"])
+    tools = ["read", "pay"] * (calls // 2)
+    orders = [_order(name, tool, number) for number, tool in enumerate(tools)]
+    callers = [
+        asyncio.create_task(api.execute(session, order, idempotency_key=unique("key")))
+        for session, order in zip(sessions, orders, strict=True)
+    ]
+
+    async def all_under_way() -> bool:
+        return len(target.taken) - before == calls
+
+    await eventually(all_under_way)
+    killed = breakable.kill("runtime")
+    released.set()
+    await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)
+    replies: list[httpx.Response] = await asyncio.gather(*callers)
+
+    taken = Counter(request.headers["idempotency-key"] for request in target.taken[before:])
+    for reply, tool in zip(replies, tools, strict=True):
+        assert reply.status_code == 200, reply.text
+        (call,) = reply.json()["response"]["tool_calls"]
+        times = taken.pop(f"{reply.json()['turn_id']}.{call['id']}")
+        if tool == "pay":
+            assert (call["status"], times) == ("unknown", 1)
+            assert "not known whether it was carried out" in call["output"]
+        else:
+            assert (call["status"], times, call["output"]) == ("completed", 2, '"done"')
+    assert not taken, "no call under any other key"
