@@ -31,6 +31,8 @@ from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget
 from services.runtime.adapters.tools.toolsets.masking import MaskedConnector
+from services.runtime.adapters.tools.toolsets.mcp.connector import McpConnector
+from services.runtime.adapters.tools.toolsets.openapi.connector import OpenApiConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.admission import AdmissionPolicy, Backlog
 from services.runtime.domain.agents import AgentLoop
@@ -183,7 +185,8 @@ def build(settings: RuntimeSettings) -> Service:
     )
     secrets = ToolsetSecrets(settings.secret_cipher())
     target = HttpTarget(resolver, secrets)
-    connectors = connected({"http": HttpConnector(target)}, secrets)
+    mcp, openapi = McpConnector(resolver, secrets, artifacts), OpenApiConnector(target, resolver)
+    connectors = connected({"http": HttpConnector(target), "mcp": mcp, "openapi": openapi}, secrets)
     catalogue = HttpToolsets(service.calls) if service.calls.installed("registry") else None
     tools = AgentTools(toolbox, catalogue, connectors)
     agent = ObservedAgent(AgentRunner(model, tools, knowledge, context=ContextBuilder(artifacts), tries=tries))
@@ -220,5 +223,6 @@ def build(settings: RuntimeSettings) -> Service:
     # The last third is for handing back what has not ended.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
     service.on_stop(http.close)
+    service.on_stop(mcp.close)
     service.on_stop(target.close)
     return service

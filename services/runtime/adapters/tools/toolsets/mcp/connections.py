@@ -1,0 +1,176 @@
+"""Connections to MCP servers, shared by the calls of a toolset's version and ended when nobody uses them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import httpx2
+import structlog
+from mcp import Client
+from mcp.client.session import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp.types import Implementation
+
+from services.runtime.adapters.tools.toolsets.mcp.transport import LARGEST_ANSWER, GuardedTransport
+from services.runtime.domain.tools import ToolFailed
+
+_CONNECT_SECONDS: Final = 10.0
+_CLOSE_SECONDS: Final = 3.0
+_log: Final = structlog.get_logger(__name__)
+
+
+class McpConnection:
+    """A negotiated connection. A task of its own owns it, because the SDK's scopes must be left by who entered them."""
+
+    def __init__(self, url: str, transport: GuardedTransport) -> None:
+        self.used = False
+        self._url = url
+        self._transport = transport
+        self._closing = asyncio.Event()
+        self._opened: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+        self._owner = asyncio.create_task(self._own(), name="mcp-connection")
+
+    @property
+    def alive(self) -> bool:
+        return not self._owner.done() and not self._closing.is_set()
+
+    async def session(self) -> ClientSession:
+        """Waits until the connection is negotiated. Raises MCPError when that fails."""
+        return await asyncio.shield(self._opened)
+
+    async def close(self) -> None:
+        self._closing.set()
+        _, late = await asyncio.wait({self._owner}, timeout=_CLOSE_SECONDS)
+        for task in late:
+            task.cancel()
+            await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
+
+    async def _own(self) -> None:
+        http = httpx2.AsyncClient(transport=self._transport, timeout=None, trust_env=False)
+        streams = streamable_http_client(self._url, http_client=http, max_sse_event_size=LARGEST_ANSWER)
+        # The SDK's cache of listings would outlive a server that was restarted with other tools.
+        client = Client(streams, cache=None, client_info=Implementation(name="aes", version="1"))
+        try:
+            async with http:
+                async with asyncio.timeout(_CONNECT_SECONDS) as limit:
+                    await client.__aenter__()
+                    limit.reschedule(None)
+                try:
+                    self._opened.set_result(client.session)
+                    await self._closing.wait()
+                finally:
+                    await client.__aexit__(None, None, None)
+        except Exception as problem:
+            self._fail(problem)
+        finally:
+            if not self._opened.done():
+                self._opened.cancel()
+
+    def _fail(self, problem: Exception) -> None:
+        if self._opened.done():
+            _log.info("mcp.connection_lost", problem=type(problem).__name__)
+            return
+        while isinstance(problem, ExceptionGroup):
+            problem = problem.exceptions[0]
+        known = problem if isinstance(problem, MCPError) else None
+        late = isinstance(problem, TimeoutError)
+        text = f"no session within {_CONNECT_SECONDS:g} seconds" if late else "the server does not speak MCP"
+        self._opened.set_exception(known or MCPError(0, text))
+        # Nobody may be waiting any more.
+        self._opened.exception()
+
+
+@dataclass(slots=True)
+class _Entry:
+    connection: McpConnection
+    users: int = 0
+    idle: asyncio.TimerHandle | None = field(default=None, repr=False)
+
+
+class McpConnections:
+    """At most `most` connections at a time; one that nobody used for `idle_seconds` is ended."""
+
+    def __init__(self, *, most: int = 200, idle_seconds: float = 60.0) -> None:
+        self._most = most
+        self._idle_seconds = idle_seconds
+        self._entries: dict[Hashable, _Entry] = {}
+        self._closings: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @asynccontextmanager
+    async def use(self, key: Hashable, connect: Callable[[], McpConnection]) -> AsyncIterator[McpConnection]:
+        """The connection of this key, made by `connect` where there is none. Raises ToolFailed when all are in use."""
+        entry = self._entry(key, connect)
+        entry.users += 1
+        try:
+            yield entry.connection
+        finally:
+            entry.users -= 1
+            if entry.users == 0:
+                self._release(key, entry)
+
+    def retire(self, connection: McpConnection) -> None:
+        """Lets no further call use it; it is ended after those that do."""
+        for key, entry in list(self._entries.items()):
+            if entry.connection is connection:
+                self._remove(key, entry)
+
+    async def close(self) -> None:
+        for key, entry in list(self._entries.items()):
+            self._remove(key, entry)
+            self._end(entry)
+        await asyncio.gather(*self._closings, return_exceptions=True)
+
+    def _entry(self, key: Hashable, connect: Callable[[], McpConnection]) -> _Entry:
+        entry = self._entries.pop(key, None)
+        if entry is not None and not entry.connection.alive:
+            self._stop_timer(entry)
+            entry = None
+        if entry is None:
+            self._make_room()
+            entry = _Entry(connect())
+        self._stop_timer(entry)
+        # At the end again: the first ones were used the longest time ago.
+        self._entries[key] = entry
+        return entry
+
+    def _make_room(self) -> None:
+        if len(self._entries) < self._most:
+            return
+        idle = next(((key, entry) for key, entry in self._entries.items() if entry.users == 0), None)
+        if idle is None:
+            raise ToolFailed("too many MCP servers are in use at once: call again in a moment", retry=True)
+        self._remove(*idle)
+        self._end(idle[1])
+
+    def _release(self, key: Hashable, entry: _Entry) -> None:
+        if self._entries.get(key) is entry and entry.connection.alive:
+            loop = asyncio.get_running_loop()
+            entry.idle = loop.call_later(self._idle_seconds, self._expire, key, entry)
+        else:
+            self._end(entry)
+
+    def _expire(self, key: Hashable, entry: _Entry) -> None:
+        if entry.users == 0:
+            self._remove(key, entry)
+            self._end(entry)
+
+    def _remove(self, key: Hashable, entry: _Entry) -> None:
+        self._stop_timer(entry)
+        if self._entries.get(key) is entry:
+            del self._entries[key]
+
+    def _stop_timer(self, entry: _Entry) -> None:
+        if entry.idle is not None:
+            entry.idle.cancel()
+            entry.idle = None
+
+    def _end(self, entry: _Entry) -> None:
+        closing = asyncio.create_task(entry.connection.close())
+        self._closings.add(closing)
+        closing.add_done_callback(self._closings.discard)

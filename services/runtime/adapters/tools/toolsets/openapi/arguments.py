@@ -1,0 +1,185 @@
+"""The arguments of an operation: one object of its parameters and its body."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from libs.confined import JobRefused
+from libs.json_schema import SchemaInvalid, compile_schema
+from services.runtime.adapters.tools.toolsets.openapi.binding import BodyBinding, ParameterBinding, ParameterPlace
+from services.runtime.adapters.tools.toolsets.openapi.operation import Operation
+from services.runtime.adapters.tools.toolsets.openapi.schemas import Schemas, distinct
+from services.runtime.domain.conversation import JsonObject
+
+LONGEST_DESCRIPTION: Final = 1_000
+_LONGEST_NAME: Final = 54
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_PLACEHOLDER: Final = re.compile(r"\{([^{}/]+)\}")
+_FORM: Final = "application/x-www-form-urlencoded"
+_STYLES: Final[dict[ParameterPlace, tuple[str, ...]]] = {
+    "path": ("simple",),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    "header": ("simple",),
+}
+# OpenAPI itself ignores the first three; the others belong to HTTP or to this service.
+_NO_ARGUMENTS: Final = frozenset(
+    {"accept", "authorization", "content-type", "connection", "content-length", "cookie", "host", "idempotency-key"}
+    | {"te", "trailer", "transfer-encoding", "upgrade"}
+)
+_COMPOSED: Final = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "nullable")
+
+
+@dataclass(slots=True)
+class Arguments:
+    """Collects the arguments of one operation. `headers`, lower-case, are set by the toolset. Raises JobRefused."""
+
+    operation: Operation
+    schemas: Schemas
+    headers: frozenset[str]
+    _properties: JsonObject = field(default_factory=dict)
+    _required: list[str] = field(default_factory=list)
+    _references: set[str] = field(default_factory=set)
+
+    def schema(self) -> JsonObject:
+        """The JSON Schema of all that was added."""
+        label = self.operation.label
+        made: JsonObject = {"type": "object", "properties": self._properties}
+        if self._required:
+            made["required"] = self._required
+        made["additionalProperties"] = False
+        if definitions := self.schemas.definitions(self._references, label):
+            made["$defs"] = definitions
+        try:
+            compile_schema(made)
+        except SchemaInvalid as problem:
+            raise JobRefused(f"{label}: its arguments: {problem}; leave it out by `operations`") from None
+        return made
+
+    def parameters(self) -> list[ParameterBinding]:
+        """Adds those of the path first, then those of query and headers: the first has its plain name."""
+        declared = list(self._declared())
+        bindings = []
+        for place in ("path", "query", "header", "cookie"):
+            for found, raw in declared:
+                if found.param_in.value == place and (binding := self._parameter(found, raw)) is not None:
+                    bindings.append(binding)
+        described = {binding.name for binding in bindings if binding.place == "path"}
+        if missing := sorted(set(_PLACEHOLDER.findall(self.operation.path)) - described):
+            raise JobRefused(f"{self.operation.label}: no parameter describes {', '.join(missing)} of the path")
+        return bindings
+
+    def body(self) -> BodyBinding | None:
+        """Adds the body's fields, or the body as one argument when they cannot be told apart from other arguments."""
+        raw = self.operation.raw.get("requestBody")
+        if raw is None or self.operation.safe:
+            return None
+        document, label = self.operation.document, f"{self.operation.label}: requestBody"
+        raw = document.resolved(raw, label)
+        parsed = document.parsed("RequestBody", {**raw, "content": {}}, label)
+        media = _media_type(raw.get("content"))
+        if media is None:
+            if not parsed.required:
+                return None
+            raise JobRefused(f"{label}: its `content` has neither JSON nor a form ({_FORM})")
+        content_type, schema = media
+        fields = self._fields(schema, label, optional=not parsed.required)
+        if fields is not None:
+            for name, (each, required) in fields.items():
+                self._add(name, each, None, required=required)
+            return BodyBinding(content_type=content_type, form=content_type == _FORM, fields=list(fields))
+        argument = "body" if "body" not in self._properties else distinct("request_body", set(self._properties))
+        self._add(argument, schema, parsed.description, required=parsed.required)
+        return BodyBinding(content_type=content_type, form=content_type == _FORM, argument=argument)
+
+    def _add(self, argument: str, schema: Any, description: str | None, *, required: bool) -> None:
+        converted, references, _ = self.schemas.convert(schema, f"{self.operation.label}: {argument}")
+        if description and isinstance(converted, dict):
+            converted = {**converted, "description": description[:LONGEST_DESCRIPTION]}
+        self._properties[argument] = converted
+        self._references |= references
+        if required:
+            self._required.append(argument)
+
+    def _declared(self) -> Iterator[tuple[Any, JsonObject]]:
+        """The parameters as models and as they stand there; the operation's replace those of its path."""
+        found: dict[tuple[str, str], tuple[Any, JsonObject]] = {}
+        document = self.operation.document
+        for holder in (self.operation.item, self.operation.raw):
+            listed = holder.get("parameters", [])
+            if not isinstance(listed, list):
+                raise JobRefused(f"{self.operation.label}: `parameters` is no list")
+            for number, each in enumerate(listed):
+                place = f"{self.operation.label}: parameters.{number}"
+                raw = document.resolved(each, place)
+                apart = ("schema", "content", "example", "examples")
+                parsed = document.parsed("Parameter", {k: v for k, v in raw.items() if k not in apart}, place)
+                found[parsed.param_in.value, parsed.name] = parsed, raw
+        yield from found.values()
+
+    def _parameter(self, parsed: Any, raw: JsonObject) -> ParameterBinding | None:
+        place: Any = parsed.param_in.value
+        if not self._is_argument(parsed, place):
+            return None
+        label = f"{self.operation.label}: parameter {parsed.name!r}"
+        style, schema = parsed.style or ("form" if place == "query" else "simple"), raw.get("schema", {})
+        if raw.get("content"):
+            media = _media_type(raw["content"])
+            if media is None or media[0] == _FORM:
+                raise JobRefused(f"{label}: its `content` is no JSON")
+            style, schema = "json", media[1]
+        elif style not in _STYLES[place]:
+            raise JobRefused(f"{label}: style {style!r} is not supported in {place}")
+        explode = parsed.explode if parsed.explode is not None else style == "form"
+        plain = _NOT_IN_NAMES.sub("_", parsed.name).strip("_")[:_LONGEST_NAME] or place
+        taken = set(self._properties)
+        argument = distinct(plain if plain not in taken else f"{place}_{plain}", taken)
+        self._add(argument, schema, parsed.description, required=parsed.required or place == "path")
+        return ParameterBinding(argument=argument, name=parsed.name, place=place, style=style, explode=explode)
+
+    def _is_argument(self, parsed: Any, place: str) -> bool:
+        if place == "path":
+            return parsed.name in _PLACEHOLDER.findall(self.operation.path)
+        if place == "cookie" and parsed.required and "cookie" not in self.headers:
+            raise JobRefused(
+                f"{self.operation.label}: {parsed.name!r} goes into a cookie, which tools do not set;"
+                " put a `Cookie` header into the toolset"
+            )
+        return place == "query" or (place == "header" and parsed.name.lower() not in _NO_ARGUMENTS | self.headers)
+
+    def _fields(self, schema: Any, label: str, *, optional: bool) -> dict[str, tuple[Any, bool]] | None:
+        """Schema and necessity of each field of an object; None for a body that has to be one argument.
+
+        That is one that is no plain object, has a field with a parameter's name, or is optional with fields that are
+        not.
+        """
+        plain = self.operation.document.resolved(schema, label) if isinstance(schema, dict) else {}
+        properties, required = plain.get("properties"), plain.get("required") or []
+        if plain.get("type", "object") != "object" or not isinstance(properties, dict) or not properties:
+            return None
+        if not isinstance(required, list) or not set(map(str, required)) <= set(properties) or (optional and required):
+            return None
+        if any(key in plain for key in _COMPOSED) or isinstance(plain.get("additionalProperties"), dict):
+            return None
+        visible = {name: each for name, each in properties.items() if not _is_read_only(each)}
+        if any(not _NAME.fullmatch(str(name)) or name in self._properties for name in visible):
+            return None
+        return {name: (each, name in required) for name, each in visible.items()} or None
+
+
+def _media_type(content: Any) -> tuple[str, Any] | None:
+    """The content type that is sent and its schema: JSON before a form; None where there is neither."""
+    form = None
+    for name, media in content.items() if isinstance(content, dict) else ():
+        essence = str(name).partition(";")[0].strip().lower()
+        schema = media.get("schema", {}) if isinstance(media, dict) else {}
+        if essence in ("application/json", "*/*", "application/*") or essence.endswith("+json"):
+            return ("application/json" if "*" in essence else essence), schema
+        if essence == _FORM and form is None:
+            form = essence, schema
+    return form
+
+
+def _is_read_only(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("readOnly") is True

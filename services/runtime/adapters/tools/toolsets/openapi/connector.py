@@ -1,0 +1,93 @@
+"""Toolsets of type `openapi`: operations of an OpenAPI document, called as any other HTTP tool is."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from libs.confined import JobRefused, ProcessKilled, run_confined
+from libs.contracts.api.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool
+from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
+from services.runtime.adapters.tools.toolsets.http_target import HttpTarget, TargetRequest
+from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
+from services.runtime.adapters.tools.toolsets.openapi.rendering import render
+from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolOutput
+from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
+
+_COMPILER: Final = "services.runtime.adapters.tools.toolsets.openapi.compiling"
+_COMPILE_SECONDS: Final = 12.0
+_MEMORY_BYTES: Final = 1024**3
+_FETCH: Final = FetchLimits(timeout=7.0, largest_bytes=MAX_DOCUMENT_BYTES)
+_ACCEPT: Final = "application/json, application/yaml;q=0.9, */*;q=0.5"
+
+
+class OpenApiConnector:
+    """A ToolsetConnector. Documents are compiled one at a time, in processes with limits of time and memory."""
+
+    def __init__(self, target: HttpTarget, resolver: GuardedResolver) -> None:
+        self._target = target
+        self._http = GuardedHttp(resolver=resolver, limits=_FETCH, accept=_ACCEPT)
+        self._free = asyncio.Semaphore(1)
+
+    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+        config = toolset.config
+        document = config.get("document")
+        if document is None:
+            document = await self._fetched(config["document_url"])
+        job = {
+            "document": document,
+            "document_url": config.get("document_url"),
+            "base_url": config.get("base_url"),
+            "operations": config.get("operations"),
+            "headers": list(config.get("headers") or {}),
+        }
+        async with self._free:
+            answer = await _compiled(job)
+        return [ConnectedTool.model_validate(tool) for tool in answer["tools"]]
+
+    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
+        return [OpenApiTool(self._target, toolset, tool) for tool in toolset.tools]
+
+    async def _fetched(self, address: str) -> str:
+        """The document's text. The toolset's headers are for its operations and are not sent."""
+        try:
+            async with self._http.get(address) as response:
+                if response.status >= 400:
+                    raise ToolsetUnusable(f"The OpenAPI document: its server answered with status {response.status}.")
+                return (await self._http.read(response)).decode()
+        except FetchRefused as problem:
+            raise ToolsetUnusable(f"The OpenAPI document cannot be fetched: {problem}.") from None
+        except UnicodeDecodeError:
+            raise ToolsetUnusable("The OpenAPI document is not text in UTF-8.") from None
+
+
+class OpenApiTool:
+    def __init__(self, target: HttpTarget, toolset: Toolset, tool: ConnectedTool) -> None:
+        self._target = target
+        self._toolset = toolset
+        self._binding = OperationBinding.model_validate(tool.binding)
+        self.definition: ToolDefinition = toolset.definition(tool)
+
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
+        url, headers, body = render(self._binding, arguments)
+        request = TargetRequest(
+            self._binding.method, url, {**headers, **(self._toolset.config.get("headers") or {})}, body
+        )
+        return await self._target.send(request, self._toolset, self.definition, context)
+
+
+async def _compiled(job: JsonObject) -> dict[str, Any]:
+    place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="aes-openapi-"))
+    try:
+        return await run_confined(_COMPILER, job, seconds=_COMPILE_SECONDS, memory_bytes=_MEMORY_BYTES, directory=place)
+    except JobRefused as problem:
+        raise ToolsetUnusable(f"The OpenAPI document cannot be used: {problem}.") from None
+    except TimeoutError:
+        raise ToolsetUnusable(f"The OpenAPI document takes more than {_COMPILE_SECONDS:g} seconds to read.") from None
+    except ProcessKilled:
+        raise ToolsetUnusable("The OpenAPI document takes too much time or memory to read.") from None
+    finally:
+        await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)

@@ -1,0 +1,115 @@
+"""OpenAPI documents: text to values, the version, and references within the document."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Final
+
+import yaml
+from openapi_pydantic.v3 import v3_0, v3_1
+from pydantic import BaseModel, ValidationError
+from referencing import Registry, Resource, Specification
+from referencing.exceptions import Unresolvable
+
+from libs.confined import JobRefused
+from services.runtime.domain.conversation import JsonObject
+
+METHODS: Final = ("get", "head", "post", "put", "patch", "delete")
+_MODELS: Final[dict[str, ModuleType]] = {"3.0": v3_0, "3.1": v3_1}
+_REFERENCES: Final = 20
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Yaml(_LOADER):  # type: ignore[misc, valid-type]
+    """YAML as JSON knows it: dates stay text."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+        for first, found in _LOADER.yaml_implicit_resolvers.items()
+    }
+
+
+def parse_document(text: str) -> Any:
+    """JSON or YAML. Raises JobRefused."""
+    try:
+        if text.lstrip().startswith("{"):
+            return json.loads(text)
+        return yaml.load(text, Loader=_Yaml)  # noqa: S506
+    except json.JSONDecodeError as problem:
+        raise JobRefused(f"the document is not valid JSON: {problem}") from None
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark
+        place = f" at line {mark.line + 1} column {mark.column + 1}" if mark else ""
+        raise JobRefused(f"the document is not valid YAML: {problem.problem}{place}") from None
+    except (yaml.YAMLError, ValueError, TypeError):
+        raise JobRefused("the document is neither JSON nor YAML") from None
+    except RecursionError:
+        raise JobRefused("the document is nested too deeply") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document of version 3.0 or 3.1. Nothing outside of it is ever read."""
+
+    contents: JsonObject
+    version: str
+    _resolver: Any = field(repr=False)
+
+    @classmethod
+    def of(cls, contents: Any) -> "Document":
+        """Raises JobRefused for what is no document of these versions."""
+        if not isinstance(contents, dict):
+            raise JobRefused("the document is not an object with `openapi` and `paths`")
+        if "swagger" in contents:
+            raise JobRefused("this is a Swagger 2.0 document: convert it to OpenAPI 3.0 or 3.1")
+        version = str(contents.get("openapi", ""))[:3]
+        if version not in _MODELS:
+            raise JobRefused(f"`openapi` is {str(contents.get('openapi'))[:40]!r}; versions 3.0 and 3.1 are supported")
+        if not isinstance(contents.get("paths"), dict):
+            raise JobRefused("`paths` is missing or is no object")
+        # Opaque: references are JSON pointers, and an `$id` somewhere inside changes nothing.
+        resource: Resource[Any] = Specification.OPAQUE.create_resource(contents)
+        registry: Registry[Any] = Registry()
+        return cls(contents, version, registry.with_resource("", resource).resolver(""))
+
+    def lookup(self, reference: Any, place: str) -> Any:
+        """The target of a reference. Raises JobRefused for one that leads nowhere or out of the document."""
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            raise JobRefused(
+                f"{place}: `$ref` {str(reference)[:200]!r} leads out of the document: bundle everything into one"
+            )
+        try:
+            return self._resolver.lookup(reference).contents
+        except (Unresolvable, ValueError, TypeError, KeyError, AttributeError):
+            raise JobRefused(f"{place}: `$ref` {reference[:200]!r} leads nowhere") from None
+
+    def resolved(self, value: Any, place: str) -> JsonObject:
+        """The object that `value` is or refers to. Raises JobRefused."""
+        for _ in range(_REFERENCES):
+            if not isinstance(value, dict):
+                raise JobRefused(f"{place} is no object")
+            if "$ref" not in value:
+                return value
+            value = self.lookup(value["$ref"], place)
+        raise JobRefused(f"{place}: a chain of references does not end")
+
+    def parsed(self, kind: str, value: JsonObject, place: str) -> Any:
+        """`value` as the model of that name and the document's version. Raises JobRefused and says what is wrong."""
+        model: type[BaseModel] = getattr(_MODELS[self.version], kind)
+        try:
+            return model.model_validate(value)
+        except ValidationError as problem:
+            first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise JobRefused(f"{place}: {where}: {first['msg']}") from None
+
+    def operations(self) -> Iterator[tuple[str, str, JsonObject, JsonObject]]:
+        """Method, path, path item and operation, in the document's order."""
+        for path, item in self.contents["paths"].items():
+            if not str(path).startswith("/"):
+                continue
+            item = self.resolved(item, f"paths.{path}")
+            for method in METHODS:
+                if method in item:
+                    yield method, path, item, self.resolved(item[method], f"{method.upper()} {path}")

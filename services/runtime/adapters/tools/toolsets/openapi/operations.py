@@ -1,0 +1,80 @@
+"""The operations of an OpenAPI document as tools."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+from libs.confined import JobRefused
+from libs.contracts.api.toolsets import MAX_TOOLS, ConnectedTool
+from services.runtime.adapters.tools.toolsets.openapi.arguments import LONGEST_DESCRIPTION, Arguments
+from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
+from services.runtime.adapters.tools.toolsets.openapi.document import Document
+from services.runtime.adapters.tools.toolsets.openapi.operation import Operation, Target
+from services.runtime.adapters.tools.toolsets.openapi.schemas import Schemas, distinct
+
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_LONGEST_NAME: Final = 60
+_LARGEST_OF_ALL: Final = 3_000_000
+
+
+def compile_operations(contents: Any, target: Target, chosen: Sequence[str] | None) -> list[ConnectedTool]:
+    """The tools of a document, only the `chosen` operations where some are. Raises JobRefused."""
+    document = Document.of(contents)
+    found = [Operation(document, *parts) for parts in document.operations()]
+    if chosen is not None:
+        found = _choose(found, chosen)
+    if not found:
+        raise JobRefused("the document has no operations")
+    if len(found) > MAX_TOOLS:
+        raise JobRefused(f"{len(found)} operations are more than {MAX_TOOLS}: choose some by `operations`")
+    schemas, names, size = Schemas(document), set[str](), 0
+    tools = []
+    for operation in found:
+        tool = _tool(operation, schemas, target, names)
+        size += len(json.dumps(tool.parameters))
+        if size > _LARGEST_OF_ALL:
+            raise JobRefused("the schemas of all operations are too large together: choose fewer by `operations`")
+        tools.append(tool)
+    return tools
+
+
+def _choose(found: Sequence[Operation], chosen: Iterable[str]) -> list[Operation]:
+    by_name = {operation.label: operation for operation in found}
+    by_name |= {operation.id: operation for operation in found if operation.id is not None}
+    picked: dict[str, Operation] = {}
+    for name in chosen:
+        method, _, path = name.partition(" ")
+        operation = by_name.get(name) or by_name.get(f"{method.upper()} {path}")
+        if operation is None:
+            near = get_close_matches(name, by_name, n=3)
+            hint = f"; there is {', '.join(near)}" if near else ""
+            raise JobRefused(f"the document has no operation {name!r}{hint}")
+        picked.setdefault(operation.label, operation)
+    return list(picked.values())
+
+
+def _tool(operation: Operation, schemas: Schemas, target: Target, names: set[str]) -> ConnectedTool:
+    parsed = operation.parsed()
+    arguments = Arguments(operation, schemas, target.headers)
+    binding = OperationBinding(
+        method=operation.method.upper(),
+        url=operation.url(parsed.servers, target),
+        parameters=arguments.parameters(),
+        body=arguments.body(),
+    )
+    name = _NOT_IN_NAMES.sub("_", operation.id or operation.label.lower()).strip("_")
+    return ConnectedTool(
+        name=distinct(name[:_LONGEST_NAME] or "operation", names),
+        description=_described(parsed.summary, parsed.description) or operation.label,
+        parameters=arguments.schema(),
+        safe_to_repeat=operation.safe,
+        binding=binding.model_dump(exclude_defaults=True),
+    )
+
+
+def _described(summary: str | None, description: str | None) -> str:
+    parts = dict.fromkeys(part.strip() for part in (summary, description) if part and part.strip())
+    text = "\n\n".join(parts)
+    return text if len(text) <= LONGEST_DESCRIPTION else text[: LONGEST_DESCRIPTION - 1] + "…"

@@ -1,0 +1,102 @@
+"""Arguments to the request of an operation: styles of parameters, bodies."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from libs.contracts.api.toolsets import SECRET_REFERENCE
+from services.runtime.adapters.tools.toolsets.openapi.binding import BodyBinding, OperationBinding, ParameterBinding
+from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.tools import ToolFailed
+
+_DELIMITERS: Final = {"form": ",", "simple": ",", "spaceDelimited": " ", "pipeDelimited": "|"}
+Pairs = list[tuple[str, str]]
+
+
+def render(binding: OperationBinding, arguments: JsonObject) -> tuple[str, dict[str, str], bytes | None]:
+    """URL, headers and body. Raises ToolFailed for arguments that no URL or header can carry."""
+    url, query, headers = binding.url, Pairs(), dict[str, str]()
+    for parameter in binding.parameters:
+        if parameter.argument not in arguments:
+            continue
+        value = arguments[parameter.argument]
+        if parameter.place == "path":
+            url = url.replace(f"{{{parameter.name}}}", _segment(parameter, value))
+        elif parameter.place == "query":
+            query.extend(_pairs(parameter, value))
+        else:
+            headers[parameter.name] = _header(parameter, value)
+    if query:
+        url += ("&" if "?" in url else "?") + urlencode(query, quote_via=quote, errors="replace")
+    body = _body(binding.body, arguments) if binding.body is not None else None
+    if binding.body is not None and body is not None:
+        headers["Content-Type"] = binding.body.content_type
+    return url, headers, body
+
+
+def _segment(parameter: ParameterBinding, value: Any) -> str:
+    text = _joined(parameter, value, lambda part: quote(part, safe="", errors="replace"))
+    # These would make the request one for another path.
+    if text in ("", ".", ".."):
+        raise ToolFailed(f"the argument {parameter.argument!r} is {text!r}, which cannot be a part of a path")
+    return text
+
+
+def _header(parameter: ParameterBinding, value: Any) -> str:
+    text = _joined(parameter, value, str)
+    if not (text.isascii() and (text.isprintable() or not text)):
+        raise ToolFailed(f"the argument {parameter.argument!r} goes into a header: printable ASCII alone")
+    # The toolset refers to secrets, a model never does.
+    if SECRET_REFERENCE.search(text):
+        raise ToolFailed(f"the argument {parameter.argument!r} refers to a secret")
+    return text
+
+
+def _pairs(parameter: ParameterBinding, value: Any) -> Iterator[tuple[str, str]]:
+    if parameter.style == "deepObject" and isinstance(value, dict):
+        yield from ((f"{parameter.name}[{name}]", text) for name, each in value.items() for text in _texts(each))
+    elif parameter.explode and parameter.style == "form" and isinstance(value, dict):
+        yield from ((str(name), text) for name, each in value.items() for text in _texts(each))
+    elif parameter.explode and parameter.style != "json" and isinstance(value, list):
+        yield from ((parameter.name, text) for text in _texts(value))
+    else:
+        yield parameter.name, _joined(parameter, value, str)
+
+
+def _joined(parameter: ParameterBinding, value: Any, written: Any) -> str:
+    if parameter.style == "json":
+        return str(written(json.dumps(value, ensure_ascii=False)))
+    delimiter = _DELIMITERS.get(parameter.style, ",")
+    if isinstance(value, dict):
+        between = "=" if parameter.explode else delimiter
+        return delimiter.join(f"{written(str(name))}{between}{written(_text(each))}" for name, each in value.items())
+    if isinstance(value, list):
+        return delimiter.join(written(_text(each)) for each in value)
+    return str(written(_text(value)))
+
+
+def _texts(value: Any) -> list[str]:
+    return [_text(each) for each in value] if isinstance(value, list) else [_text(value)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _body(binding: BodyBinding, arguments: JsonObject) -> bytes | None:
+    if binding.argument is not None:
+        if binding.argument not in arguments:
+            return None
+        value = arguments[binding.argument]
+    else:
+        value = {name: arguments[name] for name in binding.fields if name in arguments}
+    if not binding.form:
+        return json.dumps(value, ensure_ascii=False).encode(errors="replace")
+    if not isinstance(value, dict):
+        raise ToolFailed(f"the argument {binding.argument!r} is sent as a form and must be an object")
+    return urlencode(
+        [(str(name), text) for name, each in value.items() for text in _texts(each)], errors="replace"
+    ).encode()

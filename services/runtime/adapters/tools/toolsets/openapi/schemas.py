@@ -1,0 +1,219 @@
+"""Schemas of OpenAPI documents to JSON Schemas that stand alone."""
+
+import re
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Final
+
+from libs.confined import JobRefused
+from services.runtime.adapters.tools.toolsets.openapi.document import Document
+from services.runtime.domain.conversation import JsonObject
+
+_ONE: Final = frozenset(
+    {
+        "additionalProperties",
+        "contains",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_MAPS: Final = frozenset({"dependentSchemas", "patternProperties", "properties"})
+_PLAIN: Final = frozenset(
+    {
+        "const",
+        "default",
+        "dependentRequired",
+        "description",
+        "enum",
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+        "format",
+        "maxContains",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minContains",
+        "minItems",
+        "minLength",
+        "minProperties",
+        "minimum",
+        "multipleOf",
+        "pattern",
+        "required",
+        "title",
+        "type",
+        "uniqueItems",
+    }
+)
+_DEEPEST: Final = 60
+_MOST_NODES: Final = 5_000
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+def distinct(name: str, taken: set[str]) -> str:
+    """The name, numbered when it is taken; it is taken from now on."""
+    made, number = name, 1
+    while made in taken:
+        number += 1
+        made = f"{name}_{number}"
+    taken.add(made)
+    return made
+
+
+@dataclass(slots=True)
+class _Definition:
+    schema: Any
+    references: set[str]
+    nodes: int
+
+
+@dataclass(slots=True)
+class Schemas:
+    """Converts the schemas of one document; each one that is referred to is converted once.
+
+    What only OpenAPI knows is left out, what 3.0 spells in its own way is translated, and read-only properties, which
+    requests do not have, go away.
+    """
+
+    document: Document
+    _definitions: dict[str, _Definition] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+
+    def convert(self, schema: Any, place: str) -> tuple[Any, set[str], int]:
+        """The schema, the references in it and its size in nodes. Raises JobRefused."""
+        conversion = _Conversion(self, place)
+        return conversion.schema(schema, 0), conversion.references, conversion.nodes
+
+    def definitions(self, references: set[str], place: str) -> JsonObject:
+        """`$defs` for these references and for all that those need. Raises JobRefused when they are too large."""
+        waiting, found = list(references), dict[str, _Definition]()
+        nodes = 0
+        while waiting:
+            reference = waiting.pop()
+            if reference in found:
+                continue
+            found[reference] = self._definition(reference, place)
+            nodes += found[reference].nodes
+            if nodes > _MOST_NODES:
+                raise JobRefused(
+                    f"{place}: the schemas of its arguments are too large for a model; leave it out by `operations`"
+                )
+            waiting.extend(found[reference].references)
+        return {self.name(reference): found[reference].schema for reference in sorted(found)}
+
+    def name(self, reference: str) -> str:
+        """A definition's name: the end of its reference, unique in the document."""
+        if reference not in self._names:
+            base = _NOT_IN_NAMES.sub("_", reference.rpartition("/")[2])[:60] or "schema"
+            self._names[reference] = distinct(base, self._taken)
+        return self._names[reference]
+
+    def _definition(self, reference: str, place: str) -> _Definition:
+        if reference not in self._definitions:
+            target = self.document.lookup(reference, place)
+            self._definitions[reference] = _Definition(*self.convert(target, place))
+        return self._definitions[reference]
+
+
+@dataclass(slots=True)
+class _Conversion:
+    schemas: Schemas
+    place: str
+    references: set[str] = field(default_factory=set)
+    nodes: int = 0
+
+    def schema(self, schema: Any, depth: int) -> Any:
+        self._count(depth)
+        if isinstance(schema, bool):
+            return schema
+        if not isinstance(schema, dict):
+            raise JobRefused(f"{self.place}: a schema is {type(schema).__name__} instead of an object")
+        old = self.schemas.document.version == "3.0"
+        made = {} if old and "$ref" in schema else self._keywords(schema, depth)
+        if "$ref" in schema:
+            made["$ref"] = self._reference(schema["$ref"])
+        return _translated(made, schema) if old else made
+
+    def _keywords(self, schema: JsonObject, depth: int) -> JsonObject:
+        made: JsonObject = {}
+        hidden = self._read_only(schema)
+        for keyword, value in schema.items():
+            if keyword in _ONE:
+                made[keyword] = self.schema(value, depth + 1)
+            elif keyword in _LISTS:
+                made[keyword] = [self.schema(each, depth + 1) for each in self._kind(value, list, keyword)]
+            elif keyword in _MAPS:
+                made[keyword] = {
+                    str(name): self.schema(each, depth + 1)
+                    for name, each in self._kind(value, dict, keyword).items()
+                    if keyword != "properties" or str(name) not in hidden
+                }
+            elif keyword == "required":
+                made[keyword] = [str(name) for name in self._kind(value, list, keyword) if str(name) not in hidden]
+            elif keyword in _PLAIN:
+                made[keyword] = self._value(value, depth + 1)
+        return made
+
+    def _read_only(self, schema: JsonObject) -> set[str]:
+        properties = schema.get("properties")
+        return {
+            str(name)
+            for name, each in (properties.items() if isinstance(properties, dict) else ())
+            if isinstance(each, dict) and each.get("readOnly") is True
+        }
+
+    def _reference(self, reference: Any) -> str:
+        # Found out here that it leads somewhere, so that the message names the place.
+        self.schemas.document.lookup(reference, self.place)
+        self.references.add(reference)
+        return f"#/$defs/{self.schemas.name(reference)}"
+
+    def _value(self, value: Any, depth: int) -> Any:
+        """A plain value. It is copied, because YAML can make it larger than its text, and no JSON."""
+        self._count(depth)
+        if isinstance(value, dict):
+            return {str(name): self._value(each, depth + 1) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self._value(each, depth + 1) for each in value]
+        if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and isfinite(value)):
+            return value
+        raise JobRefused(f"{self.place}: a schema has a value that JSON does not know ({type(value).__name__})")
+
+    def _kind(self, value: Any, kind: type, keyword: str) -> Any:
+        if not isinstance(value, kind):
+            raise JobRefused(f"{self.place}: `{keyword}` in a schema is {type(value).__name__}")
+        return value
+
+    def _count(self, depth: int) -> None:
+        self.nodes += 1
+        if depth > _DEEPEST or self.nodes > _MOST_NODES:
+            raise JobRefused(f"{self.place}: a schema is too large or nested too deeply")
+
+
+def _translated(made: JsonObject, schema: JsonObject) -> JsonObject:
+    """Translates null and exclusive bounds of OpenAPI 3.0 into JSON Schema."""
+    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(flag := made.get(exclusive), bool):
+            del made[exclusive]
+            if flag and bound in made:
+                made[exclusive] = made.pop(bound)
+    if schema.get("nullable") is not True:
+        return made
+    if isinstance(made.get("type"), str):
+        made["type"] = [made["type"], "null"]
+    if isinstance(made.get("enum"), list) and None not in made["enum"]:
+        made["enum"] = [*made["enum"], None]
+    # `nullable` without a type says nothing about null but where alternatives are meant.
+    if "type" not in made and any(keyword in made for keyword in ("allOf", "anyOf", "oneOf")):
+        described = {"description": made.pop("description")} if "description" in made else {}
+        return {"anyOf": [made, {"type": "null"}], **described}
+    return made

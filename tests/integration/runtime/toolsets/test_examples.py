@@ -1,0 +1,130 @@
+"""The toolsets of examples/toolsets, against the ticket offices that they describe."""
+
+import asyncio
+import base64
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from libs.contracts.api.toolsets import ConnectedTool, CreateToolsetBody, secret_place
+from libs.outbound import GuardedResolver
+from libs.secrets import SecretCipher
+from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector
+from services.runtime.adapters.tools.toolsets.http_target import HttpTarget
+from services.runtime.adapters.tools.toolsets.mcp.connector import McpConnector
+from services.runtime.adapters.tools.toolsets.openapi.connector import OpenApiConnector
+from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
+from services.runtime.domain.tools import ToolContext, ToolFailed
+from services.runtime.domain.toolsets import Toolset, ToolsetConnector
+from tests.support.agent_fakes import CALLER
+
+EXAMPLES = Path(__file__).parents[4] / "examples" / "toolsets"
+CIPHER = SecretCipher([b"k" * 32])
+SECRET = base64.b64encode(CIPHER.encrypt("ferry", place=secret_place("company", "ticket-office"))).decode()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@asynccontextmanager
+async def running(*command: str) -> AsyncIterator[int]:
+    """A process that serves the port that it gets as its last argument."""
+    port = free_port()
+    environment = {name: value for name, value in os.environ.items() if name != "TICKET_OFFICE_KEY"}
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, str(port), cwd=EXAMPLES, env=environment)
+    try:
+        async with asyncio.timeout(60):
+            while True:
+                assert process.returncode is None
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                    break
+                except OSError:
+                    await asyncio.sleep(0.05)
+        writer.close()
+        yield port
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def toolset(kind: str, tools: list[ConnectedTool] | None = None, **ports: int) -> Toolset:
+    """The toolset of the file as the registry hands it on; `ports` replace those of the example."""
+    text = (EXAMPLES / f"{kind}-toolset.yaml").read_text()
+    for name, port in ports.items():
+        text = text.replace(name.removeprefix("of_"), str(port))
+    body = CreateToolsetBody.model_validate(yaml.safe_load(text)).root
+    config: dict[str, Any] = body.model_dump(exclude={"name", "type"}, exclude_unset=True)
+    return Toolset("company", body.name, 1, body.type, config, tuple(tools or ()), {"ticket-office": SECRET})
+
+
+async def book_and_cancel(connector: ToolsetConnector, found: Toolset) -> None:
+    tools = {tool.definition.name: tool for tool in connector.tools(found)}
+
+    async def call(tool: str, call_id: str = "1", **arguments: Any) -> str:
+        context = ToolContext(call_id, "turn", "session", CALLER)
+        return (await tools[f"tickets.{tool}"].call(arguments, context)).text
+
+    assert "evening" in await call("list_crossings")
+    booked = await call("book_seats", "2", crossing="evening", seats=2, name="Ida")
+    again = await call("book_seats", "2", crossing="evening", seats=2, name="Ida")
+    assert "T0001" in booked
+    assert again == booked
+    try:
+        refused = await call("book_seats", "3", crossing="evening", seats=2, name="Bo")
+    except ToolFailed as problem:
+        refused = str(problem)
+    assert "only 1 seats are free" in refused
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[HttpTarget]:
+    made = HttpTarget(GuardedResolver(lambda _: True), ToolsetSecrets(CIPHER))
+    yield made
+    await made.close()
+
+
+async def test_the_http_toolset(target: HttpTarget) -> None:
+    connector = HttpConnector(target)
+    async with running("ticket_office.py") as port:
+        found = await connector.discover(toolset("http", of_8201=port))
+        assert [(tool.name, tool.safe_to_repeat) for tool in found] == [
+            ("list_crossings", True),
+            ("book_seats", True),
+            ("cancel_booking", False),
+        ]
+        await book_and_cancel(connector, toolset("http", found, of_8201=port))
+
+
+async def test_the_openapi_toolset(target: HttpTarget, tmp_path: Path) -> None:
+    connector = OpenApiConnector(target, GuardedResolver(lambda _: True))
+    async with running("ticket_office.py") as port, running("-m", "http.server", "--bind", "127.0.0.1") as files:
+        described = toolset("openapi", of_8203=files)
+        described.config["base_url"] = f"http://127.0.0.1:{port}"
+        found = await connector.discover(described)
+        assert [tool.name for tool in found] == ["list_crossings", "book_seats", "cancel_booking"]
+        await book_and_cancel(connector, Toolset(**{**_fields(described), "tools": tuple(found)}))
+
+
+async def test_the_mcp_toolset() -> None:
+    resolver = GuardedResolver(lambda _: True)
+    connector = McpConnector(resolver, ToolsetSecrets(CIPHER))
+    async with running("ticket_office_mcp.py") as port:
+        found = await connector.discover(toolset("mcp", of_8202=port))
+        assert [(tool.name, tool.safe_to_repeat) for tool in found] == [("list_crossings", True), ("book_seats", True)]
+        await book_and_cancel(connector, toolset("mcp", found, of_8202=port))
+    await connector.close()
+
+
+def _fields(described: Toolset) -> dict[str, Any]:
+    return {name: getattr(described, name) for name in Toolset.__dataclass_fields__}

@@ -1,0 +1,129 @@
+"""OpenAPI toolsets: documents compiled in real processes, and their operations called."""
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from libs.contracts.api.toolsets import secret_place
+from libs.outbound import GuardedResolver, is_public
+from libs.secrets import SecretCipher
+from services.runtime.adapters.tools.toolsets.http_target import HttpTarget
+from services.runtime.adapters.tools.toolsets.openapi.connector import OpenApiConnector
+from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
+from services.runtime.domain.tools import ToolContext
+from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
+from tests.support.agent_fakes import CALLER
+from tests.support.webhook_receiver import receiving
+
+CIPHER = SecretCipher([b"k" * 32])
+SECRETS = {"KEY": base64.b64encode(CIPHER.encrypt("opened", place=secret_place("company", "KEY"))).decode()}
+
+
+@asynccontextmanager
+async def connector(resolver: GuardedResolver | None = None) -> AsyncIterator[OpenApiConnector]:
+    resolver = resolver or GuardedResolver(lambda _: True)
+    target = HttpTarget(resolver, ToolsetSecrets(CIPHER))
+    try:
+        yield OpenApiConnector(target, resolver)
+    finally:
+        await target.close()
+
+
+def toolset(**config: Any) -> Toolset:
+    return Toolset("company", "office", 1, "openapi", config, (), SECRETS)
+
+
+def document(operations: int = 1, fields: int = 1) -> dict[str, Any]:
+    body = {
+        "type": "object",
+        "required": ["seats"],
+        "properties": {"seats": {"type": "integer"}, **{f"note{n}": {"type": "string"} for n in range(fields)}},
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "office", "version": "1"},
+        "servers": [{"url": "/v1"}],
+        "paths": {
+            f"/shows{number}/{{show}}": {
+                "post": {
+                    "operationId": f"book{number}",
+                    "summary": "Books seats.",
+                    "parameters": [{"name": "show", "in": "path", "required": True, "schema": {"type": "string"}}],
+                    "requestBody": {"content": {"application/json": {"schema": body}}, "required": True},
+                    "responses": {"200": {"description": "x" * 400}},
+                }
+            }
+            for number in range(operations)
+        },
+    }
+
+
+async def unusable(made: OpenApiConnector, **config: Any) -> str:
+    with pytest.raises(ToolsetUnusable) as refused:
+        await made.discover(toolset(**config))
+    return refused.value.message
+
+
+async def test_a_fetched_document_is_compiled_and_its_operation_called() -> None:
+    async with receiving() as target, connector() as made:
+        target.answer = lambda path: web.json_response(document() if path == "/openapi.json" else {"booked": path})
+        described = toolset(document_url=target.url("/openapi.json"), headers={"X-Key": "${secret:KEY}"})
+        found = await made.discover(described)
+        ready = Toolset("company", "office", 1, "openapi", described.config, tuple(found), SECRETS)
+        [tool] = made.tools(ready)
+
+        output = await tool.call({"show": "a b", "seats": 2}, ToolContext("call", "turn", "session", CALLER))
+
+        assert tool.definition.name == "office.book0"
+        assert json.loads(output.text) == {"booked": "/v1/shows0/a b"}
+        [(_, asked, _), (_, headers, sent)] = target.received
+        assert "x-key" not in asked
+        assert (headers["x-key"], headers["idempotency-key"]) == ("opened", "turn.call")
+        assert json.loads(sent) == {"seats": 2}
+
+
+async def test_chosen_operations_of_a_document_of_two_megabytes() -> None:
+    large = document(operations=500, fields=100)
+    assert 1_800_000 < len(json.dumps(large)) < 2_500_000
+    async with connector() as made:
+        found = await made.discover(
+            toolset(document=large, base_url="https://office.example", operations=["book7", "POST /shows499/{show}"])
+        )
+
+    assert [tool.name for tool in found] == ["book7", "book499"]
+
+
+async def test_hostile_documents_are_refused_in_words() -> None:
+    aliases = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40))
+    bomb = f"openapi: 3.1.0\na0: &a0 [x]\n{aliases}\npaths: {{/x: {{get: *a39}}}}"
+    async with connector() as made:
+        assert "no object" in await unusable(made, document=bomb)
+        assert "not valid YAML" in await unusable(made, document="openapi: [")
+        assert "out of the document" in await unusable(
+            made, document={"openapi": "3.0.0", "paths": {"/x": {"$ref": "http://127.0.0.1/inside"}}}
+        )
+        deep = "[" * 100_000
+        assert "OpenAPI document" in await unusable(made, document=deep)
+        assert "OpenAPI document" in await unusable(made, document='{"paths": ' + deep)
+
+
+async def test_documents_that_cannot_be_fetched() -> None:
+    def answer(path: str) -> web.Response:
+        if path == "/large":
+            return web.Response(body=b"x" * 2_100_000)
+        return web.Response(body=b"\xff\xfe") if path == "/bytes" else web.Response(status=404)
+
+    async with receiving() as target, connector() as made:
+        target.answer = answer
+        assert "larger than" in await unusable(made, document_url=target.url("/large"))
+        assert "not text" in await unusable(made, document_url=target.url("/bytes"))
+        assert "status 404" in await unusable(made, document_url=target.url("/none"))
+        before = len(target.received)
+        async with connector(GuardedResolver(is_public)) as guarded:
+            assert "not public" in await unusable(guarded, document_url=target.url("/large"))
+        assert len(target.received) == before

@@ -1,0 +1,71 @@
+"""Real MCP servers as processes: started, killed, started again at the same port."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+class McpServerProcess:
+    def __init__(self, directory: Path, mode: str = "modern") -> None:
+        self.mode = mode
+        self.journal = directory / "calls"
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """The calls that reached a tool, in their order."""
+        return [json.loads(line) for line in self.journal.read_text().splitlines()] if self.journal.exists() else []
+
+    def start(self, mode: str | None = None) -> None:
+        arguments = [str(self.port), str(self.journal), mode or self.mode]
+        self._process = subprocess.Popen([sys.executable, "-m", "tests.support.mcp_server", *arguments], cwd=ROOT)
+        ends = time.monotonic() + 60
+        while not self._answers():
+            assert self._process.poll() is None, "the server ended by itself"
+            assert time.monotonic() < ends, "the server does not answer"
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    async def called(self, count: int) -> None:
+        async with asyncio.timeout(30):
+            while len(self.calls) < count:
+                await asyncio.sleep(0.02)
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+@contextmanager
+def mcp_server(directory: Path, mode: str = "modern") -> Iterator[McpServerProcess]:
+    process = McpServerProcess(directory, mode)
+    try:
+        process.start()
+        yield process
+    finally:
+        process.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,438 @@
+"""Operations of OpenAPI documents as tools: names, arguments, requests, and what is refused."""
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from libs.confined import JobRefused
+from libs.contracts.api.toolsets import ConnectedTool
+from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
+from services.runtime.adapters.tools.toolsets.openapi.document import parse_document
+from services.runtime.adapters.tools.toolsets.openapi.operation import Target
+from services.runtime.adapters.tools.toolsets.openapi.operations import compile_operations
+from services.runtime.adapters.tools.toolsets.openapi.rendering import render
+from services.runtime.domain.tools import ToolFailed
+
+STRING = {"type": "string"}
+
+
+def document(paths: dict[str, Any], version: str = "3.1.0", **more: Any) -> dict[str, Any]:
+    return {
+        "openapi": version,
+        "info": {"title": "Tickets", "version": "1"},
+        "servers": [{"url": "https://tickets.example/api/"}],
+        "paths": paths,
+        **more,
+    }
+
+
+def compiled(
+    contents: Any,
+    *chosen: str,
+    base_url: str | None = None,
+    document_url: str | None = None,
+    headers: tuple[str, ...] = (),
+) -> list[ConnectedTool]:
+    return compile_operations(contents, Target(base_url, document_url, frozenset(headers)), chosen or None)
+
+
+def only(
+    operation: dict[str, Any], path: str = "/x", method: str = "get", version: str = "3.1.0", **more: Any
+) -> ConnectedTool:
+    [tool] = compiled(document({path: {method: operation}}, version, **more))
+    return tool
+
+
+def request(tool: ConnectedTool, **arguments: Any) -> tuple[str, dict[str, str], bytes | None]:
+    assert list(jsonschema_rs.validator_for(tool.parameters).iter_errors(arguments)) == []
+    return render(OperationBinding.model_validate(tool.binding), arguments)
+
+
+def query(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": "query", **more}
+
+
+def refusal(contents: Any, *chosen: str) -> str:
+    with pytest.raises(JobRefused) as refused:
+        compiled(contents, *chosen)
+    assert len(str(refused.value)) < 700
+    return str(refused.value)
+
+
+def test_an_operation_is_a_tool() -> None:
+    found = only(
+        {
+            "operationId": "tickets.find one",
+            "summary": "Finds tickets.",
+            "description": "Newest first.",
+            "parameters": [
+                query("status", description="only these", schema={"enum": ["open", "closed"]}),
+                {"name": "ticket", "in": "path", "required": True, "schema": STRING},
+                {"name": "X-Trace", "in": "header", "schema": {"type": "integer"}},
+            ],
+        },
+        "/tickets/{ticket}",
+    )
+
+    assert found.name == "tickets_find_one"
+    assert found.description == "Finds tickets.\n\nNewest first."
+    assert found.safe_to_repeat
+    assert found.parameters == {
+        "type": "object",
+        "properties": {
+            "ticket": STRING,
+            "status": {"enum": ["open", "closed"], "description": "only these"},
+            "X-Trace": {"type": "integer"},
+        },
+        "required": ["ticket"],
+        "additionalProperties": False,
+    }
+    url, headers, body = request(found, ticket="a/b c?", status="open", **{"X-Trace": 7})
+    assert url == "https://tickets.example/api/tickets/a%2Fb%20c%3F?status=open"
+    assert (headers, body) == ({"X-Trace": "7"}, None)
+    assert request(found, ticket="1")[0] == "https://tickets.example/api/tickets/1"
+
+
+def test_without_an_operation_id_the_name_is_method_and_path() -> None:
+    tools = compiled(document({"/a/{id}": {"parameters": [{"name": "id", "in": "path", "required": True}], "put": {}}}))
+
+    assert [(tool.name, tool.safe_to_repeat) for tool in tools] == [("put_a_id", False)]
+
+
+def test_names_are_unique_and_fit_providers() -> None:
+    tools = compiled(document({f"/{n}": {"get": {"operationId": "é" * 3 + "a" * 100}} for n in range(3)}))
+
+    assert [tool.name for tool in tools] == ["a" * 60, "a" * 60 + "_2", "a" * 60 + "_3"]
+
+
+@pytest.mark.parametrize("named", ["listTickets", "GET /tickets", "get /tickets"])
+def test_operations_are_chosen_by_id_or_by_method_and_path(named: str) -> None:
+    contents = document({"/tickets": {"get": {"operationId": "listTickets"}, "post": {}}, "/broken": {"get": 3}})
+    del contents["paths"]["/broken"]
+
+    assert [tool.name for tool in compiled(contents, named)] == ["listTickets"]
+
+
+def test_a_chosen_operation_that_does_not_exist_is_named_with_near_ones() -> None:
+    contents = document({"/tickets": {"get": {"operationId": "listTickets"}}})
+
+    assert refusal(contents, "listTicket") == "the document has no operation 'listTicket'; there is listTickets"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "expected"),
+    [
+        (query("ids", schema={"type": "array"}), [1, 2], "ids=1&ids=2"),
+        (query("ids", explode=False, schema={"type": "array"}), ["a", "b"], "ids=a%2Cb"),
+        (query("ids", style="spaceDelimited", schema={"type": "array"}), ["a", "b"], "ids=a%20b"),
+        (query("ids", style="pipeDelimited", explode=False, schema={"type": "array"}), ["a", "b"], "ids=a%7Cb"),
+        (query("ids", schema={"type": "object"}), {"a": 1, "b": [True, None]}, "a=1&b=true&b="),
+        (query("ids", explode=False, schema={"type": "object"}), {"a": 1, "b": "c"}, "ids=a%2C1%2Cb%2Cc"),
+        (query("ids", style="deepObject", schema={"type": "object"}), {"a": 1}, "ids%5Ba%5D=1"),
+        (
+            query("ids", content={"application/json": {"schema": {"type": "object"}}}),
+            {"a": 1},
+            "ids=%7B%22a%22%3A%201%7D",
+        ),
+        (query("ids", schema={"type": "boolean"}), True, "ids=true"),
+        (query("ids", schema={}), "\ud800 &", "ids=%3F%20%26"),
+    ],
+)
+def test_styles_of_query_parameters(parameter: dict[str, Any], value: Any, expected: str) -> None:
+    url, _, _ = request(only({"parameters": [parameter]}), ids=value)
+
+    assert url == "https://tickets.example/api/x?" + expected
+
+
+@pytest.mark.parametrize("value", ["", ".", ".."])
+def test_no_argument_leads_to_another_path(value: str) -> None:
+    found = only({"parameters": [{"name": "id", "in": "path", "required": True, "schema": STRING}]}, "/a/{id}/b")
+
+    with pytest.raises(ToolFailed, match="part of a path"):
+        request(found, id=value)
+    assert request(found, id="{id}../%2e")[0] == "https://tickets.example/api/a/%7Bid%7D..%2F%252e/b"
+
+
+def test_no_argument_ends_a_header() -> None:
+    found = only({"parameters": [{"name": "X-A", "in": "header", "schema": STRING}]})
+
+    for value in ("a\r\nHost: b", "ü"):
+        with pytest.raises(ToolFailed, match="printable"):
+            request(found, **{"X-A": value})
+    with pytest.raises(ToolFailed, match="refers to a secret"):
+        request(found, **{"X-A": "a ${secret:KEY}"})
+
+
+def test_parameters_of_the_same_name_carry_their_place() -> None:
+    parameters = [
+        {"name": "id", "in": place, "required": place == "path", "schema": STRING}
+        for place in ("header", "query", "path")
+    ]
+    found = only({"parameters": parameters}, "/{id}")
+
+    assert list(found.parameters["properties"]) == ["id", "query_id", "header_id"]
+    url, headers, _ = request(found, id="p", query_id="q", header_id="h")
+    assert (url, headers) == ("https://tickets.example/api/p?id=q", {"id": "h"})
+
+
+def test_odd_names_of_parameters_become_arguments_that_providers_accept() -> None:
+    found = only({"parameters": [query("filter[name]", schema=STRING), query("$top", schema=STRING)]})
+
+    assert list(found.parameters["properties"]) == ["filter_name", "top"]
+    assert request(found, filter_name="a", top="1")[0].endswith("?filter%5Bname%5D=a&%24top=1")
+
+
+def test_a_parameter_of_the_operation_replaces_that_of_its_path() -> None:
+    item = {"parameters": [query("a", schema=STRING)], "get": {"parameters": [query("a", schema={"type": "integer"})]}}
+    [found] = compiled(document({"/x": item}))
+
+    assert found.parameters["properties"] == {"a": {"type": "integer"}}
+
+
+def test_headers_of_the_toolset_and_of_http_are_no_arguments() -> None:
+    names = ["Authorization", "Accept", "Host", "X-Key", "Idempotency-Key", "X-Free"]
+    contents = document({"/x": {"get": {"parameters": [{"name": n, "in": "header", "schema": STRING} for n in names]}}})
+
+    [found] = compiled(contents, headers=("x-key",))
+    assert list(found.parameters["properties"]) == ["X-Free"]
+
+
+def test_cookies_are_refused_by_name_when_they_are_needed() -> None:
+    def with_cookie(required: bool) -> dict[str, Any]:
+        return document({"/x": {"get": {"parameters": [{"name": "sid", "in": "cookie", "required": required}]}}})
+
+    assert "'sid' goes into a cookie" in refusal(with_cookie(True))
+    assert compiled(with_cookie(False))[0].parameters["properties"] == {}
+
+
+def body(schema: Any, *, kind: str = "application/json", required: bool = True) -> dict[str, Any]:
+    return {"requestBody": {"required": required, "content": {kind: {"schema": schema}}}}
+
+
+TICKET = {"type": "object", "required": ["title"], "properties": {"title": STRING, "seats": {"type": "integer"}}}
+
+
+def test_fields_of_a_body_are_arguments() -> None:
+    found = only(body({"$ref": "#/components/schemas/T"}), method="post", components={"schemas": {"T": TICKET}})
+
+    assert found.parameters["properties"] == {"title": STRING, "seats": {"type": "integer"}}
+    assert found.parameters["required"] == ["title"]
+    assert not found.safe_to_repeat
+    _, headers, sent = request(found, title="a", seats=2)
+    assert (headers, sent) == ({"Content-Type": "application/json"}, b'{"title": "a", "seats": 2}')
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": STRING},
+        {"allOf": [TICKET]},
+        {**TICKET, "additionalProperties": STRING},
+        {**TICKET, "properties": {**TICKET["properties"], "größe": STRING}},
+        {"type": "object"},
+        {**TICKET, "properties": {**TICKET["properties"], "id": STRING}},
+    ],
+    ids=["list", "composed", "open", "odd name", "free", "name of a parameter"],
+)
+def test_other_bodies_are_one_argument(schema: Any) -> None:
+    operation = {**body(schema), "parameters": [query("id", schema=STRING)]}
+    found = only(operation, method="post")
+
+    assert list(found.parameters["properties"]) == ["id", "body"]
+    assert found.parameters["required"] == ["body"]
+
+
+def test_a_whole_body_is_sent_as_it_is() -> None:
+    found = only(body({"type": "array", "items": STRING}), method="put")
+
+    assert request(found, body=["a", "ü"])[2] == '["a", "ü"]'.encode()
+
+
+def test_an_optional_body_with_required_fields_is_one_optional_argument() -> None:
+    found = only(body(TICKET, required=False), method="post")
+
+    assert "required" not in found.parameters
+    assert request(found)[1:] == ({}, None)
+
+
+def test_a_parameter_named_body_leaves_the_body_another_name() -> None:
+    found = only({**body({"type": "array"}), "parameters": [query("body", schema=STRING)]}, method="post")
+
+    assert list(found.parameters["properties"]) == ["body", "request_body"]
+
+
+def test_forms_are_sent_as_forms() -> None:
+    found = only(body(TICKET, kind="application/x-www-form-urlencoded"), method="post")
+
+    _, headers, sent = request(found, title="a b&c", seats=2)
+    assert headers == {"Content-Type": "application/x-www-form-urlencoded"}
+    assert sent == b"title=a+b%26c&seats=2"
+
+
+def test_json_is_chosen_before_a_form_and_what_is_neither_is_refused() -> None:
+    both = {"requestBody": {"content": {"application/x-www-form-urlencoded": {}, "application/vnd.a+json": {}}}}
+    assert only(both, method="post").binding["body"]["content_type"] == "application/vnd.a+json"  # type: ignore[index]
+
+    upload = document({"/x": {"post": body({}, kind="multipart/form-data")}})
+    assert "neither JSON nor a form" in refusal(upload)
+    optional = document({"/x": {"post": body({}, kind="multipart/form-data", required=False)}})
+    assert compiled(optional)[0].parameters["properties"] == {}
+
+
+def test_recursive_schemas_are_definitions() -> None:
+    node = {
+        "type": "object",
+        "properties": {"children": {"type": "array", "items": {"$ref": "#/components/schemas/Node"}}},
+    }
+    found = only(
+        body({"type": "array", "items": {"$ref": "#/components/schemas/Node"}}),
+        method="post",
+        components={"schemas": {"Node": node}},
+    )
+
+    assert found.parameters["properties"]["body"] == {"type": "array", "items": {"$ref": "#/$defs/Node"}}
+    check = jsonschema_rs.validator_for(found.parameters)
+    assert check.is_valid({"body": [{"children": [{"children": []}]}]})
+    assert not check.is_valid({"body": [{"children": [{"children": 3}]}]})
+
+
+def test_definitions_with_the_same_end_of_their_reference_are_told_apart() -> None:
+    found = only(
+        {
+            "parameters": [
+                query("a", schema={"$ref": "#/components/schemas/T"}),
+                query("b", schema={"$ref": "#/x-own/T"}),
+            ]
+        },
+        components={"schemas": {"T": STRING}},
+        **{"x-own": {"T": {"type": "integer"}}},
+    )
+
+    assert jsonschema_rs.validator_for(found.parameters).is_valid({"a": "1", "b": 1})
+    assert set(found.parameters["$defs"]) == {"T", "T_2"}
+
+
+def test_openapi_3_0_is_translated() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer", "minimum": 1, "exclusiveMinimum": True, "nullable": True, "example": 2},
+            "b": {"$ref": "#/components/schemas/E", "description": "3.0 ignores what stands beside"},
+            "c": {"allOf": [{"$ref": "#/components/schemas/E"}], "nullable": True, "description": "or none"},
+            "id": {"type": "string", "readOnly": True},
+        },
+        "required": ["a", "id"],
+    }
+    found = only(
+        body(schema),
+        method="post",
+        version="3.0.3",
+        components={"schemas": {"E": {"type": "string", "enum": ["x"], "nullable": True}}},
+    )
+
+    assert found.parameters["properties"] == {
+        "a": {"type": ["integer", "null"], "exclusiveMinimum": 1},
+        "b": {"$ref": "#/$defs/E"},
+        "c": {"anyOf": [{"allOf": [{"$ref": "#/$defs/E"}]}, {"type": "null"}], "description": "or none"},
+    }
+    assert found.parameters["$defs"] == {"E": {"type": ["string", "null"], "enum": ["x", None]}}
+    assert found.parameters["required"] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"base_url": "http://other.example/v2/"}, "http://other.example/v2/x"),
+        ({"document_url": "https://a.example/docs/openapi.json"}, "https://eu.tickets.example/x"),
+    ],
+)
+def test_where_operations_are_called(more: dict[str, str], expected: str) -> None:
+    server = {"url": "https://{region}.tickets.example", "variables": {"region": {"default": "eu"}}}
+    [found] = compiled(document({"/x": {"get": {}}}, servers=[server]), **more)  # type: ignore[arg-type]
+
+    assert request(found)[0] == expected
+
+
+def test_a_server_without_a_host_is_that_of_the_document() -> None:
+    contents = document({"/x": {"get": {}}}, servers=[{"url": "/v1"}])
+
+    assert (
+        request(compiled(contents, document_url="https://a.example/docs/openapi.json")[0])[0]
+        == "https://a.example/v1/x"
+    )
+    assert "give a `base_url`" in refusal(contents)
+
+
+@pytest.mark.parametrize(
+    ("contents", "said"),
+    [
+        (3, "not an object"),
+        ({"swagger": "2.0", "paths": {}}, "Swagger 2.0"),
+        ({"openapi": "4.0.0", "paths": {}}, "versions 3.0 and 3.1"),
+        ({"openapi": "3.1.0"}, "`paths` is missing"),
+        (document({}), "no operations"),
+        (document({"/x": 3}), "paths./x is no object"),
+        (document({"/x": {"get": 3}}), "GET /x is no object"),
+        (document({"/x": {"get": {"summary": 3}}}), "GET /x: summary"),
+        (document({"/x": {"get": {"parameters": {}}}}), "`parameters` is no list"),
+        (document({"/x": {"get": {"parameters": [{"name": "a"}]}}}), "parameters.0: in"),
+        (document({"/x": {"get": {"parameters": [query("a", style="matrix")]}}}), "style 'matrix'"),
+        (document({"/{id}": {"get": {}}}), "no parameter describes id"),
+        (document({"/x": {"get": {"parameters": [query("a", schema={"type": "text"})]}}}), "its arguments"),
+        (document({"/x": {"get": {"parameters": [query("a", schema={"properties": 3})]}}}), "`properties` in a schema"),
+        (document({"/x": {"get": {"parameters": [query("a", schema=3)]}}}), "a schema is int"),
+        (document({"/x": {"post": {"requestBody": {"required": True}}}}), "neither JSON nor a form"),
+            (document({"/x": {"get": {"parameters": [query("a", schema={"default": {1, 2}})]}}}), "JSON does not know"),
+        (document({"/x": {"get": {"parameters": [{"$ref": "#/nowhere"}]}}}), "leads nowhere"),
+        (document({"/x": {"get": {"parameters": [query("a", schema={"$ref": "#/nowhere"})]}}}), "leads nowhere"),
+        (document({"/x": {"get": {"parameters": [{"$ref": "http://inside/x"}]}}}), "out of the document"),
+        (document({"/x": {"get": {"parameters": [query("a", schema={"$ref": "file:///etc/passwd"})]}}}), "out of the"),
+        (document({"/x": {"get": {"parameters": [query("a", schema={"$ref": 3})]}}}), "out of the document"),
+        (document({"/x": {"$ref": "#/paths/~1x"}}), "does not end"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(contents: Any, said: str) -> None:
+    assert said in refusal(contents)
+
+
+def test_a_bomb_of_references_is_refused() -> None:
+    schemas: dict[str, Any] = {
+        f"S{n}": {"allOf": [{"$ref": f"#/components/schemas/S{n + 1}"}] * 50} for n in range(200)
+    }
+    schemas["S200"] = STRING
+    contents = document(
+        {"/x": {"get": {"parameters": [query("a", schema={"$ref": "#/components/schemas/S0"})]}}},
+        components={"schemas": schemas},
+    )
+
+    assert "too large for a model" in refusal(contents)
+
+
+def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+    schema: Any = STRING
+    for _ in range(500):
+        schema = {"type": "array", "items": schema}
+
+    assert "nested too deeply" in refusal(document({"/x": {"get": {"parameters": [query("a", schema=schema)]}}}))
+
+
+def test_yaml_is_read_as_json_would_be() -> None:
+    text = "openapi: 3.1.0\npaths:\n  /x:\n    get:\n      summary: 2026-01-01\n      responses: {200: {}}\n"
+
+    assert parse_document(text)["paths"]["/x"]["get"] == {"summary": "2026-01-01", "responses": {200: {}}}
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "default"])
+def test_aliases_that_multiply_are_refused(keyword: str) -> None:
+    lines = ["openapi: 3.1.0", "servers: [{url: 'https://a.example'}]", "l0: &l0 {type: string}"]
+    lines += [f"l{n}: &l{n} {{{keyword}: [{', '.join([f'*l{n - 1}'] * 9)}]}}" for n in range(1, 30)]
+    lines += ["paths: {/x: {get: {parameters: [{name: a, in: query, schema: *l29}]}}}"]
+
+    assert "too large" in refusal(parse_document("\n".join(lines)))
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": 1', "a: [", "a: *b", "!!python/object:os.system {}", "\x00", "[" * 5000])
+def test_what_is_no_document_is_said(text: str) -> None:
+    with pytest.raises(JobRefused, match=r"the document is"):
+        parse_document(text)
