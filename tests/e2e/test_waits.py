@@ -1,7 +1,9 @@
 """Turns that wait for approvals and for results of their callers' tools."""
 
 import asyncio
+import os
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -273,3 +275,23 @@ async def test_a_websocket_shows_the_wait_and_resolves_it(stack: RunningStack, a
         "turn.tool_call.completed", "turn.completed",
     ]  # fmt: skip
     assert message["data"]["response"]["tool_calls"][0]["output"] == "on its way"
+
+
+@pytest.mark.parametrize(("said", "outcome"), [("y", "3 * 245 = 735"), ("n", "The person said no.")])
+async def test_the_example_runs_its_tool_and_asks_before_it_allows_a_call(
+    stack: RunningStack, said: str, outcome: str
+) -> None:
+    question = "What is 3 * 245, and how many free seats has crossing 4711?"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(ROOT / "examples/run_client_tools.py"), stack.base_url, question),
+        env={**os.environ, "AES_API_KEY": stack.api_key},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    async with asyncio.timeout(120):
+        out, errors = await process.communicate(f"{said}\n".encode())
+    assert process.returncode == 0, errors.decode()
+    shown = out.decode()
+    assert 'Allow calculator {"expression": "3 * 245"}?' in shown
+    assert 'ran free_seats {"crossing": 4711}' in shown
+    assert outcome in shown
+    assert '"free":118' in shown

@@ -1,0 +1,126 @@
+"""Talks with an agent whose second tool is a function of this program, and whose first one a person has to allow.
+
+Lost connections and restarts of the service lose nothing: the same call is made again. Needs only Python:
+
+    AES_API_KEY=… python examples/run_client_tools.py http://127.0.0.1:8080 \
+        "What is 3 * 245, and how many free seats has crossing 4711?"
+
+It asks before it allows a call; `--yes` allows them all.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+AGENT = Path(__file__).parent / "agents" / "cashier.yaml"
+# A call of execute is answered after 120 s at the latest.
+SILENCE_SECONDS = 150
+LOST = (URLError, http.client.HTTPException, OSError)
+AGAIN = (429, 502, 503, 504)
+LONGEST_OUTAGE_SECONDS = 300
+
+
+def free_seats(crossing: int) -> dict[str, int]:
+    """The tool that `client_tools` of the agent describes."""
+    return {"crossing": crossing, "free": 118}
+
+
+TOOLS: dict[str, Callable[..., Any]] = {"free_seats": free_seats}
+
+
+class Service:
+    def __init__(self, base_url: str, api_key: str) -> None:
+        self._base_url = f"{base_url}/api/v1"
+        self._api_key = api_key
+
+    def post(self, path: str, body: bytes, *, kind: str = "application/json") -> dict[str, Any]:
+        """Repeats the request until it is answered; the key makes that one request. Raises HTTPError when refused."""
+        return self.post_again(path, body, str(uuid.uuid4()), kind=kind)
+
+    def post_again(self, path: str, body: bytes, key: str, *, kind: str = "application/json") -> dict[str, Any]:
+        headers = {"x-api-key": self._api_key, "content-type": kind, "idempotency-key": key}
+        request = Request(self._base_url + path, body, headers)
+        deadline = time.monotonic() + LONGEST_OUTAGE_SECONDS
+        while True:
+            try:
+                with urlopen(request, timeout=SILENCE_SECONDS) as response:
+                    answer: dict[str, Any] = json.load(response)
+                    return answer
+            except HTTPError as refusal:
+                if refusal.code not in AGAIN or time.monotonic() > deadline:
+                    raise
+                print(f"refused for now: {refusal}", file=sys.stderr)
+            except LOST as problem:
+                if time.monotonic() > deadline:
+                    raise
+                print(f"connection lost: {problem}", file=sys.stderr)
+            time.sleep(1)
+
+
+def ask(service: Service, session: str, question: str, allows: Callable[[str], bool]) -> str:
+    """The agent's reply, after whatever its turn needs from here."""
+    message, key = json.dumps({"content": question}).encode(), str(uuid.uuid4())
+    while True:
+        answer = service.post_again(f"/runtime/{session}/execute/", message, key)
+        if "response" in answer:
+            return str(answer["response"]["content"])
+        # 202: the turn is waiting for these, or just takes long.
+        for action in answer["required_actions"]:
+            place = f"/runtime/{session}/turns/{answer['turn_id']}/actions/{action['action_id']}/"
+            try:
+                service.post(place, json.dumps(answer_to(action, allows)).encode())
+            except HTTPError as refusal:
+                # Somebody else was faster, or the action has expired: the turn goes on.
+                if refusal.code != 409:
+                    raise
+                print(f"too late: {action['tool_call']['name']}", file=sys.stderr)
+
+
+def answer_to(action: dict[str, Any], allows: Callable[[str], bool]) -> dict[str, Any]:
+    call = action["tool_call"]
+    shown = f"{call['name']} {json.dumps(call['arguments'])}"
+    if action["kind"] == "approval":
+        return {"decision": "approve"} if allows(shown) else {"decision": "deny", "reason": "The person said no."}
+    try:
+        output = TOOLS[call["name"]](**call["arguments"])
+    except Exception as problem:
+        # The model is told, and goes on.
+        return {"error": f"{type(problem).__name__}: {problem}"}
+    print(f"ran {shown}", flush=True)
+    return {"output": output}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Talk with an agent that has a tool in this program.")
+    parser.add_argument("base_url", help="address of the service, such as http://127.0.0.1:8080")
+    parser.add_argument("question")
+    parser.add_argument("--yes", action="store_true", help="allow every call")
+    options = parser.parse_args()
+    if not options.base_url.startswith(("http://", "https://")):
+        parser.error(f"{options.base_url} is no address: it begins with http:// or https://")
+    base_url = options.base_url.rstrip("/").removesuffix("/api/v1")
+    service = Service(base_url, os.environ.get("AES_API_KEY", ""))
+    try:
+        session = service.post("/sessions/", AGENT.read_bytes(), kind="application/yaml")["session_id"]
+        allows = (lambda _: True) if options.yes else (lambda call: input(f"Allow {call}? [y/n] ").strip() == "y")
+        print(ask(service, session, options.question, allows))
+    except HTTPError as refusal:
+        print(f"error: {refusal}: {refusal.read().decode()}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
