@@ -88,4 +88,6 @@ class KafkaBus:
             rebalance_timeout_ms=15_000,
             max_poll_interval_ms=120_000,
             metadata_max_age_ms=60_000,
+            # Every client of every process tries so often while the broker starts, on whose processor it may be.
+            retry_backoff_ms=500,
         )

@@ -63,7 +63,7 @@ class KafkaProducer:
             "max_batch_size": MAX_MESSAGE_BYTES,
             "max_request_size": MAX_MESSAGE_BYTES,
             "request_timeout_ms": 10_000,
-            "retry_backoff_ms": 100,
+            "retry_backoff_ms": 250,
             "metadata_max_age_ms": 60_000,
         }
         self._producer: AIOKafkaProducer | None = None

@@ -13,7 +13,7 @@ from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, R
 
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
-_COMMIT_SECONDS: Final = 3.0
+_COMMIT_SECONDS: Final = 1.0
 _TOPICS_SECONDS: Final = 5.0
 _TOPICS_PAUSE_SECONDS: Final = 0.1
 

@@ -3,15 +3,17 @@
 from collections.abc import Collection
 from typing import Final
 
-ABSENT_SECONDS: Final = 1.0
-"""Time for which a lock is missing before its process is gone. One that only lost its connection is back sooner."""
 _FORGET_SECONDS: Final = 600.0
 
 
 class Attendance:
-    """Judges by looks that it is told of, between ``begin`` and ``end``. Times are in seconds of any one clock."""
+    """Judges by looks that it is told of, between ``begin`` and ``end``. Times are in seconds of any one clock.
 
-    def __init__(self) -> None:
+    ``grace``: time for which a lock is missing before its process is gone.
+    """
+
+    def __init__(self, *, grace: float) -> None:
+        self._grace = grace
         self.gone: frozenset[int] = frozenset()
         self._trusts_from = float("inf")
         self._present: frozenset[int] = frozenset()
@@ -49,4 +51,4 @@ class Attendance:
     def _judge(self, now: float) -> frozenset[int]:
         if now < self._trusts_from:
             return frozenset()
-        return frozenset(each for each, since in self._absent_since.items() if now - since >= ABSENT_SECONDS)
+        return frozenset(each for each, since in self._absent_since.items() if now - since >= self._grace)

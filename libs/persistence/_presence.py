@@ -53,10 +53,19 @@ class Presence:
 
     Whoever has just lost his own lock knows nothing about the others: it may have been the database that was away. For
     ``distrust`` seconds after he has it again nobody counts as gone.
+
+    ``grace``: seconds for which a lock is missing before its process is gone. One that only lost its connection is
+    back sooner.
     """
 
     def __init__(
-        self, url: str, *, name: str, distrust: float = 10.0, clock: Callable[[], float] = time.monotonic
+        self,
+        url: str,
+        *,
+        name: str,
+        grace: float = 1.0,
+        distrust: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.number = secrets.randbelow(2**31 - 1) + 1
         self.held = asyncio.Event()
@@ -65,7 +74,7 @@ class Presence:
         self._name = name
         self._clock = clock
         self._distrust = distrust
-        self._attendance = Attendance()
+        self._attendance = Attendance(grace=grace)
         self._callbacks: list[Callable[[], None]] = []
         self._has_held = False
 

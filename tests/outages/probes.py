@@ -17,7 +17,8 @@ AGENT: Final[dict[str, Any]] = {
     "agent_type": "llm_agent",
     "llm_config": {"model": "builtin:extractive"},
 }
-_SESSIONS: Final = 8
+# So many that turns seldom wait for another one of their session.
+_SESSIONS: Final = 48
 _INGESTED_SECONDS: Final = 120.0
 Operation = Callable[[], Awaitable[None]]
 

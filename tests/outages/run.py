@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -89,9 +90,11 @@ async def measure(target: EmbeddedStack, parts: Sequence[str], rounds: int, say:
 
 
 async def _fault(target: EmbeddedStack, client: Client, probes: Probes, part: str) -> Fault:
+    pid = await asyncio.to_thread(target.pid, part)
     under_way = await probes.turns_under_way(_UNDER_WAY)
+    os.kill(pid, signal.SIGKILL)
     killed, killed_at = time.monotonic(), datetime.now(UTC)
-    await asyncio.to_thread(target.kill, part)
+    await asyncio.to_thread(target.wait_back, part, pid)
     back = time.monotonic() - killed
     await asyncio.sleep(max(_SETTLE_SECONDS - back, _SETTLE_SECONDS / 2))
     outages: dict[str, float] = {}

@@ -66,8 +66,15 @@ class EmbeddedStack:
         self.stack.aes("restart", f"{process}-1" if process in SERVICES else process, limit=_TIMEOUT_SECONDS)
 
     def kill(self, process: str) -> None:
-        before = self._part(process)["pid"]
+        before = self.pid(process)
         os.kill(before, signal.SIGKILL)
+        self.wait_back(process, before)
+
+    def pid(self, process: str) -> int:
+        return int(self._part(process)["pid"])
+
+    def wait_back(self, process: str, before: int) -> None:
+        """Until another process than that one does its work."""
         _until(lambda: self._is_back(process, before), f"{process} is back")
 
     def metrics(self, process: str) -> str | None:

@@ -153,6 +153,8 @@ class Node:
         model: ObedientModel,
         toolbox: Toolbox,
         artifacts: SessionArtifacts | None = None,
+        *,
+        grace: float = 1.0,
         **settings: Any,
     ) -> None:
         self.database = SeverableDatabase(url, name="test-runtime", max_size=6, plan_once=True)
@@ -171,7 +173,7 @@ class Node:
         if artifacts is not None:
             artifacts = InheritedArtifacts(artifacts, PostgresConversations(self.database))
         agent = AgentRunner(model, AgentTools(toolbox), context=ContextBuilder(artifacts))
-        self.presence = Presence(url, name="test-runtime", distrust=LEASE_SECONDS)
+        self.presence = Presence(url, name="test-runtime", grace=grace, distrust=LEASE_SECONDS)
         self.worker = build_worker(
             self.settings, self.database, self.outbox, self.presence, agent, model, self.deltas, artifacts=artifacts
         )

@@ -92,7 +92,7 @@ async def test_members_of_other_kinds_and_groups_without_members_are_left_alone(
 
 @pytest.fixture
 async def presence(database_url: str) -> AsyncIterator[Presence]:
-    presence = Presence(database_url, name="test", distrust=0.0)
+    presence = Presence(database_url, name="test", grace=3.0, distrust=0.0)
     running = asyncio.create_task(presence.run())
     await presence.held.wait()
     yield presence
@@ -103,7 +103,7 @@ async def presence(database_url: str) -> AsyncIterator[Presence]:
 async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connections(
     topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence
 ) -> None:
-    other = Presence(database_url, name="test", distrust=0.0)
+    other = Presence(database_url, name="test", grace=60.0, distrust=0.0)
     tasks = [asyncio.create_task(other.run())]
     await other.held.wait()
     departures = []

@@ -28,8 +28,8 @@ asyncio.run(main())
 
 
 @asynccontextmanager
-async def present(url: str, distrust: float = 60.0) -> AsyncIterator[Presence]:
-    presence = Presence(url, name="test", distrust=distrust)
+async def present(url: str, *, grace: float = 1.0, distrust: float = 60.0) -> AsyncIterator[Presence]:
+    presence = Presence(url, name="test", grace=grace, distrust=distrust)
     running = asyncio.create_task(presence.run())
     try:
         async with asyncio.timeout(LIMIT_SECONDS):
@@ -93,7 +93,8 @@ async def test_a_killed_process_is_gone(database_url: str) -> None:
 
 
 async def test_a_process_that_only_lost_its_connection_has_its_lock_again(database_url: str) -> None:
-    async with present(database_url) as observer, present(database_url) as other:
+    # So much grace that no stall of the machine can be taken for a death.
+    async with present(database_url, grace=60.0) as observer, present(database_url) as other:
         told: list[str] = []
         observer.on_change(lambda: told.append("observer"))
         other.on_change(lambda: told.append("other"))

@@ -57,7 +57,8 @@ async def test_a_worker_started_after_the_death_takes_the_turns_over(start_node,
 
 
 async def test_a_worker_whose_connection_broke_keeps_its_turns(start_node, model: ObedientModel) -> None:
-    holder, other = await start_node(**LEASE), await start_node(**LEASE)
+    # So much grace that no stall of the machine can be taken for a death.
+    holder, other = await start_node(grace=60.0, **LEASE), await start_node(grace=60.0, **LEASE)
     session = await holder.create_session()
     model.shut("work")
     turn_id = await holder.execute(session, "work")

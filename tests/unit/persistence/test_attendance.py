@@ -2,12 +2,14 @@
 
 import pytest
 
-from libs.persistence._attendance import ABSENT_SECONDS, Attendance
+from libs.persistence._attendance import Attendance
+
+GRACE = 1.0
 
 
 @pytest.fixture
 def attendance() -> Attendance:
-    begun = Attendance()
+    begun = Attendance(grace=GRACE)
     begun.begin(0.0)
     return begun
 
@@ -15,9 +17,9 @@ def attendance() -> Attendance:
 def test_a_process_is_gone_when_its_lock_is_missing_for_a_second(attendance: Attendance) -> None:
     attendance.looked(frozenset({1, 2}), 10.0)
     assert not attendance.looked(frozenset({1}), 10.5)
-    assert not attendance.looked(frozenset({1}), 10.5 + ABSENT_SECONDS - 0.1)
+    assert not attendance.looked(frozenset({1}), 10.5 + GRACE - 0.1)
     assert attendance.of([1, 2], 11.5) == set()
-    assert attendance.looked(frozenset({1}), 10.5 + ABSENT_SECONDS)
+    assert attendance.looked(frozenset({1}), 10.5 + GRACE)
     assert attendance.of([1, 2], 11.6) == {2}
     assert not attendance.looked(frozenset({1}), 12.0), "it is told once"
 
@@ -51,7 +53,7 @@ def test_a_number_never_seen_is_watched_from_the_question_on(attendance: Attenda
 
 
 def test_nobody_is_gone_before_the_judge_may_be_trusted() -> None:
-    attendance = Attendance()
+    attendance = Attendance(grace=GRACE)
     attendance.begin(20.0)
     attendance.looked(frozenset({1, 2}), 10.0)
     attendance.looked(frozenset({1}), 11.0)
