@@ -1,6 +1,7 @@
 """Turns as their callers see them: order, waiting, streaming."""
 
 import asyncio
+import json
 import signal
 from collections import defaultdict
 
@@ -236,3 +237,19 @@ async def _asked(model: HeldModel, *texts: str) -> bool:
 async def _answered(api: Api, session: str, turns: int = 1) -> list[dict[str, object]] | None:
     history = await api.messages(session)
     return history if sum(message["role"] == "assistant" for message in history) >= turns else None
+
+
+async def test_one_turn_answers_as_data(api: Api) -> None:
+    session = await api.session("builtin:extractive", tools=["calculator"])
+    schema = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
+    body = {"content": "What is 2 * 84?", "options": {"output_schema": schema, "parallel_tool_calls": False}}
+    reply = await api.http.post(f"/runtime/{session}/execute/", json=body)
+    assert reply.status_code == 200, reply.text
+    response = reply.json()["response"]
+    assert (response["output"], json.loads(response["content"])) == ({"result": 168}, {"result": 168})
+    plain = (await api.execute(session, "What is 2 * 85?")).json()["response"]
+    assert "output" not in plain
+    body["options"] = {"output_schema": {"type": "object", "properties": {"x": {"type": "null"}}, "required": ["y"]}}
+    check_error(await api.http.post(f"/runtime/{session}/execute/", json=body), 502, "model_error")
+    body["options"] = {"tool_choice": "required"}
+    check_error(await api.http.post(f"/runtime/{session}/execute/", json=body), 422, "validation_error")

@@ -95,10 +95,17 @@ class MemoryJournal:
             raise TurnLost
         self.transactions += 1
 
-    async def record_answer(self, step: int, answer: ModelAnswer, toolsets: Sequence[ToolsetVersion] = ()) -> None:
+    async def record_answer(
+        self,
+        step: int,
+        answer: ModelAnswer,
+        toolsets: Sequence[ToolsetVersion] = (),
+        problems: Sequence[str] = (),
+    ) -> None:
         await asyncio.sleep(0)
         self._transaction()
-        self.steps.append(RecordedAnswer(step, answer_from_json(answer_to_json(answer)), tuple(toolsets)))
+        kept = answer_from_json(answer_to_json(answer))
+        self.steps.append(RecordedAnswer(step, kept, tuple(toolsets), tuple(problems)))
 
     async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
         await asyncio.sleep(0)

@@ -7,7 +7,8 @@ prints its base URL. The model's name says how it behaves, parts joined by dashe
 `client` (also, or only, calls `order_status`), `lookup` (calls `bench_lookup`, whose target is `GET /lookup` here),
 `fragments` (the streamed call in small pieces), `loop` (asks for a tool for ever), `flaky-2` (fails twice, with
 429 and `Retry-After: 0`, then answers), `error-500` (the status of failures; alone: always fails), `nousage`,
-`break` (the stream breaks off), `echo` (answers with the last user message), `count` (with the number of messages).
+`break` (the stream breaks off), `echo` (answers with the last user message), `count` (with the number of messages),
+`noformat` (refuses a `response_format`).
 """
 
 from __future__ import annotations
@@ -170,6 +171,8 @@ class ModelStub:
             self.headers.append(dict(request.headers))
         if how.failures and (how.failures < 0 or self.calls[model] % (how.failures + 1)):
             return self._failure(how.status)
+        if "noformat" in how.flags and "response_format" in body:
+            return self._failure(400, "response_format of type json_schema is not supported with this model")
         stream = body.get("stream", False)
         usage = "nousage" not in how.flags
         turn = self._tool_round(body, how.flags)
@@ -185,8 +188,10 @@ class ModelStub:
             await asyncio.sleep(delay)
         return web.Response(body=whole, headers=_JSON)
 
-    def _failure(self, status: int) -> web.Response:
-        body = {"error": {"message": "the stub was told to fail, key sk-stub-secret-1234", "type": "stub"}}
+    def _failure(
+        self, status: int, message: str = "the stub was told to fail, key sk-stub-secret-1234"
+    ) -> web.Response:
+        body = {"error": {"message": message, "type": "stub"}}
         return web.Response(status=status, body=orjson.dumps(body), headers={**_JSON, "Retry-After": "0"})
 
     def _tool_round(self, body: dict[str, Any], flags: frozenset[str]) -> int | None:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from libs.contracts.api.agents import AgentConfiguration, StrictModel
+from libs.contracts.api.agents import AgentConfiguration, ClientTools, JsonObject, StrictModel
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.timestamps import Timestamp
@@ -133,6 +133,8 @@ class TurnOptions(StrictModel):
     stop: list[StopText] | None = Field(default=None, min_length=1, max_length=4)
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
+    client_tools: ClientTools | None = None
+    output_schema: JsonObject | None = None
 
 
 class ExecuteBody(StrictModel):
@@ -182,8 +184,15 @@ class Citation(WireModel):
     score: float | None = None
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class Reply(WireModel):
+    """``output``: the value that ``content`` is the JSON of, when the turn has an output schema; else left out."""
+
     content: str
+    output: Any = Field(default=None, exclude_if=_is_none)
     tool_calls: list[ToolCallRecord] = []
     citations: list[Citation] = []
     artifacts: list[dict[str, Any]] = []

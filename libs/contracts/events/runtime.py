@@ -122,6 +122,14 @@ class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted
     turn: Turn
 
 
+class OutputInvalid(TurnEvent, type="aes.runtime.turn.output_invalid.v1"):
+    """The model's answer does not fit the output schema, and it is asked again. ``text_length``: as for tool calls."""
+
+    step: int
+    problems: list[str]
+    text_length: int = 0
+
+
 class CitationAdded(TurnEvent, type="aes.runtime.turn.citation.added.v1"):
     citation: Citation
 

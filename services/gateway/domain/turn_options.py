@@ -1,11 +1,43 @@
-"""Options of a turn: what of them a caller may say, beyond their form."""
+"""Options of a turn: what is wrong with them beyond their form, and who may give any."""
+
+from collections.abc import Iterator, Sequence
 
 from libs.contracts.api.sessions import TurnOptions
-from libs.contracts.errors import PermissionDenied
+from libs.contracts.errors import ErrorDetail, PermissionDenied, ValidationFailed
+from libs.json_schema import SchemaInvalid, compile_schema
 from services.gateway.domain.accounts import Principal
 
 
 def check_options(options: TurnOptions | None, caller: Principal) -> None:
-    """Raises ``PermissionDenied``: the owner of an agent decides how it answers visitors, and what that may cost."""
-    if options is not None and caller.public is not None:
+    """Raises ``ValidationFailed`` for what is no JSON Schema, and for client tools of the same name.
+
+    Raises ``PermissionDenied`` for visitors: the owner of an agent decides how it answers them, and what that may cost.
+    """
+    if options is None:
+        return
+    if caller.public is not None:
         raise PermissionDenied("A public key executes with the agent's own settings: options are not for visitors.")
+    if findings := list(_findings(options)):
+        place = ".".join(str(part) for part in findings[0].loc)
+        raise ValidationFailed(f"The body is not valid: {place}: {findings[0].message}.", details=findings)
+
+
+def _findings(options: TurnOptions) -> Iterator[ErrorDetail]:
+    if options.output_schema is not None:
+        yield from _schema_findings(options.output_schema, ["options", "output_schema"])
+    names: set[str] = set()
+    for number, tool in enumerate(options.client_tools or ()):
+        loc: list[str | int] = ["options", "client_tools", number]
+        yield from _schema_findings(tool.parameters, [*loc, "parameters"])
+        if tool.name in names:
+            message = f"there are two tools named {tool.name!r}"
+            yield ErrorDetail(loc=[*loc, "name"], type="duplicate", message=message, hint="give each its own name")
+        names.add(tool.name)
+
+
+def _schema_findings(schema: dict[str, object], loc: Sequence[str | int]) -> Iterator[ErrorDetail]:
+    try:
+        compile_schema(schema)
+    except SchemaInvalid as problem:
+        hint = "give a JSON Schema, draft 4 to 2020-12"
+        yield ErrorDetail(loc=[*loc, *problem.path], type="json_schema", message=str(problem), hint=hint)

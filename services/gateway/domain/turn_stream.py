@@ -15,6 +15,7 @@ from libs.contracts.envelope import Envelope
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.events.runtime import (
     CitationAdded,
+    OutputInvalid,
     OutputTextDelta,
     OutputTextDone,
     ToolCallCompleted,
@@ -30,7 +31,9 @@ from libs.eventing import Received
 from services.gateway.domain.timeline import TimelineEvent
 
 _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
-_CALLS: Final = frozenset({ToolCallStarted.TYPE, ToolCallCompleted.TYPE, ToolCallFailed.TYPE})
+_OF_STEPS: Final = frozenset({ToolCallStarted.TYPE, ToolCallCompleted.TYPE, ToolCallFailed.TYPE, OutputInvalid.TYPE})
+_AFTER_TEXT: Final = frozenset({ToolCallStarted.TYPE, OutputInvalid.TYPE})
+"""Events that say how long the text of the step before them was."""
 _ENDS: Final = frozenset({TurnCompleted.TYPE, TurnFailed.TYPE, TurnCancelled.TYPE})
 _MAX_HELD: Final = 10_000
 _CURSOR: Final = re.compile(r"(\d{1,9})\.([1-9]\d{0,8})\.([1-9]\d{0,8})\.(\d{1,9})(\.d)?", re.ASCII)
@@ -78,7 +81,7 @@ class Cursor(NamedTuple):
         """The place right after the next recorded event."""
         following = self._replace(sequence=event.envelope.sequence)
         event_type = event.envelope.type
-        if event_type in _CALLS:
+        if event_type in _OF_STEPS:
             return following._at_step(self.attempt, orjson.loads(event.payload)["step"] + 1)
         if event_type == TurnStarted.TYPE:
             return following._at_step(orjson.loads(event.payload)["attempt"], 1)
@@ -185,22 +188,22 @@ class TurnStream:
     def _text_before(self, event: Received) -> "_Text | None":
         """The text of the step that the event ends, as far as it matters; None when it has to be waited for."""
         event_type = event.envelope.type
-        if event_type == ToolCallStarted.TYPE:
-            return self._text_before_calls(event)
+        if event_type in _AFTER_TEXT:
+            return self._text_of_step(event)
         if event_type in (CitationAdded.TYPE, TurnCompleted.TYPE):
             reply = self._reply(event)
             return None if reply is None else _Text(reply["response"]["content"], reply)
         return _NO_TEXT
 
-    def _text_before_calls(self, event: Received) -> "_Text | None":
-        call = orjson.loads(event.payload)
-        length = call.get("text_length", 0)
-        if call["step"] != self.at.step or not length or self.at.is_done:
+    def _text_of_step(self, event: Received) -> "_Text | None":
+        about = orjson.loads(event.payload)
+        length = about.get("text_length", 0)
+        if about["step"] != self.at.step or not length or self.at.is_done:
             return _NO_TEXT
         if self.at.offset >= length:
-            return _Text(None, call)
-        if call["step"] in self._recorded:
-            return _Text(self._recorded[call["step"]], call)
+            return _Text(None, about)
+        if about["step"] in self._recorded:
+            return _Text(self._recorded[about["step"]], about)
         # A session that was deleted meanwhile has no steps any more.
         return _NO_TEXT if event.envelope.sequence <= self._recorded_through else None
 

@@ -10,6 +10,7 @@ from services.runtime.domain.actions import NewAction
 from services.runtime.domain.conversation import (
     ArtifactRef,
     Citation,
+    JsonObject,
     Message,
     ModelAnswer,
     ToolCall,
@@ -21,7 +22,7 @@ from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import DEFAULT_MODEL, ForcedCall
 from services.runtime.domain.tools import Approval, ToolDefinition, ToolsetVersion, TurnTools
 
-_OPTIONS: Final = ("temperature", "top_p", "max_tokens", "tool_choice", "parallel_tool_calls")
+_OPTIONS: Final = ("temperature", "top_p", "max_tokens", "tool_choice", "parallel_tool_calls", "output_schema")
 """Options of a turn that take the place of the agent's."""
 
 
@@ -52,11 +53,12 @@ class AgentSpec:
     stop: tuple[str, ...] = ()
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
+    output_schema: JsonObject | None = None
 
     @property
     def calls_tools(self) -> bool:
-        """Whether the agent runs as a loop of model and tool calls."""
-        return self.agent_type == "react_agent"
+        """Whether the agent runs as a loop of model and tool calls; an `llm_agent` does over client tools alone."""
+        return self.agent_type == "react_agent" or bool(self.client_tools)
 
     @property
     def forced_call(self) -> ForcedCall | None:
@@ -71,6 +73,8 @@ class AgentSpec:
         given = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
         if options.instructions is not None:
             given["system_prompt"] = f"{self.system_prompt}\n\n{options.instructions}".lstrip()
+        if options.client_tools is not None:
+            given["client_tools"] = tuple(client_tool(tool.model_dump()) for tool in options.client_tools)
         return replace(self, **given, stop=tuple(options.stop or ()))
 
     @classmethod
@@ -89,6 +93,7 @@ class AgentSpec:
             knowledge_bases=tuple(_knowledge_base(item) for item in config.get("knowledge_bases") or ()),
             tool_policies={name: _policy(item) for name, item in (config.get("tool_policies") or {}).items()},
             client_tools=tuple(client_tool(item) for item in config.get("client_tools") or ()),
+            output_schema=config.get("output_schema"),
         )
 
 
@@ -127,11 +132,15 @@ class AgentTask:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """`step` counts the turn's model calls from 1. The first one has the versions of the turn's toolsets."""
+    """`step` counts the turn's model calls from 1. The first one has the versions of the turn's toolsets.
+
+    `problems` are those of a final answer that does not fit the output schema.
+    """
 
     step: int
     answer: ModelAnswer
     toolsets: tuple[ToolsetVersion, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +181,17 @@ class TurnJournal(Protocol):
     def wants_text(self) -> bool:
         """Whether someone follows this turn's text; read before every model call."""
 
-    async def record_answer(self, step: int, answer: ModelAnswer, toolsets: Sequence[ToolsetVersion] = ()) -> None:
+    async def record_answer(
+        self,
+        step: int,
+        answer: ModelAnswer,
+        toolsets: Sequence[ToolsetVersion] = (),
+        problems: Sequence[str] = (),
+    ) -> None:
         """Records an answer that asks for tools, and all of its calls as started. Awaited before any is made.
 
-        `toolsets` are those of the turn, at the first step; a resumed turn goes on with their versions.
+        `toolsets`, with the first answer: those of the turn. With `problems` it is a final answer that the model has to
+        give again.
         """
 
     async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
@@ -209,6 +225,7 @@ class AgentReply:
     usage: Usage
     steps: int
     warnings: tuple[str, ...] = ()
+    output: Any = None
     toolsets: tuple[ToolsetVersion, ...] = ()
 
 

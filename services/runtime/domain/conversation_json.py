@@ -74,6 +74,7 @@ def tool_call_from_json(data: Mapping[str, Any]) -> ToolCall:
 def reply_to_json(reply: AgentReply) -> JsonObject:
     """The `response` object of execute: content, tool_calls, citations, artifacts."""
     return {
+        **({} if reply.output is None else {"output": reply.output}),
         "content": reply.text,
         "tool_calls": [
             {

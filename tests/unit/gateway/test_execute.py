@@ -314,6 +314,8 @@ OPTIONS: dict[str, Any] = {
     "stop": ["END"],
     "tool_choice": {"name": "calculator"},
     "parallel_tool_calls": False,
+    "client_tools": [{"name": "locate", "description": "Where the user is.", "parameters": {"type": "object"}}],
+    "output_schema": {"type": "object", "properties": {"answer": {"type": ["string", "null"], "default": None}}},
 }
 
 
@@ -340,6 +342,14 @@ async def test_options_travel_with_the_command(public: Gateway) -> None:
         ({"max_tokens": 0}, ["options", "max_tokens"]),
         ({"instructions": ""}, ["options", "instructions"]),
         ({"seed": 1}, ["options", "seed"]),
+        ({"output_schema": {"type": "objct"}}, ["options", "output_schema", "type"]),
+        ({"output_schema": {"$ref": "http://127.0.0.1/x"}}, ["options", "output_schema"]),
+        ({"client_tools": [{"name": "a b"}]}, ["options", "client_tools", 0, "name"]),
+        ({"client_tools": [{"name": "a"}, {"name": "a"}]}, ["options", "client_tools", 1, "name"]),
+        (
+            {"client_tools": [{"name": "a", "parameters": {"type": 1}}]},
+            ["options", "client_tools", 0, "parameters", "type"],
+        ),
         ([], ["options"]),
     ],
 )

@@ -11,6 +11,7 @@ from libs.contracts.envelope import Envelope
 from libs.contracts.errors import ErrorInfo, ErrorKind, InvalidRequest
 from libs.contracts.events.runtime import (
     CitationAdded,
+    OutputInvalid,
     OutputTextDelta,
     OutputTextDone,
     ToolCallCompleted,
@@ -275,3 +276,28 @@ def test_cursors_are_texts_and_growing_numbers() -> None:
 def test_any_other_text_is_refused(given: str) -> None:
     with pytest.raises(InvalidRequest):
         Cursor.parse(given)
+
+
+def test_an_answer_that_was_refused_is_shown_whole_before_the_next_one() -> None:
+    refused = OutputInvalid(**IDS, step=1, problems=["price: missing"], text_length=5)
+    events: list[tuple[int, Event]] = [
+        (1, STARTED), (1, text("I see")), (2, text("so", step=2)), (2, refused), (3, completed("so")),
+    ]  # fmt: skip
+    shown = take(TurnStream(), *events)
+    assert [name for _, name in shown] == [name for _, name in take(TurnStream(), *sorted(events, key=_place))]
+    assert [str(each.id) for each in _all(*events)][-1] == "3.1.2.0"
+    lost = TurnStream()
+    assert len(take(lost, (1, STARTED), (2, refused))) == 1
+    assert [each.type for each in lost.take_history((), {1: "I see"}, 2, is_all=False)] == [
+        OutputTextDelta.TYPE, OutputTextDone.TYPE, OutputInvalid.TYPE,
+    ]  # fmt: skip
+    assert lost.at.step == 2
+
+
+def _place(event: tuple[int, Event]) -> int:
+    return event[0]
+
+
+def _all(*events: tuple[int, Event]) -> list[StreamedEvent]:
+    stream = TurnStream()
+    return [each for sequence, event in events for each in stream.take(received(event, sequence))]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from services.runtime.domain.models import ModelInfo
 
@@ -14,6 +15,10 @@ def _models(provider: str, seeing: str = "", blind: str = "") -> tuple[ModelInfo
     )
 
 
+NativeOutput = Literal["never", "without_tools", "always"]
+"""When a server takes the output schema as the response's format. Some would answer in it instead of calling tools."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompatibleProvider:
     """An OpenAI-compatible server: configured by its key, or by its address where it needs no key."""
@@ -23,6 +28,7 @@ class CompatibleProvider:
     key_variable: str
     address: str | None = None
     models: tuple[ModelInfo, ...] = ()
+    native_output: NativeOutput = "never"
 
     def settings(self, environ: Mapping[str, str]) -> tuple[str, str | None] | None:
         """Base URL and key, None when not configured."""
@@ -60,6 +66,7 @@ COMPATIBLE = (
             "gpt-5 gpt-5-mini gpt-4.1 gpt-4.1-mini gpt-4o gpt-4o-mini",
             blind="gpt-4 gpt-3.5-turbo",
         ),
+        native_output="always",
     ),
     CompatibleProvider("openrouter", "OPENROUTER_BASE_URL", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1"),
     CompatibleProvider(
@@ -69,8 +76,8 @@ COMPATIBLE = (
         "https://api.deepseek.com/v1",
         _models("deepseek", blind="deepseek-flash deepseek-v4-pro"),
     ),
-    CompatibleProvider("ollama", "OLLAMA_BASE_URL", "OLLAMA_API_KEY"),
-    CompatibleProvider("vllm", "VLLM_BASE_URL", "VLLM_API_KEY"),
+    CompatibleProvider("ollama", "OLLAMA_BASE_URL", "OLLAMA_API_KEY", native_output="without_tools"),
+    CompatibleProvider("vllm", "VLLM_BASE_URL", "VLLM_API_KEY", native_output="without_tools"),
 )
 
 OTHERS = (

@@ -16,6 +16,7 @@ from services.runtime.adapters.models.failures import (
     redact,
     retry_after_seconds,
 )
+from services.runtime.adapters.models.known_providers import NativeOutput
 from services.runtime.adapters.models.openai_wire import (
     ErrorInBody,
     NotAnAnswer,
@@ -44,6 +45,7 @@ class Endpoint:
     timeout: float = 180.0
     connect_timeout: float = 10.0
     largest_answer_bytes: int = 8 * 1024 * 1024
+    native_output: NativeOutput = "never"
 
 
 class OpenAICompatible:
@@ -62,9 +64,24 @@ class OpenAICompatible:
         self._stream_timeout = aiohttp.ClientTimeout(sock_read=endpoint.timeout, sock_connect=connect)
 
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
-        name = request.model.partition(":")[2]
-        body = encode_request(request, name, stream=on_text is not None)
+        name, stream = request.model.partition(":")[2], on_text is not None
+        if self._takes_schema(request):
+            try:
+                return await self._send(encode_request(request, name, stream=stream, native_output=True), on_text)
+            except ModelFailed as failure:
+                if not _is_about_format(failure):
+                    raise
+                # An older model, or a schema that the server cannot guarantee: then it is asked for in words.
+        return await self._send(encode_request(request, name, stream=stream), on_text)
+
+    async def _send(self, body: bytes, on_text: OnText | None) -> ModelAnswer:
         return await self._retries.run(lambda: _Attempt(self, on_text).run(body))
+
+    def _takes_schema(self, request: ModelRequest) -> bool:
+        when = self._endpoint.native_output
+        if request.output_object is None or when == "never":
+            return False
+        return when == "always" or not request.callable_tools
 
     def post(self, body: bytes, *, stream: bool) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         # Redirects are not followed: they would carry the conversation to a host nobody configured.
@@ -78,6 +95,10 @@ class OpenAICompatible:
     @property
     def largest_answer_bytes(self) -> int:
         return self._endpoint.largest_answer_bytes
+
+
+def _is_about_format(failure: ModelFailed) -> bool:
+    return failure.status in (400, 422) and any(word in failure.message for word in ("response_format", "schema"))
 
 
 class _Attempt:

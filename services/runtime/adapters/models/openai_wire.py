@@ -28,8 +28,13 @@ from services.runtime.domain.tools import ToolDefinition
 _DEEPEST: Final = 64
 
 
-def encode_request(request: ModelRequest, name: str, *, stream: bool) -> bytes:
-    body: JsonObject = {"model": name, "messages": _messages(request)}
+def encode_request(request: ModelRequest, name: str, *, stream: bool, native_output: bool = False) -> bytes:
+    """`native_output`: the output schema is sent as the response's format instead of among the instructions."""
+    body: JsonObject = {"model": name, "messages": _messages(request, native_output=native_output)}
+    if native_output:
+        schema = request.output_schema or {}
+        output = {"name": "output", "schema": schema, "strict": _is_strict(schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": output}
     if request.callable_tools:
         body["tools"] = [_tool(tool) for tool in request.callable_tools]
         body |= _calling(request)
@@ -42,8 +47,26 @@ def encode_request(request: ModelRequest, name: str, *, stream: bool) -> bytes:
     return orjson.dumps(body)
 
 
-def _messages(request: ModelRequest) -> list[JsonObject]:
-    system = request.instructions()
+_STRICT_KEYWORDS: Final = frozenset(
+    ("type", "properties", "required", "additionalProperties", "items", "enum", "anyOf", "title", "description")
+)
+
+
+def _is_strict(schema: Any) -> bool:
+    """Whether servers can guarantee the schema: closed objects with required properties, of the simplest keywords."""
+    if not isinstance(schema, dict) or not schema.keys() <= _STRICT_KEYWORDS:
+        return False
+    properties = schema.get("properties", {})
+    if schema.get("type") == "object" and (
+        schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties)
+    ):
+        return False
+    below = [*properties.values(), *schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])]
+    return all(_is_strict(each) for each in below)
+
+
+def _messages(request: ModelRequest, *, native_output: bool) -> list[JsonObject]:
+    system = request.instructions(native_output=native_output)
     messages: list[JsonObject] = [{"role": "system", "content": system}] if system else []
     messages.extend(_message(message) for message in request.messages)
     return messages

@@ -104,7 +104,9 @@ def model_providers(
     for known in COMPATIBLE:
         settings = known.settings(environ)
         model = settings and ProviderToolNames(
-            OpenAICompatible(Endpoint(known.name, *settings, timeout=timeout), session, retry)
+            OpenAICompatible(
+                Endpoint(known.name, *settings, timeout=timeout, native_output=known.native_output), session, retry
+            )
         )
         remedy = f"set {known.key_variable}" if known.address else f"set {known.address_variable}"
         providers.append(Provider(ProviderInfo(known.name, settings is not None, known.models), model, remedy))

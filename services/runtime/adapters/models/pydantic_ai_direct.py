@@ -91,7 +91,7 @@ class PydanticAIDirect:
 
         messages = translation.messages(request)
         settings = translation.settings(request, self._timeout, stream=on_text is not None)
-        parameters = translation.parameters(request)
+        parameters = translation.parameters(request, native_output=translation.takes_schema(model, request))
         if on_text is None:
             response = await model_request(
                 model, messages, model_settings=settings, model_request_parameters=parameters

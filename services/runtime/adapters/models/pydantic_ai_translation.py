@@ -3,7 +3,8 @@
 from typing import Any, cast
 
 from pydantic_ai import messages as theirs
-from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -91,8 +92,14 @@ def _calling(request: ModelRequest) -> ModelSettings:
     return chosen
 
 
-def parameters(request: ModelRequest) -> ModelRequestParameters:
-    instructions = request.instructions()
+def takes_schema(model: Model, request: ModelRequest) -> bool:
+    """Whether the model is given the output schema natively; most cannot have tools beside it."""
+    native = model.profile.get("supports_json_schema_output", False)
+    return bool(native) and request.output_object is not None and not request.tools
+
+
+def parameters(request: ModelRequest, *, native_output: bool = False) -> ModelRequestParameters:
+    instructions = request.instructions(native_output=native_output)
     tools = [
         ToolDefinition(name=tool.name, parameters_json_schema=tool.parameters, description=tool.description)
         for tool in request.tools
@@ -100,6 +107,8 @@ def parameters(request: ModelRequest) -> ModelRequestParameters:
     return ModelRequestParameters(
         function_tools=tools,
         instruction_parts=[theirs.InstructionPart(content=instructions)] if instructions else None,
+        output_mode="native" if native_output else "text",
+        output_object=OutputObjectDefinition(request.output_object or {}, name="output") if native_output else None,
     )
 
 

@@ -68,5 +68,5 @@ def _step(row: tuple[Any, ...]) -> RecordedStep:
     number, kind, payload = row
     data = orjson.loads(payload)
     if kind == "answer":
-        return RecordedAnswer(number, answer_from_json(data), toolsets_from_json(data))
+        return RecordedAnswer(number, answer_from_json(data), toolsets_from_json(data), tuple(data.get("problems", ())))
     return RecordedResult(number, tool_result_from_json(data))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from libs.contracts.api.sessions import NamedTool
 from libs.contracts.identifiers import new_id
@@ -31,11 +32,12 @@ from services.runtime.domain.conversation import (
     Usage,
 )
 from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
-from services.runtime.domain.models import ChatModel, ModelRequest, OptionNotSupported
+from services.runtime.domain.models import ChatModel, ModelFailed, ModelRequest, OptionNotSupported
 from services.runtime.domain.tools import ToolsetVersion, TurnTools
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.guarded_calls import GuardedCalls
 from services.runtime.use_cases.agent.repeated_calls import RepeatedCalls
+from services.runtime.use_cases.agent.structured_output import REPEATS, correction, read_output
 from services.runtime.use_cases.agent.tool_caller import ToolCaller
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 from services.runtime.use_cases.agent.turn_tools import NO_KNOWLEDGE
@@ -64,6 +66,14 @@ class _Progress:
     step: int = 0
     seen_ids: set[str] = field(default_factory=set)
     repeated: RepeatedCalls = field(default_factory=RepeatedCalls)
+    refused: int = 0
+    output: Any = None
+
+    def add_recorded(self, recorded: RecordedAnswer) -> None:
+        self.add_answer(recorded.answer)
+        if recorded.problems:
+            self.refused += 1
+            self.messages.append(correction(recorded.problems))
 
     def add_answer(self, answer: ModelAnswer) -> None:
         self.step += 1
@@ -106,15 +116,45 @@ class AgentRunner:
         found, context = await self._retrieve(task), await self._context.build(task)
         chunks = (*context.chunks, *found.chunks)
         progress = _Progress(context.messages)
-        request = replace(self._request(task, progress.messages), chunks=chunks)
-        # No tools were offered; calls that a model makes in spite of that are ignored.
-        answer = replace(await self._ask(request, journal, step=1), tool_calls=())
-        progress.add_answer(answer)
-        citations = answer.citations or _cited(answer.text, chunks)
-        return _reply(progress, answer, citations, (*context.warnings, *found.warnings))
+        for recorded, _ in _rounds(journal.steps):
+            progress.add_recorded(recorded)
+        while True:
+            request = replace(self._request(task, progress.messages), chunks=chunks)
+            # No tools were offered; calls that a model makes in spite of that are ignored.
+            answer = replace(await self._ask(request, journal, progress.step + 1), tool_calls=())
+            if await self._accepts(task, journal, progress, answer):
+                citations = answer.citations or _cited(answer.text, chunks)
+                return _reply(progress, answer, citations, (*context.warnings, *found.warnings))
+
+    async def _accepts(
+        self,
+        task: AgentTask,
+        journal: TurnJournal,
+        progress: _Progress,
+        answer: ModelAnswer,
+        toolsets: Sequence[ToolsetVersion] = (),
+    ) -> bool:
+        """Adds a final answer; False for one that does not fit the output schema, which is recorded.
+
+        Raises ModelFailed when the model was asked again often enough.
+        """
+        recorded = RecordedAnswer(progress.step + 1, answer)
+        if task.agent.output_schema is not None:
+            output = read_output(task.agent.output_schema, answer.text)
+            recorded, progress.output = replace(recorded, problems=output.problems), output.value
+        if recorded.problems and progress.refused >= REPEATS:
+            raise ModelFailed(f"the model's answer does not fit output_schema: {'; '.join(recorded.problems)}")
+        if recorded.problems:
+            await journal.record_answer(recorded.step, answer, toolsets, recorded.problems)
+        progress.add_recorded(recorded)
+        return not recorded.problems
 
     async def _react(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
         context = await self._context.build(task)
+        if task.agent.agent_type == "llm_agent":
+            found = await self._retrieve(task)
+            warnings = (*context.warnings, *found.warnings)
+            context = replace(context, chunks=(*context.chunks, *found.chunks), warnings=warnings)
         began_with = _toolsets(journal.steps)
         tools = await self._source.for_turn(task, any_files=context.any_files, toolsets=began_with)
         offered = tools.definitions
@@ -139,7 +179,9 @@ class AgentRunner:
             answer = _with_call_ids(await self._ask(request, journal, progress.step + 1), progress.seen_ids)
             if request.answer_in_text or not answer.tool_calls:
                 answer = _without_calls(answer, most) if answer.tool_calls else answer
-                progress.add_answer(answer)
+                first = () if progress.step else tools.toolsets
+                if not await self._accepts(task, journal, progress, answer, first):
+                    continue
                 citations = _react_citations(progress, answer, context.chunks)
                 reply = _reply(progress, answer, citations, (*context.warnings, *tools.warnings))
                 return replace(reply, toolsets=tools.toolsets) if progress.step == 1 else reply
@@ -154,8 +196,9 @@ class AgentRunner:
         self, task: AgentTask, journal: TurnJournal, progress: _Progress, tools: TurnTools
     ) -> TurnWaits | None:
         """Rebuilds what earlier executions recorded, and finishes the calls that they left open."""
-        for answer, recorded in _rounds(journal.steps):
-            progress.add_answer(answer)
+        for step, recorded in _rounds(journal.steps):
+            answer = step.answer
+            progress.add_recorded(step)
             missing = [call for call in answer.tool_calls if call.id not in recorded]
             if missing:
                 # After a wait the calls without a result have not been begun.
@@ -191,6 +234,7 @@ class AgentRunner:
             top_p=agent.top_p,
             stop=agent.stop,
             parallel_tool_calls=agent.parallel_tool_calls,
+            output_schema=agent.output_schema,
         )
 
 
@@ -202,15 +246,15 @@ def _require_named(agent: AgentSpec, tools: TurnTools) -> None:
         raise OptionNotSupported(f"tool_choice names {named.name!r}, which this turn does not have; tools: {names}")
 
 
-def _rounds(steps: Sequence[RecordedStep]) -> list[tuple[ModelAnswer, dict[str, ToolResult]]]:
+def _rounds(steps: Sequence[RecordedStep]) -> list[tuple[RecordedAnswer, dict[str, ToolResult]]]:
     """The recorded answers in order, each with the results of its calls by call id."""
-    rounds: list[tuple[ModelAnswer, dict[str, ToolResult]]] = []
+    rounds: list[tuple[RecordedAnswer, dict[str, ToolResult]]] = []
     by_step: dict[int, dict[str, ToolResult]] = {}
     for recorded in steps:
         match recorded:
-            case RecordedAnswer(step, answer):
+            case RecordedAnswer(step):
                 by_step[step] = {}
-                rounds.append((answer, by_step[step]))
+                rounds.append((recorded, by_step[step]))
             case RecordedResult(step, result):
                 by_step[step][result.call_id] = result
     return rounds
@@ -274,4 +318,5 @@ def _reply(
         usage=progress.usage,
         steps=progress.step,
         warnings=tuple(dict.fromkeys((*warnings, *of_tools, *cut))),
+        output=progress.output,
     )

@@ -38,20 +38,28 @@ class AgentTools:
         connected = await self._toolsets(task, names, toolsets)
         tools: list[Tool] = []
         warnings: list[str] = []
-        if task.agent.knowledge_bases and _KNOWLEDGE_TOOL not in self._toolbox:
+        if names and task.agent.knowledge_bases and _KNOWLEDGE_TOOL not in self._toolbox:
             warnings.append(NO_KNOWLEDGE)
         for name in names:
             found = self._named(name, connected)
             if not found:
                 warnings.append(f"tool {name!r} is not available")
             tools += found
-        tools = under_policies(tools, task.agent.tool_policies)
-        tools += [ClientTool(definition) for definition in task.agent.client_tools]
+        # Of two tools of the same name the client's counts, which may be one of this turn alone.
+        tools = [
+            *(ClientTool(definition) for definition in task.agent.client_tools),
+            *under_policies(tools, task.agent.tool_policies),
+        ]
         versions = [ToolsetVersion(toolset.name, toolset.version) for toolset in connected.values()]
         return TurnTools(tools, warnings=warnings, toolsets=versions)
 
     def _names(self, agent: AgentSpec, *, any_files: bool) -> Iterator[str]:
-        """The agent's tools, and those that its files and knowledge need where they are installed."""
+        """The agent's tools, and those that its files and knowledge need where they are installed.
+
+        None for an `llm_agent`, which calls client tools alone.
+        """
+        if agent.agent_type == "llm_agent":
+            return iter(())
         names = dict.fromkeys(agent.tools)
         if any_files:
             names.update(dict.fromkeys(name for name in _READING_TOOLS if name in self._toolbox))

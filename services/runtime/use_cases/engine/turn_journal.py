@@ -1,14 +1,16 @@
 """The journal of a running turn: steps are recorded in the database, text is streamed as deltas."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from libs.contracts.events.runtime import (
+    OutputInvalid,
     OutputTextDelta,
     OutputTextDone,
     ToolCallStarted,
 )
+from libs.contracts.messages import Event
 from libs.persistence import is_outage, retry_until_available
 from services.runtime.domain.agents import RecordedStep, TurnLost
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, ToolResult
@@ -160,17 +162,21 @@ class DatabaseJournal:
     def wants_text(self) -> bool:
         return self._watch.wanted
 
-    async def record_answer(self, step: int, answer: ModelAnswer, toolsets: Sequence[ToolsetVersion] = ()) -> None:
-        # Before the record: the events of the step's tool calls must not overtake its last piece of text by much.
+    async def record_answer(
+        self,
+        step: int,
+        answer: ModelAnswer,
+        toolsets: Sequence[ToolsetVersion] = (),
+        problems: Sequence[str] = (),
+    ) -> None:
+        # Before the record: the events of the step must not overtake its last piece of text by much.
         self._deltas.finish()
-        started = tuple(
-            ToolCallStarted(
-                **self._call(step, call), arguments=call.arguments, text_length=0 if number else len(answer.text)
-            )
-            for number, call in enumerate(answer.tool_calls)
-        )
         payload = {**answer_to_json(answer), **toolsets_to_json(toolsets)}
-        await self._record(StepRecord(self._turn, step, "", "answer", payload, started))
+        events = tuple(self._started(step, answer))
+        if problems:
+            payload["problems"] = list(problems)
+            events = (self._invalid(step, answer, problems),)
+        await self._record(StepRecord(self._turn, step, "", "answer", payload, events))
 
     async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
         event = result_event(self._turn.session_id, self._turn.id, step, result)
@@ -190,6 +196,17 @@ class DatabaseJournal:
         if not recorded:
             raise TurnLost(self._turn.id)
         self._sequence += len(record.events)
+
+    def _started(self, step: int, answer: ModelAnswer) -> Iterator[Event]:
+        for number, call in enumerate(answer.tool_calls):
+            length = 0 if number else len(answer.text)
+            yield ToolCallStarted(**self._call(step, call), arguments=call.arguments, text_length=length)
+
+    def _invalid(self, step: int, answer: ModelAnswer, problems: Sequence[str]) -> Event:
+        turn, length = self._turn, len(answer.text)
+        return OutputInvalid(
+            session_id=turn.session_id, turn_id=turn.id, step=step, problems=list(problems), text_length=length
+        )
 
     def _call(self, step: int, call: ToolCall) -> dict[str, Any]:
         turn = self._turn

@@ -67,7 +67,7 @@ async def test_a_turn_has_its_tools_under_their_policies_and_those_of_the_client
 
     tools = await with_tools(FakeTool("echo"), FakeTool("other")).for_turn(task)
 
-    assert list(tools) == ["echo", "locate"]
+    assert list(tools) == ["locate", "echo"]
     assert isinstance(tools["echo"], RedefinedTool)
-    assert [(each.approval, each.run_by_client) for each in tools.definitions] == [("always", False), ("never", True)]
+    assert [(each.approval, each.run_by_client) for each in tools.definitions] == [("never", True), ("always", False)]
     assert tools.warnings == ("tool 'missing' is not available",)

@@ -1,4 +1,5 @@
 import asyncio
+import json
 
 import pytest
 
@@ -228,3 +229,41 @@ async def test_it_stops_where_it_is_told_to_and_makes_one_call_at_a_time() -> No
     tools = (Calculator.definition, CurrentTime.definition)
     assert len((await ask(said(both), tools=tools)).tool_calls) == 2
     assert len((await ask(said(both), tools=tools, parallel_tool_calls=False)).tool_calls) == 1
+
+
+OUTPUT = {
+    "type": "object",
+    "properties": {
+        "price": {"type": "number", "description": "what a ticket costs"},
+        "answer": {"type": "string", "maxLength": 200},
+        "quotes": {"type": "array", "items": {"type": "string"}},
+        "free": {"type": ["boolean", "null"]},
+        "currency": {"$ref": "#/$defs/currency"},
+    },
+    "required": ["price", "answer"],
+    "$defs": {"currency": {"enum": ["dollars", "euros"]}},
+}
+
+
+async def test_it_answers_as_data_when_the_schema_is_simple() -> None:
+    answer = await ask(said(f"{DOCUMENT}\n\nHow much does a ticket cost?"), output_schema=OUTPUT)
+    output = json.loads(answer.text)
+    assert (output["price"], output["currency"], output["free"]) == (4, "euros", True)
+    assert output["answer"] in output["quotes"]
+    assert any("4 euros" in quote for quote in output["quotes"])
+    assert NOTE not in answer.text
+    assert answer.citations != ()
+
+
+async def test_it_calculates_as_data() -> None:
+    call = ToolCall("c1", "calculator", {"expression": "2 * 84"})
+    result = ToolResult("c1", "calculator", "2 * 84 = 168")
+    schema = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
+    asked = (said("What is 2 * 84?"), AssistantMessage("", (call,)), ToolMessage(result))
+    assert json.loads((await ask(*asked, tools=TOOLS, output_schema=schema)).text) == {"result": 168}
+
+
+async def test_it_invents_nothing_for_a_schema() -> None:
+    schema = {"type": "object", "properties": {"height": {"type": "number"}, "kind": {"enum": ["x-ray"]}}}
+    assert json.loads((await ask(said("Hello"), output_schema=schema)).text) == {}
+    assert NOTE in (await ask(said("Hello"), output_schema={"type": "number"})).text

@@ -273,3 +273,40 @@ async def test_a_stream_answered_in_one_piece_is_taken(lean: Lean) -> None:
 
 def _drop(_piece: str) -> None:
     pass
+
+
+PRICE = {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}
+
+
+@pytest.mark.parametrize(
+    ("when", "more", "native"),
+    [
+        ("always", {}, True),
+        ("always", {"tools": TOOLS}, True),
+        ("without_tools", {}, True),
+        ("without_tools", {"tools": TOOLS}, False),
+        ("without_tools", {"tools": TOOLS, "answer_in_text": True}, True),
+        ("never", {}, False),
+        ("always", {"output_schema": {"type": "array"}}, False),
+    ],
+)
+async def test_an_output_schema_is_sent_where_the_server_takes_it(
+    stub: ModelStub, lean: Lean, when: str, more: dict[str, object], native: bool
+) -> None:
+    await lean(native_output=when).answer(asking(**{"output_schema": PRICE, **more}))
+    [body] = stub.requests
+    assert ("response_format" in body) is native
+    assert ("JSON Schema" in body["messages"][0]["content"]) is not native
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_model_that_refuses_the_format_is_asked_in_words(stub: ModelStub, lean: Lean, stream: bool) -> None:
+    pieces: list[str] = []
+    request = asking("stub-noformat", output_schema=PRICE)
+    answer = await lean(native_output="always").answer(request, pieces.append if stream else None)
+    assert answer.text == TEXT
+    assert "".join(pieces) == (TEXT if stream else "")
+    assert ["response_format" in body for body in stub.requests] == [True, False]
+    with pytest.raises(ModelFailed):
+        await lean(native_output="always").answer(asking("stub-error-400", output_schema=PRICE))
+    assert len(stub.requests) == 3

@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import orjson
@@ -81,3 +82,36 @@ def test_how_tools_may_be_called_is_said_with_the_tools(choice: Any, sent: Any) 
     # Servers refuse these settings in a request without tools.
     for body in (encoded(**settings), encoded(tools=(Calculator.definition,), answer_in_text=True, **settings)):
         assert set(body) == {"model", "messages", "stop"}
+
+
+PRICE = {
+    "type": "object",
+    "properties": {"price": {"type": "number"}, "tags": {"type": "array", "items": {"type": "string"}}},
+    "required": ["price", "tags"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        (PRICE, True),
+        ({**PRICE, "required": ["price"]}, False),
+        ({**PRICE, "additionalProperties": True}, False),
+        ({**PRICE, "minProperties": 1}, False),
+        ({**PRICE, "properties": {"price": {"type": "number", "minimum": 0}}, "required": ["price"]}, False),
+        ({"type": "object"}, False),
+    ],
+)
+def test_an_output_schema_is_the_format_of_the_response(schema: dict[str, Any], strict: bool) -> None:
+    request = ModelRequest("openai:x", "Be kind.", (said("Hi"),), output_schema=schema)
+    body = orjson.loads(encode_request(request, "x", stream=False, native_output=True))
+    output = {"name": "output", "schema": schema, "strict": strict}
+    assert body["response_format"] == {"type": "json_schema", "json_schema": output}
+    assert body["messages"][0] == {"role": "system", "content": "Be kind."}
+
+
+def test_without_that_it_is_asked_for_in_words() -> None:
+    body = encoded(output_schema=PRICE)
+    assert "response_format" not in body
+    assert json.dumps(PRICE) in body["messages"][0]["content"]

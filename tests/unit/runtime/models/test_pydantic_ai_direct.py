@@ -10,6 +10,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from libs.contracts.api.sessions import NamedTool
 from libs.retry import RetryPolicy
+from services.runtime.adapters.models import pydantic_ai_translation
 from services.runtime.adapters.models.known_providers import OTHERS, OtherProvider
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
 from services.runtime.adapters.tools.calculator import Calculator
@@ -152,3 +153,29 @@ def test_the_options_that_a_provider_ignores_are_known(
     model = infer_model(provider.models[0].name if provider.models else f"{provider.name}:some-model")
     ignored = {_OURS[setting] for setting in model._unsupported_settings() if setting in _OURS}
     assert provider.ignores == ignored
+
+
+PRICE = {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}
+
+
+async def test_an_output_schema_is_given_natively_where_the_model_takes_it(
+    groq: PydanticAIDirect, stub: ModelStub
+) -> None:
+    request = replace(asking("openai/gpt-oss-20b"), output_schema=PRICE)
+    await groq.answer(request)
+    await groq.answer(replace(request, tools=(Calculator.definition,)))
+    await groq.answer(replace(request, output_schema={"type": "array"}))
+    native, beside_tools, no_object = stub.requests
+    assert native["response_format"]["json_schema"]["schema"]["properties"] == PRICE["properties"]
+    assert native["messages"][0]["content"] == "Be kind."
+    for body in (beside_tools, no_object):
+        assert "response_format" not in body
+        assert "JSON Schema" in body["messages"][0]["content"]
+
+
+@pytest.mark.parametrize(("provider", "native"), [("anthropic", True), ("google", True), ("mistral", False)])
+def test_models_differ_in_whether_they_take_it(provider: str, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{provider.upper()}_API_KEY", "key")
+    name = next(each for each in OTHERS if each.name == provider).models[0].name
+    request = replace(asking(), model=name, output_schema=PRICE)
+    assert pydantic_ai_translation.takes_schema(infer_model(name), request) is native

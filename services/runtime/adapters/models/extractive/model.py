@@ -5,17 +5,20 @@ request always gets the same answer.
 """
 
 import asyncio
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from services.runtime.adapters.models.extractive.files import file_of, table_told, wanted_file
 from services.runtime.adapters.models.extractive.sentences import Ranking, Sentence, content_words, sentences
+from services.runtime.adapters.models.extractive.structured import MISSING, structured
 from services.runtime.adapters.models.extractive.tool_rules import wanted_calls
 from services.runtime.domain.conversation import (
     ArtifactPart,
     AssistantMessage,
     Citation,
+    JsonObject,
     Message,
     ModelAnswer,
     TextPart,
@@ -112,10 +115,21 @@ def _answer(request: ModelRequest) -> ModelAnswer:
         *_texts(request, request.messages[:position], document),
     ]
     answer = _compose(question, results, sources, request)
+    if request.output_schema is not None:
+        return _as_output(answer, request.output_schema, request)
     if name is None or request.answer_in_text or not _can_make(request, results):
         return answer
     made = ToolCall("call_file", "artifact_create", file_of(name, results, answer.text.removesuffix(_NOTE).strip()))
     return ModelAnswer("", (made,), _usage(request, ""), "tool_calls")
+
+
+def _as_output(answer: ModelAnswer, schema: JsonObject, request: ModelRequest) -> ModelAnswer:
+    """The answer as JSON of the schema; one that has nothing for it stays text, which is then refused."""
+    value = structured(schema, answer.text.removesuffix(_NOTE).strip())
+    if value is MISSING:
+        return answer
+    text = json.dumps(value, ensure_ascii=False)
+    return replace(answer, text=text, usage=_usage(request, text))
 
 
 def _can_make(request: ModelRequest, results: Sequence[ToolResult]) -> bool:

@@ -1,0 +1,97 @@
+"""An extractive answer as a value of a simple JSON Schema: quoted sentences, and the numbers in them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from services.runtime.adapters.models.extractive.sentences import content_words, sentences
+from services.runtime.domain.conversation import JsonObject
+
+MISSING: Final = object()
+"""The text has nothing for the value; a required one makes the answer fail its check."""
+_NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
+_NEGATION: Final = re.compile(r"\b(?:no|not|never|none|nothing|without|cannot)\b", re.IGNORECASE)
+_SOURCES: Final = re.compile(r"\n\n\[1\] [^\n]*\Z")
+_CITED: Final = re.compile(r" ?\[\d+\]")
+_DEEPEST: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """``said``: the sentences of the answer."""
+
+    root: JsonObject
+    said: Sequence[str]
+
+    def value(self, schema: JsonObject, name: str = "", depth: int = 0) -> Any:
+        """A value for the schema of the property ``name``; MISSING when the sentences have none."""
+        schema = self._resolved(schema)
+        if depth > _DEEPEST:
+            return MISSING
+        if "const" in schema:
+            return schema["const"]
+        if "enum" in schema:
+            text = " ".join(self.said).lower()
+            return next((each for each in schema["enum"] if str(each).lower() in text), MISSING)
+        for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+            if (value := self.value(choice, name, depth + 1)) is not MISSING:
+                return value
+        return self._of_type(schema, name, depth)
+
+    def _of_type(self, schema: JsonObject, name: str, depth: int) -> Any:
+        types = schema.get("type", "object" if "properties" in schema else "string")
+        kind = next((each for each in types if each != "null"), "null") if isinstance(types, list) else types
+        sentence = self._best(f"{name.replace('_', ' ')} {schema.get('description', '')}")
+        match kind:
+            case "object":
+                found = {key: self.value(each, key, depth + 1) for key, each in schema.get("properties", {}).items()}
+                return {key: each for key, each in found.items() if each is not MISSING}
+            case "array":
+                return self._items(schema, name, depth)
+            case "string":
+                return sentence[: schema.get("maxLength", len(sentence))]
+            case "integer" | "number":
+                return _number(sentence, whole=kind == "integer")
+            case "boolean":
+                return _NEGATION.search(sentence) is None
+            case _:
+                return None
+
+    def _items(self, schema: JsonObject, name: str, depth: int) -> Any:
+        items, most = schema.get("items", {}), schema.get("maxItems", len(self.said))
+        each = [Filling(self.root, [sentence]).value(items, name, depth + 1) for sentence in self.said]
+        return [value for value in each if value is not MISSING][:most]
+
+    def _best(self, wanted: str) -> str:
+        """The sentence that shares most words with what is wanted; the first of several."""
+        words = set(content_words(wanted))
+        return max(self.said, key=lambda sentence: len(words & set(content_words(sentence))), default="")
+
+    def _resolved(self, schema: JsonObject) -> JsonObject:
+        for _ in range(_DEEPEST):
+            reference = schema.get("$ref")
+            if not isinstance(reference, str):
+                break
+            found: Any = self.root
+            for part in reference.removeprefix("#").strip("/").split("/"):
+                found = found.get(part, {}) if part and isinstance(found, dict) else found
+            schema = found
+        return schema
+
+
+def structured(schema: JsonObject, text: str) -> Any:
+    """Fills the schema from an answer; MISSING when that is not possible."""
+    text = _CITED.sub("", _SOURCES.sub("", text))
+    said = [sentence.text for sentence in sentences(text)] or [text]
+    return Filling(schema, said).value(schema)
+
+
+def _number(sentence: str, *, whole: bool) -> Any:
+    """The result of a calculation, else the first number."""
+    found = _NUMBER.findall(sentence.rpartition("=")[2]) or _NUMBER.findall(sentence)
+    numbers = [float(each) for each in found]
+    number = next((each for each in numbers if not whole or each.is_integer()), None)
+    if number is None:
+        return MISSING
+    return int(number) if number.is_integer() else number

@@ -1,0 +1,133 @@
+"""Answers as data: read, refused and asked for again, a bounded number of times, also across a crash."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from libs.contracts.errors import ErrorKind, ValidationFailed
+from services.runtime.domain.agents import AgentSpec, RecordedAnswer, TurnLost
+from services.runtime.domain.conversation import AssistantMessage, ModelAnswer, UserMessage
+from services.runtime.domain.conversation_json import reply_to_json
+from services.runtime.domain.models import ModelFailed, ModelRequest
+from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.structured_output import read_output
+from tests.support.agent_fakes import (
+    FakeTool,
+    MemoryJournal,
+    ScriptedModel,
+    agent_task,
+    answering,
+    calling,
+    with_tools,
+)
+
+PRICE = {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}
+TALKS = AgentSpec("llm_agent", system_prompt="Be kind.", model="scripted:model", output_schema=PRICE)
+ACTS = AgentSpec("react_agent", model="scripted:model", tools=("echo",), output_schema=PRICE, max_steps=2)
+GOOD, BAD, WORSE = answering('{"price": 4}'), answering('{"price": "four"}'), answering("Four euros.")
+
+
+async def run(
+    model: ScriptedModel, journal: MemoryJournal, agent: AgentSpec = TALKS, tool: FakeTool | None = None
+) -> Any:
+    return await AgentRunner(model, with_tools(tool or FakeTool())).run(agent_task(agent=agent), journal)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"price": 4}', '\n{"price": 4} ', '```json\n{"price": 4}\n```', '```\n{"price": 4}\n```']
+)
+def test_the_value_is_read_from_json_with_or_without_a_fence(text: str) -> None:
+    assert read_output(PRICE, text).value == {"price": 4}
+    assert read_output(PRICE, text).problems == ()
+
+
+def test_problems_are_named() -> None:
+    assert read_output(PRICE, BAD.text).problems == ('price: "four" is not of type "number"',)
+    assert read_output(PRICE, WORSE.text).problems[0].startswith("the answer is not JSON: ")
+    assert read_output(PRICE, "[" * 400 + "]" * 400).problems[0].startswith("the answer is not JSON: ")
+    with pytest.raises(ValidationFailed, match="output_schema"):
+        read_output({"type": "objct"}, "{}")
+
+
+async def test_an_answer_that_fits_is_the_output_beside_its_text() -> None:
+    model, journal = ScriptedModel(GOOD), MemoryJournal()
+    reply = await run(model, journal)
+    assert (reply.text, reply.output, reply.steps) == (GOOD.text, {"price": 4}, 1)
+    assert reply_to_json(reply)["output"] == {"price": 4}
+    assert model.requests[0].output_schema == PRICE
+    assert journal.steps == []
+
+
+async def test_without_a_schema_there_is_no_output() -> None:
+    reply = await run(ScriptedModel(GOOD), MemoryJournal(), replace(TALKS, output_schema=None))
+    assert reply.output is None
+    assert "output" not in reply_to_json(reply)
+
+
+@pytest.mark.parametrize("agent", [TALKS, ACTS])
+async def test_what_does_not_fit_is_asked_for_again_with_the_problems(agent: AgentSpec) -> None:
+    model, journal = ScriptedModel(WORSE, BAD, GOOD), MemoryJournal(wants_text=True)
+    reply = await run(model, journal, agent)
+    assert (reply.output, reply.steps, reply.usage.model_calls) == ({"price": 4}, 3, 3)
+    refused, told = model.requests[2].messages[-2:]
+    assert refused == AssistantMessage(BAD.text)
+    assert isinstance(told, UserMessage)
+    assert 'price: "four" is not of type "number"' in told.text
+    assert [(step.step, bool(step.problems)) for step in journal.steps if isinstance(step, RecordedAnswer)] == [
+        (1, True),
+        (2, True),
+    ]
+    assert sorted({step for step, _ in journal.text}) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("agent", [TALKS, ACTS])
+async def test_after_two_repeats_the_turn_fails_by_its_model(agent: AgentSpec) -> None:
+    model, journal = ScriptedModel(BAD), MemoryJournal()
+    with pytest.raises(ModelFailed, match="does not fit output_schema: price") as failure:
+        await run(model, journal, agent)
+    assert failure.value.kind is ErrorKind.MODEL
+    assert (len(model.requests), len(journal.steps)) == (3, 2)
+
+
+async def test_only_the_final_answer_of_a_react_agent_is_checked() -> None:
+    model, tool = ScriptedModel(calling(("echo", {"text": "a"}), text="I look it up."), BAD, GOOD), FakeTool()
+    reply = await run(model, MemoryJournal(), ACTS, tool)
+    assert (reply.output, reply.steps, len(tool.contexts)) == ({"price": 4}, 3, 1)
+    assert [request.answer_in_text for request in model.requests] == [False, True, True]
+
+
+@pytest.mark.parametrize("agent", [TALKS, ACTS])
+@pytest.mark.parametrize("lost_after", [0, 1])
+async def test_a_resumed_turn_asks_only_for_what_is_not_recorded(agent: AgentSpec, lost_after: int) -> None:
+    first, journal = ScriptedModel(WORSE, BAD, GOOD), MemoryJournal(lost_after=lost_after)
+    with pytest.raises(TurnLost):
+        await run(first, journal, agent)
+    journal.lost_after = None
+    script: list[ModelAnswer] = [WORSE, BAD, GOOD][lost_after:]
+    second = ScriptedModel(*script)
+    reply = await run(second, journal, agent)
+    assert (reply.output, reply.steps, len(second.requests)) == ({"price": 4}, 3, 3 - lost_after)
+    assert _shown(second.requests[-1]) == _shown_without_a_crash()
+
+
+async def test_the_repeats_of_earlier_attempts_count() -> None:
+    journal = MemoryJournal(steps=[RecordedAnswer(n, BAD, (), ("price: wrong",)) for n in (1, 2)])
+    model = ScriptedModel(BAD)
+    with pytest.raises(ModelFailed):
+        await run(model, journal)
+    assert len(model.requests) == 1
+
+
+def _shown(request: ModelRequest) -> list[str]:
+    return [message.text for message in request.messages if isinstance(message, UserMessage | AssistantMessage)][1:]
+
+
+def _shown_without_a_crash() -> list[str]:
+    told = [read_output(PRICE, answer.text).problems for answer in (WORSE, BAD)]
+    return [
+        WORSE.text,
+        f"Your answer was not accepted:\n* {told[0][0]}\nAnswer again, with JSON alone that fits the schema.",
+        BAD.text,
+        f"Your answer was not accepted:\n* {told[1][0]}\nAnswer again, with JSON alone that fits the schema.",
+    ]
