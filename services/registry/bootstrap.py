@@ -4,6 +4,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from libs.fairness import FairSemaphore
 from libs.service_defaults import Service
 from services.registry.adapters.internal_api.knowledge_bases import HttpKnowledgeBases
 from services.registry.adapters.internal_api.runtime_catalogues import HttpRuntimeCatalogues
@@ -64,7 +65,7 @@ def build(settings: RegistrySettings) -> Service:
 
 def _add_toolsets(service: Service, toolsets: PostgresToolsetReader, catalogues: HttpRuntimeCatalogues) -> None:
     secrets, runtime = PostgresSecretReader(service.database), HttpToolsetRuntime(service.calls)
-    find_tools, connect = FindTools(secrets, runtime), ConnectToolsets(toolsets, secrets)
+    find_tools, connect = FindTools(secrets, runtime, _asking_targets()), ConnectToolsets(toolsets, secrets)
     ToolsetCommands(
         check_new=CheckNewToolset(toolsets, find_tools),
         add=AddToolset(PostgresToolsetWriter, _now),
@@ -80,6 +81,11 @@ def _add_toolsets(service: Service, toolsets: PostgresToolsetReader, catalogues:
         toolsets_router(toolsets, secrets, TryTool(connect, runtime), ListTools(catalogues, toolsets))
     )
     service.expire(*TOOLSET_EXPIRIES, *SECRET_EXPIRIES)
+
+
+def _asking_targets() -> FairSemaphore:
+    """Slow targets of one company must not take up all of a process's commands."""
+    return FairSemaphore(32, waiting=16, each=4)
 
 
 def _now() -> datetime:

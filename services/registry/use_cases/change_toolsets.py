@@ -16,10 +16,11 @@ from libs.contracts.api.toolsets import (
     UpdateToolsetBody,
 )
 from libs.contracts.commands.registry import CreateToolset, DeleteToolset, RefreshToolset, UpdateToolset
-from libs.contracts.errors import Conflict, ErrorDetail
+from libs.contracts.errors import Conflict, ErrorDetail, RateLimited
 from libs.contracts.events.registry import ToolsetCreated, ToolsetDeleted, ToolsetRefreshed, ToolsetUpdated
 from libs.contracts.identity import Identity
 from libs.eventing import CommandContext, Transaction
+from libs.fairness import FairSemaphore, QueueFull
 from services.registry.domain.hints import near
 from services.registry.domain.toolset import MOST_TOOLSETS, StoredToolset, config_of, new_toolset, require, secret_names
 from services.registry.domain.toolset_checks import toolset_errors
@@ -41,8 +42,11 @@ class FoundTools:
 
 @dataclass(frozen=True, slots=True)
 class FindTools:
+    """``permits``: targets that are asked at the same time, shared fairly among companies."""
+
     secrets: SecretReader
     runtime: ToolsetRuntime
+    permits: FairSemaphore
 
     async def __call__(
         self, document: Mapping[str, Any], caller: Identity, *, version: int, check_settings: bool
@@ -50,7 +54,7 @@ class FindTools:
         """Checks a toolset's document and asks its target for the tools.
 
         ``check_settings``: settings of tools that the target does not have are an error. Raises
-        ``InvalidConfiguration``, what the target is refused for, or an outage of the runtime.
+        ``InvalidConfiguration``, what the target is refused for, ``RateLimited``, or an outage of the runtime.
         """
         body = parse_or_reject(_model_of(document), document)
         errors = toolset_errors(body, await self.secrets.names(caller.company_id))
@@ -61,7 +65,12 @@ class FindTools:
         connected = ConnectedToolset(
             name=body.name, version=version, type=body.type, config=config, secrets=dict(secrets)
         )
-        tools = await self.runtime.discover(connected, caller)
+        try:
+            async with self.permits.acquire(caller.company_id):
+                tools = await self.runtime.discover(connected, caller)
+        except QueueFull as full:
+            message = f"{full.waiting} targets of your company are waiting to be asked for their tools"
+            raise RateLimited(message, retry_after=5) from None
         errors = list(_tool_errors(tools))
         if check_settings:
             errors += _settings_errors(body, {tool.name for tool in tools})

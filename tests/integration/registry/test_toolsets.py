@@ -397,6 +397,25 @@ async def test_a_company_has_a_bounded_number_of_toolsets(world: World, database
     assert (await refused(world, CreateToolset(toolset=MCP))).type == "conflict_error"
 
 
+async def test_slow_targets_of_one_company_leave_others_alone(world: World) -> None:
+    world.runtime.answering.clear()
+    commands = [CreateToolset(toolset={**MCP, "name": f"slow-{number}"}) for number in range(21)]
+    slow = [asyncio.create_task(world.registry.dispatch(command)) for command in commands]
+    while not any(task.done() for task in slow):
+        await asyncio.sleep(0.01)
+
+    (turned_away,) = [task.result() for task in slow if task.done()]
+    assert CommandRejected.decode(turned_away.payload).error.type == "rate_limit_error"
+    assert len(world.runtime.asked) == 4
+    theirs = asyncio.create_task(create(world, STRANGER))
+    while len(world.runtime.asked) < 5:
+        await asyncio.sleep(0.01)
+    world.runtime.answering.set()
+    await theirs
+    outcomes = await asyncio.gather(*slow)
+    assert [outcome.type for outcome in outcomes].count(ToolsetCreated.TYPE) == 20
+
+
 async def test_the_same_command_twice_asks_the_target_once(world: World) -> None:
     command, command_id = CreateToolset(toolset=MCP), new_id()
 

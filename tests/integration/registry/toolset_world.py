@@ -1,5 +1,6 @@
 """A registry beside a runtime that answers what a test tells it to."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,10 +25,15 @@ class FakeRuntime:
     discovery: Callable[[ConnectedToolset], Answer] = lambda _: offers("find", "refund")
     asked: list[ConnectedToolset] = field(default_factory=list)
     called: list[TryToolCall] = field(default_factory=list)
+    answering: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.answering.set()
 
     async def discover(self, request: web.Request) -> web.Response:
         toolset = ConnectedToolset.model_validate_json(await request.read())
         self.asked.append(toolset)
+        await self.answering.wait()
         status, body = self.discovery(toolset)
         return web.Response(body=orjson.dumps(body), status=status, content_type="application/json")
 

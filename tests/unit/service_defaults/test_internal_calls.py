@@ -145,6 +145,22 @@ async def test_a_process_that_is_gone_or_ends_is_followed_by_the_next(
         await calls_to(f"http://127.0.0.1:9,{dropping}").get("notes", "/", ALICE)
 
 
+async def test_a_call_that_is_made_at_most_once_is_not_made_again(
+    neighbour: Neighbour, calls_to: Callable[[str], UpstreamClient], dropping: str
+) -> None:
+    # Who could not be connected to has done nothing.
+    reached = calls_to(f"http://127.0.0.1:9,{neighbour.address}")
+    for _ in range(4):
+        assert (await reached.request("POST", "notes", "/", ALICE, body=b"{}", once=True)).status == 200
+    ends = calls_to(f"{dropping},{neighbour.address}")
+    answered = await asyncio.gather(
+        *(ends.request("POST", "notes", "/", ALICE, body=b"{}", once=True) for _ in range(6)), return_exceptions=True
+    )
+    lost = [answer for answer in answered if isinstance(answer, ServiceUnavailable)]
+    assert 0 < len(lost) < 6
+    assert len(neighbour.requests) == 4 + 6 - len(lost)
+
+
 async def _hangs(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
     """Takes a connection and never answers, as a process does that is stopped."""
     await asyncio.Event().wait()
