@@ -63,8 +63,8 @@ class ToolContext:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every try of this call, and for no other call."""
-        return f"{self.turn_id}.{self.call_id}"
+        """The same for every try of this call, and for no other call. One outside of turns has an id of its own."""
+        return f"{self.turn_id}.{self.call_id}" if self.turn_id else self.call_id
 
 
 @dataclass(frozen=True, slots=True)
