@@ -1,0 +1,72 @@
+/** Plain values as YAML, and the line of a place in such a text. The service is who reads YAML. */
+const PLAIN = /^[A-Za-z_][A-Za-z0-9_ ./:-]*$/;
+const RESERVED = /^(?:true|false|null|yes|no|on|off|~|y|n)$/i;
+
+export function toYaml(value, depth = 0) {
+  const indent = "  ".repeat(depth);
+  if (Array.isArray(value)) {
+    return value.map((each) => (isBranch(each) ? item(indent, each, depth) : `${indent}- ${scalar(each, indent)}\n`)).join("");
+  }
+  return Object.entries(value)
+    .map(([name, each]) => `${indent}${scalar(name)}:${isBranch(each) ? `\n${toYaml(each, depth + 1)}` : ` ${scalar(each, indent)}\n`}`)
+    .join("");
+}
+
+function item(indent, value, depth) {
+  return `${indent}- ${toYaml(value, depth + 1).slice(indent.length + 2)}`;
+}
+
+function isBranch(value) {
+  return value !== null && typeof value === "object" && Object.keys(value).length > 0;
+}
+
+function scalar(value, indent = "") {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "[]";
+  if (typeof value === "object") return "{}";
+  if (typeof value !== "string") return String(value);
+  if (isBlock(value)) return `|${value.endsWith("\n") ? "" : "-"}\n${value.replace(/\n$/, "").replace(/^(?=.)/gm, `${indent}  `)}`;
+  return PLAIN.test(value) && !RESERVED.test(value) && !/: |:$| $/.test(value) ? value : JSON.stringify(value);
+}
+
+/** A block keeps lines readable, where it can say the same text. */
+function isBlock(value) {
+  return value.includes("\n") && !/^\s|[^\S\n]\n|\n\n$|[^\n\x20-\x7e\u00a0-\uffff]/.test(value);
+}
+
+/** The line, from 1, at which the value at `path` stands; null when it is written in another way than we look for. */
+export function lineOf(text, path) {
+  const lines = text.split("\n");
+  let from = 0;
+  let found = null;
+  let indent = -1;
+  for (const part of path) {
+    const at = typeof part === "number" ? itemAt(lines, from, indent, part) : nameAt(lines, from, indent, part);
+    if (at === null) return found;
+    found = at + 1;
+    indent = lines[at].search(/\S/);
+    from = typeof part === "number" ? at : at + 1;
+  }
+  return found;
+}
+
+function nameAt(lines, from, indent, name) {
+  for (let at = from; at < lines.length; at += 1) {
+    const [, space, given] = lines[at].match(/^(\s*(?:- )?)["']?([^\s:"'#]+)["']?\s*:/) ?? [];
+    if (given === undefined) continue;
+    if (space.length <= indent && at > from) return null;
+    if (given === String(name)) return at;
+  }
+  return null;
+}
+
+function itemAt(lines, from, indent, index) {
+  let seen = -1;
+  for (let at = from; at < lines.length; at += 1) {
+    const dash = lines[at].match(/^(\s*)- /);
+    if (dash && dash[1].length >= indent) seen += 1;
+    else if (/^\S/.test(lines[at]) && at > from) return null;
+    if (seen === index) return at;
+  }
+  return null;
+}

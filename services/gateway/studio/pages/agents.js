@@ -1,0 +1,63 @@
+/** Agents: what there is, and their configurations. */
+import { get } from "../api/client.js";
+import { html, useEffect, useState } from "../app/html.js";
+import { hrefOf } from "../app/router.js";
+import { agoText } from "../model/format.js";
+import { Editor } from "../parts/agents/editor.js";
+import { Icon } from "../parts/icon.js";
+
+export function Agents({ segments }) {
+  const [id] = segments;
+  // The editor of a new agent stays the same when the agent has got its address.
+  const [made, setMade] = useState(null);
+  if (!id) return html`<${AgentList} />`;
+  return html`<${AgentPage} key=${id === made ? "new" : id} id=${id === "new" ? null : id} onMade=${setMade} />`;
+}
+
+function AgentList() {
+  const [agents, setAgents] = useState(null);
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    get("/agent/").then(setAgents, (failure) => setProblem(failure.message));
+  }, []);
+  return html`
+    <div class="page">
+      <div class="page-head">
+        <h1 tabindex="-1">Agents</h1>
+        <span class="spacer"></span>
+        <a class="button primary" href=${hrefOf("agents/new/")}><${Icon} name="plus" />New agent</a>
+      </div>
+      ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      ${agents?.length === 0 && html`<p class="empty">No agent yet. Make one from a few lines of YAML.</p>`}
+      <ul class="agent-list">
+        ${(agents ?? []).map((agent) => html`
+          <li key=${agent.id} class="card">
+            <a href=${hrefOf(`agents/${agent.id}/`)}>${agent.name}</a>
+            <p class="muted">${agent.system_config.agent_type}, ${agent.system_config.llm_config?.model ?? "built-in model"}</p>
+            <p class="muted">version ${agent.version_number}, changed ${agoText(agent.updated_at)}${agent.is_public ? ", public" : agent.is_shared ? ", shared" : ""}</p>
+          </li>`)}
+      </ul>
+    </div>`;
+}
+
+function AgentPage({ id, onMade }) {
+  const [agent, setAgent] = useState(null);
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    if (id) get(`/agent/${id}/`).then(setAgent, (failure) => setProblem(failure.message));
+  }, [id]);
+  const saved = (next) => {
+    if (!id) onMade(next.id);
+    setAgent(next);
+  };
+  return html`
+    <div class="page">
+      <p class="back"><a href=${hrefOf("agents/")}>All agents</a></p>
+      <div class="page-head">
+        <h1 tabindex="-1">${id ? (agent?.name ?? "Agent") : "New agent"}</h1>
+        ${agent && html`<span class="muted">version ${agent.version_number} <code>${agent.agent_key}</code></span>`}
+      </div>
+      ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      ${(agent || !id) && html`<${Editor} agent=${agent} onSaved=${saved} />`}
+    </div>`;
+}

@@ -1,0 +1,49 @@
+"""Agents are made and edited as YAML, with what is wrong said while one types."""
+
+import re
+
+import httpx
+from playwright.sync_api import expect
+
+from tests.e2e.api import configuration, unique
+from tests.e2e.studio.conftest import Open
+from tests.support.browser import violations
+
+
+def test_an_agent_is_made_and_changed(open_page: Open, http: httpx.Client) -> None:
+    name = unique("Agent")
+    page = open_page("agents/")
+    page.get_by_role("link", name="New agent").click()
+    text = page.get_by_label("Configuration (YAML)")
+    text.fill(f"name: {name}\nagent_type: llm\nllm_config:\n  temperature: 9\n")
+    errors = page.get_by_role("alert").get_by_role("listitem")
+    expect(errors.filter(has_text="agent_type")).to_contain_text("did you mean llm_agent?")
+    expect(errors.filter(has_text="llm_config.temperature")).to_contain_text("line 4")
+    expect(text).to_have_attribute("aria-invalid", "true")
+    text.fill(f"name: {name}\nagent_type: [")
+    expect(errors).to_have_count(1)
+    expect(errors).to_contain_text("line")
+    text.fill(f"name: {name}\nagent_type: llm_agent\nsystem_prompt: Be kind.\n")
+    expect(page.get_by_text("Valid.", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved as version 1.0.0")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/agents/[0-9a-f-]{36}/$"))
+    assert violations(page) == []
+    text.fill(f"name: {name}\nagent_type: llm_agent\n")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("button", name="1.0.0")).to_be_visible()
+    page.get_by_role("button", name="1.0.0").click()
+    expect(page.get_by_label("Difference")).to_contain_text("- system_prompt: Be kind.")
+    agent = next(each for each in http.get("/agent/").json() if each["name"] == name)
+    assert agent["system_config"]["system_prompt"] == ""
+    page.get_by_role("link", name="All agents").click()
+    expect(page.get_by_role("link", name=name)).to_be_visible()
+
+
+def test_names_of_agents_are_text(open_page: Open, http: httpx.Client) -> None:
+    hostile = f"<img src=x onerror=\"document.title='hacked'\"> {unique()}"
+    assert http.post("/agent/", json={**configuration(), "name": hostile}).status_code == 201
+    page = open_page("agents/", viewport={"width": 390, "height": 800}, color_scheme="dark")
+    expect(page.get_by_role("link", name=hostile)).to_be_visible()
+    assert "hacked" not in page.title()
+    assert violations(page) == []
