@@ -33,7 +33,7 @@ class McpServerProcess:
     def start(self, mode: str | None = None) -> None:
         arguments = [str(self.port), str(self.journal), mode or self.mode]
         self._process = subprocess.Popen([sys.executable, "-m", "tests.support.mcp_server", *arguments], cwd=ROOT)
-        ends = time.monotonic() + 60
+        ends = time.monotonic() + 180
         while not self._answers():
             assert self._process.poll() is None, "the server ended by itself"
             assert time.monotonic() < ends, "the server does not answer"

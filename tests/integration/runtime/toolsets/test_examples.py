@@ -43,7 +43,7 @@ async def running(*command: str) -> AsyncIterator[int]:
     environment = {name: value for name, value in os.environ.items() if name != "TICKET_OFFICE_KEY"}
     process = await asyncio.create_subprocess_exec(sys.executable, *command, str(port), cwd=EXAMPLES, env=environment)
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while True:
                 assert process.returncode is None
                 try:
