@@ -6,7 +6,7 @@ import pytest
 
 from libs.contracts.api.sessions import NamedTool
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
-from services.runtime.domain.agents import AgentSpec
+from services.runtime.domain.agents import AgentReply, AgentSpec, client_tool
 from services.runtime.domain.conversation import (
     AssistantMessage,
     Citation,
@@ -293,3 +293,17 @@ async def test_a_tool_that_has_to_be_called_and_is_not_there_fails_the_turn() ->
     with pytest.raises(OptionNotSupported, match=r"'missing'.*tools: echo"):
         await AgentRunner(model, with_tools(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
     assert model.requests == []
+
+
+async def test_an_llm_agent_with_client_tools_calls_these_alone_and_keeps_its_knowledge() -> None:
+    locate = client_tool({"name": "locate"})
+    agent = replace(LLM, knowledge_bases=(KnowledgeBaseRef("kb"),), client_tools=(locate,))
+    model = ScriptedModel(answering("It is the second [2]."))
+    retriever = FakeRetriever(Citation("The first."), Citation("The second."), warnings=("one base is gone",))
+    source = with_tools(FakeTool(), KnowledgeSearch(retriever))
+    reply = await AgentRunner(model, source, retriever).run(agent_task("which?", agent=agent), MemoryJournal())
+    assert isinstance(reply, AgentReply)
+    assert [tool.name for tool in model.requests[0].tools] == ["locate"]
+    assert [chunk.passage for chunk in model.requests[0].chunks] == ["The first.", "The second."]
+    assert [citation.passage for citation in reply.citations] == ["The second."]
+    assert reply.warnings == ("one base is gone",)
