@@ -40,6 +40,7 @@ from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.options import OptionCheck
 from services.runtime.domain.ports import DeltaSink, ImageAddresses
+from services.runtime.domain.tools import Toolbox
 from services.runtime.entrypoints.commands import register_commands
 from services.runtime.entrypoints.http.actions import actions_router
 from services.runtime.entrypoints.http.catalogues import catalogues_router
@@ -166,6 +167,28 @@ def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
     return {name: ObservedConnector(MaskedConnector(each, secrets)) for name, each in connectors.items()}
 
 
+def include_routers(
+    service: Service,
+    worker: Worker,
+    reads: PostgresSessionReads,
+    models: ModelCatalogue,
+    toolbox: Toolbox,
+    connectors: Connectors,
+    tries: ToolTries,
+) -> None:
+    """The internal API."""
+    watched = PostgresWatchedTurns(service.database)
+    watch_turn = WatchTurn(watched, worker.engine.watch)
+    for router in (
+        sessions_router(reads),
+        actions_router(reads),
+        watched_turns_router(watch_turn, ListTurnEvents(watched, service.outbox, service.source)),
+        catalogues_router(models, toolbox),
+        toolsets_router(DiscoverTools(connectors), TryTool(connectors, tries, ArgumentSchemas())),
+    ):
+        service.http.include_router(router)
+
+
 def build(settings: RuntimeSettings) -> Service:
     """The service, ready to run."""
     service = Service("runtime", settings, migrations=MIGRATIONS, plan_once=True)
@@ -206,17 +229,7 @@ def build(settings: RuntimeSettings) -> Service:
     register_commands(
         service.commands, worker.accept, worker.create, worker.cancel, worker.delete, worker.resolve, worker.fork, reads
     )
-    service.http.include_router(sessions_router(reads))
-    service.http.include_router(actions_router(reads))
-    watched = PostgresWatchedTurns(service.database)
-    service.http.include_router(
-        watched_turns_router(
-            WatchTurn(watched, worker.engine.watch), ListTurnEvents(watched, service.outbox, service.source)
-        )
-    )
-    service.http.include_router(catalogues_router(models, toolbox))
-    try_tool = TryTool(connectors, tries, ArgumentSchemas())
-    service.http.include_router(toolsets_router(DiscoverTools(connectors), try_tool))
+    include_routers(service, worker, reads, models, toolbox, connectors, tries)
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)
     service.background("runtime.deltas", deltas.run)

@@ -17,14 +17,14 @@ from services.runtime.adapters.models.failures import (
     retry_after_seconds,
 )
 from services.runtime.adapters.models.known_providers import NativeOutput
-from services.runtime.adapters.models.openai_wire import (
+from services.runtime.adapters.models.openai_answers import (
     ErrorInBody,
     NotAnAnswer,
     StreamedAnswer,
     decode_answer,
-    encode_request,
     error_message,
 )
+from services.runtime.adapters.models.openai_requests import encode_request
 from services.runtime.domain.conversation import ModelAnswer
 from services.runtime.domain.models import ModelFailed, ModelRequest, OnText
 

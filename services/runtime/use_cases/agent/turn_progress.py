@@ -1,0 +1,127 @@
+"""Progress of a turn: its messages, calls and usage so far, and the reply that they make."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from libs.contracts.identifiers import new_id
+from services.runtime.domain.agents import AgentReply, MadeCall, RecordedAnswer, RecordedResult, RecordedStep
+from services.runtime.domain.conversation import (
+    ArtifactRef,
+    AssistantMessage,
+    Citation,
+    Message,
+    ModelAnswer,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+)
+from services.runtime.domain.tools import ToolsetVersion
+from services.runtime.use_cases.agent.repeated_calls import RepeatedCalls
+from services.runtime.use_cases.agent.structured_output import correction
+
+_CITED: Final = re.compile(r"\[(\d{1,3})\]")
+_LONGEST_CALL_ID: Final = 200
+
+
+@dataclass(slots=True)
+class TurnProgress:
+    """State of one run of a turn, rebuilt from the recorded steps when it resumes.
+
+    `refused` counts answers that did not fit the output schema.
+    """
+
+    messages: list[Message]
+    made: list[MadeCall] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    step: int = 0
+    seen_ids: set[str] = field(default_factory=set)
+    repeated: RepeatedCalls = field(default_factory=RepeatedCalls)
+    refused: int = 0
+    output: Any = None
+
+    def add_recorded(self, recorded: RecordedAnswer) -> None:
+        self.add_answer(recorded.answer)
+        if recorded.problems:
+            self.refused += 1
+            self.messages.append(correction(recorded.problems))
+
+    def add_answer(self, answer: ModelAnswer) -> None:
+        self.step += 1
+        self.usage += answer.usage
+        self.seen_ids.update(call.id for call in answer.tool_calls)
+        self.messages.append(AssistantMessage(answer.text, answer.tool_calls))
+
+    def add_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
+        for call, result in zip(calls, results, strict=True):
+            self.made.append(MadeCall(call, result))
+            self.messages.append(ToolMessage(self.repeated.hinted(call, result)))
+
+    def reply(self, final: ModelAnswer, citations: Sequence[Citation], warnings: Sequence[str]) -> AgentReply:
+        artifacts: tuple[ArtifactRef, ...] = tuple(artifact for made in self.made for artifact in made.result.artifacts)
+        cut = {
+            "length": ("the answer was cut at the model's length limit",),
+            "content_filter": ("the provider's content filter stopped the answer",),
+        }.get(final.finish_reason, ())
+        of_tools = [warning for made in self.made for warning in made.result.warnings]
+        return AgentReply(
+            text=final.text,
+            final=final,
+            tool_calls=tuple(self.made),
+            citations=tuple(citations),
+            artifacts=artifacts,
+            usage=self.usage,
+            steps=self.step,
+            warnings=tuple(dict.fromkeys((*warnings, *of_tools, *cut))),
+            output=self.output,
+        )
+
+    def citations(self, final: ModelAnswer, given: tuple[Citation, ...]) -> tuple[Citation, ...]:
+        """Citations of the final answer, among the `given` chunks and those that calls found."""
+        if final.citations:
+            return final.citations
+        searches = [found for found in (given, *(made.result.citations for made in self.made)) if found]
+        if len(searches) == 1:
+            return _cited(final.text, searches[0])
+        # Every search numbers its chunks from 1, so that the numbers of several are ambiguous.
+        return tuple(dict.fromkeys(citation for search in searches for citation in search))
+
+
+def recorded_rounds(steps: Sequence[RecordedStep]) -> list[tuple[RecordedAnswer, dict[str, ToolResult]]]:
+    """The recorded answers in order, each with the results of its calls by call id."""
+    rounds: list[tuple[RecordedAnswer, dict[str, ToolResult]]] = []
+    by_step: dict[int, dict[str, ToolResult]] = {}
+    for recorded in steps:
+        match recorded:
+            case RecordedAnswer(step):
+                by_step[step] = {}
+                rounds.append((recorded, by_step[step]))
+            case RecordedResult(step, result):
+                by_step[step][result.call_id] = result
+    return rounds
+
+
+def recorded_toolsets(steps: Sequence[RecordedStep]) -> tuple[ToolsetVersion, ...] | None:
+    """The toolsets that a turn with recorded steps began with."""
+    return steps[0].toolsets if steps and isinstance(steps[0], RecordedAnswer) else None
+
+
+def with_call_ids(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:
+    """Gives every call a short id of its own: some providers send none, or the same in every answer."""
+    calls: list[ToolCall] = []
+    taken = set(seen)
+    for call in answer.tool_calls:
+        if not 0 < len(call.id) <= _LONGEST_CALL_ID or call.id in taken:
+            call = replace(call, id=f"call_{new_id()}")
+        taken.add(call.id)
+        calls.append(call)
+    return replace(answer, tool_calls=tuple(calls)) if calls else answer
+
+
+def _cited(text: str, chunks: Sequence[Citation]) -> tuple[Citation, ...]:
+    """The chunks that the text names as [n]; all of them when it names none."""
+    numbers = dict.fromkeys(int(number) for number in _CITED.findall(text))
+    named = tuple(chunks[number - 1] for number in numbers if 0 < number <= len(chunks))
+    return named or tuple(chunks)
