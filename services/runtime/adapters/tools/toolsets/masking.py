@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import structlog
 
@@ -12,6 +13,7 @@ from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, Too
 from services.runtime.domain.toolsets import Toolset, ToolsetConnector, ToolsetUnusable
 
 _log = structlog.get_logger(__name__)
+_ANNOTATIONS: Final = frozenset(("title", "description", "default", "examples", "const", "enum", "$comment"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +69,19 @@ class MaskedTool:
 
 
 def _masked_tool(mask: Mask, tool: ConnectedTool) -> ConnectedTool:
-    return tool.model_copy(update={"description": mask.hide(tool.description)})
+    parameters = _masked_texts(mask, tool.parameters)
+    return tool.model_copy(update={"description": mask.hide(tool.description), "parameters": parameters})
+
+
+def _masked_texts(mask: Mask, schema: Any, *, within_text: bool = False) -> Any:
+    """The schema with its annotations masked; names and keywords stay, which calls are checked by."""
+    if isinstance(schema, str):
+        return mask.hide(schema) if within_text else schema
+    if isinstance(schema, list):
+        return [_masked_texts(mask, item, within_text=within_text) for item in schema]
+    if isinstance(schema, dict):
+        return {
+            name: _masked_texts(mask, value, within_text=within_text or name in _ANNOTATIONS)
+            for name, value in schema.items()
+        }
+    return schema

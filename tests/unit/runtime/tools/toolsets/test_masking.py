@@ -1,0 +1,62 @@
+"""Secrets that a target echoes when its tools are discovered."""
+
+import base64
+from collections.abc import Sequence
+
+from libs.contracts.api.toolsets import ConnectedTool, secret_place
+from libs.secrets import SecretCipher
+from services.runtime.adapters.tools.toolsets.masking import MaskedConnector
+from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
+from services.runtime.domain.tools import Tool
+from services.runtime.domain.toolsets import Toolset
+from tests.support.agent_fakes import CALLER
+
+CIPHER = SecretCipher([bytes(32)])
+
+
+class Listing:
+    """A ToolsetConnector whose target lists one tool."""
+
+    def __init__(self, tool: ConnectedTool) -> None:
+        self.tool = tool
+
+    async def discover(self, _toolset: Toolset, /) -> list[ConnectedTool]:
+        return [self.tool]
+
+    def tools(self, _toolset: Toolset, /) -> Sequence[Tool]:
+        return []
+
+
+def _toolset(secret: str) -> Toolset:
+    ciphertext = CIPHER.encrypt(secret, place=secret_place(CALLER.company_id, "KEY"))
+    return Toolset(CALLER.company_id, "desk", 1, "mcp", {}, (), {"KEY": base64.b64encode(ciphertext).decode()})
+
+
+async def _discovered(secret: str, tool: ConnectedTool) -> ConnectedTool:
+    [found] = await MaskedConnector(Listing(tool), ToolsetSecrets(CIPHER)).discover(_toolset(secret))
+    return found
+
+
+async def test_a_secret_is_in_no_description_of_a_tool_or_its_parameters() -> None:
+    by_key = {"type": "string", "title": "swordfish", "default": "Bearer swordfish", "examples": [["swordfish"]]}
+    parameters = {"type": "object", "$defs": {"key": by_key}, "properties": {"key": {"$ref": "#/$defs/key"}}}
+    tool = ConnectedTool(name="find", description="Finds for swordfish.", parameters=parameters)
+
+    found = await _discovered("swordfish", tool)
+
+    assert "swordfish" not in found.model_dump_json()
+    assert found.description == "Finds for [secret]."
+    assert found.parameters["$defs"]["key"] == {
+        "type": "string",
+        "title": "[secret]",
+        "default": "Bearer [secret]",
+        "examples": [["[secret]"]],
+    }
+
+
+async def test_words_that_calls_are_checked_by_stay() -> None:
+    parameters = {"type": "object", "properties": {"object": {"type": "string"}}, "required": ["object"]}
+
+    found = await _discovered("object", ConnectedTool(name="object", description="", parameters=parameters))
+
+    assert (found.name, found.parameters) == ("object", parameters)
