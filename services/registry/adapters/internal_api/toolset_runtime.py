@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from pydantic import BaseModel
+
 from libs.contracts.api.toolsets import (
     CallToolReply,
     ConnectedTool,
@@ -24,24 +26,16 @@ class HttpToolsetRuntime:
         self._calls = calls
 
     async def discover(self, toolset: ConnectedToolset, caller: Identity) -> list[ConnectedTool]:
-        response = await self._calls.request(
-            "POST",
-            "runtime",
-            "/internal/toolsets/discover",
-            caller,
-            body=toolset.model_dump_json().encode(),
-            deadline=_DISCOVERY_SECONDS,
-        )
-        return DiscoveredTools.model_validate_json(checked(response)).tools
+        found = await self._post("/internal/toolsets/discover", toolset, caller, deadline=_DISCOVERY_SECONDS)
+        return DiscoveredTools.model_validate_json(found).tools
 
     async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
-        response = await self._calls.request(
-            "POST",
-            "runtime",
-            "/internal/toolsets/call",
-            caller,
-            body=call.model_dump_json().encode(),
-            deadline=_CALL_SECONDS,
-            once=True,
-        )
-        return CallToolReply.model_validate_json(checked(response))
+        reply = await self._post("/internal/toolsets/call", call, caller, deadline=_CALL_SECONDS, once=True)
+        return CallToolReply.model_validate_json(reply)
+
+    async def _post(
+        self, path: str, body: BaseModel, caller: Identity, *, deadline: float, once: bool = False
+    ) -> bytes:
+        sent = body.model_dump_json().encode()
+        request = self._calls.request("POST", "runtime", path, caller, body=sent, deadline=deadline, once=once)
+        return checked(await request)

@@ -45,7 +45,7 @@ _LIVE: Final = """
 
 
 class PostgresToolsetReader:
-    """Every read is one statement, so it sees one state."""
+    """A page and its total are two statements: a change in between shows in one of them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
