@@ -69,7 +69,7 @@ class Bench:
 
 
 @asynccontextmanager
-async def _bench(home: Home, sides: tuple[Side, ...]) -> AsyncIterator[Bench]:
+async def open_bench(home: Home, sides: tuple[Side, ...]) -> AsyncIterator[Bench]:
     children = Children(f"{home.root}:benchmark", home.log_of("benchmark"))
     children.end_left_behind()
     async with AsyncExitStack() as opened:
@@ -97,7 +97,7 @@ async def run(plan: Plan, sides: tuple[Side, ...], say: Say) -> list[Window]:
         home.create()
         failed = False
         try:
-            async with _bench(home, sides) as bench:
+            async with open_bench(home, sides) as bench:
                 say("  ".join(f"{name} {process.pid}" for name, process in bench.processes.items()))
                 return [each async for each in _rounds(bench, plan, sides, say)]
         except Exception:

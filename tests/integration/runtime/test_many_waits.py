@@ -1,33 +1,20 @@
 """Many waiting turns cost the others nothing: counted in rows that the database reads."""
 
+import gc
 from typing import Final
 
 import psycopg
 
+from benchmarks.waiting import add_waiting_turns, remove_waiting_turns
+from services.runtime.domain.agents import AgentTask
+from services.runtime.domain.turns import ClaimedTurn
+from services.runtime.use_cases.engine.turn_journal import DatabaseJournal
+from services.runtime.use_cases.run_turn import TurnContext
 from tests.integration.runtime.conftest import StartNode
 from tests.support.agent_fakes import answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel, person, until
 
 WAITING: Final = 5_000
-_SESSIONS: Final = """
-    INSERT INTO sessions (id, company_id, owner_id, config, config_hash, next_position)
-    SELECT 's' || n, 'company-1', 'alice', '{"agent_type": "react_agent"}', 'h', 1 FROM generate_series(1, %s) n
-"""
-_TURNS: Final = """
-    INSERT INTO turns (id, session_id, company_id, position, status, attempt, fence, identity, correlation_id, stream,
-                       event_sequence, user_message_id, started_at, finished_at)
-    SELECT kind || n, 's' || n, 'company-1', place, status, 1, 1, '{}', 'r', false, 3, 'm' || n, now(), now()
-    FROM generate_series(1, %s) n,
-         (VALUES ('waiting', 1, 'waiting'), ('before', 0, 'completed')) AS kinds (kind, place, status)
-"""
-_ACTIONS: Final = """
-    INSERT INTO actions (id, turn_id, session_id, company_id, owner_id, kind, step, call_id, tool_call, call_hash,
-                         expires_at)
-    SELECT 'a' || n, 'waiting' || n, 's' || n, 'company-1', 'alice', 'approval', 1, 'c1',
-           json_build_object('id', 'c1', 'name', 'pay', 'arguments', json_build_object('text', repeat('x', 100))),
-           repeat('f', 64), now() + interval '1 day'
-    FROM generate_series(1, %s) n
-"""
 _READ: Final = """
     SELECT sum(seq_tup_read) + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'turns')
     FROM pg_stat_user_tables WHERE relname = 'turns'
@@ -67,12 +54,20 @@ async def _looked(node: Node, turn_id: str) -> bool:
 async def test_nobody_reads_the_rows_of_waiting_turns(
     start_node: StartNode, database_url: str, model: ObedientModel
 ) -> None:
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        for statement in (_SESSIONS, _TURNS, _ACTIONS):
-            await connection.execute(statement, (WAITING,))
-        await connection.execute("ANALYZE turns, actions, sessions")
+    await add_waiting_turns(database_url, "company-1", WAITING)
     read = await plain_work(start_node, model, database_url)
     assert read < WAITING, "a single walk over them would read more"
+    await remove_waiting_turns(database_url)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        left = await (await connection.execute("SELECT count(*) FROM turns WHERE status = 'waiting'")).fetchone()
+    assert left == (0,)
+
+
+def objects_of_turns() -> int:
+    """Counts the objects that a process has for the turns that it runs."""
+    gc.collect()
+    kinds = (ClaimedTurn, AgentTask, DatabaseJournal, TurnContext)
+    return sum(isinstance(each, kinds) for each in gc.get_objects())
 
 
 async def test_waiting_turns_leave_nothing_in_the_process(node: Node, model: ObedientModel) -> None:
@@ -86,8 +81,15 @@ async def test_waiting_turns_leave_nothing_in_the_process(node: Node, model: Obe
         await node.waiting(turn_id)
     await until(lambda: not node.worker.engine.present)
     assert node.worker.engine.free_slots() == node.settings.max_running_turns
+    assert objects_of_turns() == 0
     for session, turn_id in turns:
         [action] = await node.waiting(turn_id)
         await node.resolve(session, turn_id, action["id"], caller, decision="approve")
     await node.ended(*[turn_id for _, turn_id in turns])
     assert len(model.asked) == 100
+    model.shut("running")
+    running = await node.execute(session, "running")
+    await until(lambda: running in node.worker.engine.held)
+    assert objects_of_turns() > 0, "the count sees a turn that runs"
+    model.open("running")
+    await node.ended(running)
