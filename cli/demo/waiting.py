@@ -42,7 +42,7 @@ def _ask(screen: Screen, api: Api, talk: Talk, question: str, restart: Restart |
     if answer.get("status") == "waiting":
         _show_open(screen, answer["required_actions"])
         if restart is not None:
-            _outlast(screen, api, talk, answer["turn_id"], restart)
+            _restart(screen, api, talk, answer["turn_id"], restart)
     while answer.get("status") == "waiting":
         for action in answer["required_actions"]:
             _resolve(screen, api, talk, answer["turn_id"], action)
@@ -59,7 +59,7 @@ def _show_open(screen: Screen, actions: list[dict[str, Any]]) -> None:
         screen.said("", f"{wanted} {_call(action)}", "yellow")
 
 
-def _outlast(screen: Screen, api: Api, talk: Talk, turn_id: str, restart: Restart) -> None:
+def _restart(screen: Screen, api: Api, talk: Talk, turn_id: str, restart: Restart) -> None:
     began = time.monotonic()
     restart()
     status = api.get(f"/runtime/{talk.session_id}/turns/{turn_id}/")["status"]
