@@ -93,6 +93,10 @@ async def test_no_other_agent_can_be_had(public: Gateway, body: dict[str, str]) 
         ("POST", "/auth/token/"), ("GET", "/connections/"), ("POST", "/connections/"),
         ("POST", f"/sessions/{AGENT_ID}/artifacts/{AGENT_ID}/copy-to-platform/"),
         ("POST", f"/sessions/{AGENT_ID}/artifacts/{AGENT_ID}/remove-from-platform/"),
+        ("POST", f"/sessions/{AGENT_ID}/fork/"), ("GET", "/actions/"), ("GET", "/tools/"),
+        ("GET", "/toolsets/"), ("POST", "/toolsets/"), ("GET", "/toolsets/desk/"), ("PATCH", "/toolsets/desk/"),
+        ("DELETE", "/toolsets/desk/"), ("POST", "/toolsets/desk/refresh/"), ("POST", "/toolsets/desk/tools/pay/call/"),
+        ("GET", "/secrets/"), ("GET", "/secrets/KEY/"), ("PUT", "/secrets/KEY/"), ("DELETE", "/secrets/KEY/"),
     ],
 )  # fmt: skip
 async def test_everything_else_is_refused(public: Gateway, method: str, path: str) -> None:
