@@ -104,7 +104,7 @@ async def test_the_runtime_is_away(breakable: RunningStack, api: Api, model: Hel
     session, text = await api.session("openai:stub-echo"), unique("away")
     with breakable.nobody_restarts():
         killed = breakable.kill("runtime")
-        for path in (f"/sessions/{session}/", f"/runtime/{session}/messages/", "/sessions/", "/tools/"):
+        for path in (f"/sessions/{session}/", f"/runtime/{session}/messages/", "/sessions/", "/models/"):
             reply = await api.http.get(path)
             check_error(reply, 503, "service_unavailable")
             assert int(reply.headers["retry-after"]) >= 1

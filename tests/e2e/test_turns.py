@@ -96,6 +96,7 @@ async def test_a_turn_that_takes_longer_than_the_caller_waits(api: Api, model: H
             "session_id": session,
             "status": "running",
             "correlation_id": label,
+            "required_actions": [],
         }
         assert reply.headers["location"] == f"/api/v1/runtime/{session}/turns/{body['turn_id']}/"
         assert reply.headers["preference-applied"] == "wait=1"
