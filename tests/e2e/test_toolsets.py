@@ -18,8 +18,11 @@ from deploy.local.home import Home
 from deploy.local.services import DATABASES
 from deploy.local.stack import postgres_of
 from libs.contracts.topics import with_dead_letters
+from libs.tracing import trace_id_of
 from tests.e2e.api import Api, check_error, unique
 from tests.e2e.running_stack import RECEIVERS, RunningStack
+from tests.e2e.waiting import eventually
+from tests.support.otlp_receiver import OtlpReceiver
 
 
 @dataclass
@@ -38,9 +41,9 @@ def target() -> Iterator[Target]:
         def do_POST(self) -> None:
             token = self.headers["X-Token"]
             found.tokens.append(token)
-            self.rfile.read(int(self.headers["Content-Length"]))
+            asked = self.rfile.read(int(self.headers["Content-Length"]))
             body = f'{{"your token": "{token}", "answer": 42}}'.encode()
-            self.send_response(200)
+            self.send_response(401 if b"refuse" in asked else 200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -76,7 +79,7 @@ def toolset(name: str, url: str, secret: str) -> dict[str, Any]:
 
 
 async def test_a_secret_is_nowhere_but_at_its_target(
-    stack: RunningStack, api: Api, as_mallory: Api, echo: Target, home: Path
+    stack: RunningStack, api: Api, as_mallory: Api, echo: Target, home: Path, spans: OtlpReceiver
 ) -> None:
     value, name, secret = unique("swordfish"), unique("desk").lower(), unique("TOKEN").replace("-", "_")
     answers = [
@@ -87,25 +90,28 @@ async def test_a_secret_is_nowhere_but_at_its_target(
         await api.http.post("/toolsets/", json=toolset(name, echo.url, secret), headers={"Idempotency-Key": unique()}),
         await api.http.get(f"/toolsets/{name}/"),
         await api.http.post(f"/toolsets/{name}/tools/echo/call/", json={"arguments": {"text": "hello"}}),
+        await api.http.post(f"/toolsets/{name}/tools/echo/call/", json={"arguments": {"text": "refuse"}}),
         await api.http.get("/tools/", params={"limit": 200}),
         await api.http.get("/events/"),
     ]
 
-    assert [answer.status_code for answer in answers] == [200, 422, 422, 200, 201, 200, 200, 200, 200]
-    assert f"{name}.echo" in [tool["name"] for tool in answers[7].json()["tools"]]
-    tried = answers[6].json()
-    assert (tried["status"], "42" in tried["output"]) == ("completed", True), tried
+    assert [answer.status_code for answer in answers] == [200, 422, 422, 200, 201, 200, 200, 200, 200, 200]
+    assert f"{name}.echo" in [tool["name"] for tool in answers[8].json()["tools"]]
+    for tried, status in ((answers[6].json(), "completed"), (answers[7].json(), "failed")):
+        assert (tried["status"], "Bearer [secret]" in tried["output"]) == (status, True), tried
     session = await api.session("builtin:extractive", tools=[f"{name}.*"])
-    turn = await api.execute(session, f'Call {name}.echo with text "good morning".')
+    label = unique("trace")
+    turn = await api.execute(session, f'Call {name}.echo with text "good morning".', x_correlation_id=label)
     answers += [turn, await api.http.get(f"/runtime/{session}/turns/{turn.json()['turn_id']}/")]
     assert [(call["name"], call["status"]) for call in turn.json()["response"]["tool_calls"]] == [
         (f"{name}.echo", "completed")
     ]
     assert answers[-1].json()["toolsets"] == [{"name": name, "version": 1}]
-    assert echo.tokens == [f"Bearer {value}"] * 2
+    assert echo.tokens == [f"Bearer {value}"] * 3
     for place in (f"/toolsets/{name}/", f"/secrets/{secret}/"):
         check_error(await as_mallory.http.get(place), 404, "not_found_error")
-    places = [answer.text for answer in answers] + list(stored(home)) + [await sent(stack)] + list(logged(home))
+    traced = await exported(spans, label, f"execute_tool {name}.echo")
+    places = [answer.text for answer in answers] + list(stored(home)) + [await sent(stack), traced, *logged(home)]
     assert [place[:80] for place in places if value in place] == []
     # The search finds what is there: the secret's name and the toolset's.
     assert sum(secret in place for place in places) > 3
@@ -153,6 +159,16 @@ async def sent(stack: RunningStack) -> str:
     finally:
         await consumer.stop()
     return b"\n".join(parts).decode(errors="replace")
+
+
+async def exported(spans: OtlpReceiver, correlation_id: str, last: str) -> str:
+    """Everything that the services told a collector of traces, once the span ``last`` of a correlation is there."""
+
+    async def complete() -> bool:
+        return last in [span.name for span in list(spans.traces[trace_id_of(correlation_id)])]
+
+    await eventually(complete)
+    return b"\n".join(list(spans.bodies)).decode(errors="replace")
 
 
 def logged(home: Path) -> Iterator[str]:

@@ -173,6 +173,7 @@ async def test_others_see_and_answer_nothing(as_alice: Api, as_bob: Api, as_mall
     for other in (as_bob, as_mallory, api):
         listed = (await other.http.get("/actions/", params={"limit": 200})).json()["actions"]
         assert turn not in {each["turn_id"] for each in listed}
+        check_error(await other.http.get(f"/runtime/{session}/turns/{turn}/"), 404, "not_found_error")
         check_error(await other.http.post(path_of(session, turn, result), json={"output": 1}), 404, "not_found_error")
     # Alice's key has no scope for approvals.
     denied = await as_alice.http.post(path_of(session, turn, approval), json={"decision": "approve"})
