@@ -41,7 +41,11 @@ def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
     """
     if any(True for _ in _below(schema, MAX_DEPTH)):
         raise SchemaInvalid(f"the schema is nested deeper than {MAX_DEPTH} levels")
-    if len(orjson.dumps(schema)) > MAX_BYTES:
+    try:
+        size = len(orjson.dumps(schema))
+    except orjson.JSONEncodeError as problem:
+        raise SchemaInvalid(f"the schema cannot be kept as JSON: {problem}") from None
+    if size > MAX_BYTES:
         raise SchemaInvalid(f"the schema is larger than {MAX_BYTES} bytes")
     try:
         validator = jsonschema_rs.validator_for(schema, offline=True, pattern_options=_PATTERNS)

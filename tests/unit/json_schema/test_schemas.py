@@ -66,3 +66,9 @@ def test_size_and_depth_are_bounded() -> None:
 @pytest.mark.parametrize("pattern", ["^(a+)+$", r"^(?=a)(a|aa)+(?!b)\1$"])
 def test_a_pattern_that_backtracks_for_ever_comes_to_an_end(pattern: str) -> None:
     assert compile_schema({"pattern": pattern}).problems("a" * 5000 + "b")
+
+
+@pytest.mark.parametrize("value", [10**40, -(2**63) - 1, "\ud800"])
+def test_a_schema_that_cannot_be_kept_as_json_is_refused(value: object) -> None:
+    with pytest.raises(SchemaInvalid, match="cannot be kept as JSON"):
+        compile_schema({"type": "object", "properties": {"n": {"const": value}}})
