@@ -64,7 +64,8 @@ class Mask:
         forms = {form for value in values if len(value) >= _SHORTEST_MASKED for form in _forms(value)}
         # The longest first: one value may be a part of another.
         alternatives = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
-        self._pattern = re.compile(alternatives) if forms else None
+        # In either case: media types and host names come back in lower case, whatever the target wrote.
+        self._pattern = re.compile(alternatives, re.IGNORECASE) if forms else None
 
     def __bool__(self) -> bool:
         return self._pattern is not None

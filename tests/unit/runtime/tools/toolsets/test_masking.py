@@ -60,3 +60,9 @@ async def test_words_that_calls_are_checked_by_stay() -> None:
     found = await _discovered("object", ConnectedTool(name="object", description="", parameters=parameters))
 
     assert (found.name, found.parameters) == ("object", parameters)
+
+
+async def test_a_secret_is_masked_in_either_case() -> None:
+    mask = ToolsetSecrets(CIPHER).mask(_toolset("FerryDeskKey42"))
+    assert mask.hide("content of type application/ferrydeskkey42") == "content of type application/[secret]"
+    assert mask.hide("HOST FERRYDESKKEY42.example") == "HOST [secret].example"
