@@ -6,8 +6,11 @@ from typing import Any, Final
 import jsonschema_rs
 import orjson
 
+from libs.json_schema._alternatives import alternatives_of
+
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
+MAX_ALTERNATIVES: Final = 1000
 _LONGEST_MESSAGE: Final = 300
 # Patterns without look-around and back references run in linear time anyway; the others end here.
 _PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=50_000)
@@ -37,7 +40,8 @@ class CompiledSchema:
 def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
     """Draft 4 to 2020-12, by ``$schema``; the newest without one. References lead into the schema itself.
 
-    Raises ``SchemaInvalid``, also for a schema of more than 64 KiB or 32 levels.
+    Raises ``SchemaInvalid``, also for a schema of more than 64 KiB or 32 levels, and for one with more than a thousand
+    alternatives for a single value: a few kilobytes of references to references would keep the process busy for days.
     """
     if any(True for _ in _below(schema, MAX_DEPTH)):
         raise SchemaInvalid(f"the schema is nested deeper than {MAX_DEPTH} levels")
@@ -53,6 +57,8 @@ def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
         raise SchemaInvalid(_shortened(problem.message), tuple(problem.instance_path)) from None
     except (ValueError, jsonschema_rs.ReferencingError) as problem:
         raise SchemaInvalid(_shortened(str(problem))) from None
+    if alternatives_of(schema) > MAX_ALTERNATIVES:
+        raise SchemaInvalid(f"the schema has more than {MAX_ALTERNATIVES} alternatives for one value")
     return CompiledSchema(schema, validator)
 
 

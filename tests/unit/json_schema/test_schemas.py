@@ -72,3 +72,42 @@ def test_a_pattern_that_backtracks_for_ever_comes_to_an_end(pattern: str) -> Non
 def test_a_schema_that_cannot_be_kept_as_json_is_refused(value: object) -> None:
     with pytest.raises(SchemaInvalid, match="cannot be kept as JSON"):
         compile_schema({"type": "object", "properties": {"n": {"const": value}}})
+
+
+def bomb(levels: int, width: int = 10) -> dict[str, Any]:
+    """A property whose value is held against ``width`` to the power of ``levels`` schemas."""
+    definitions: dict[str, Any] = {
+        f"l{level}": {"anyOf": [{"$ref": f"#/$defs/l{level + 1}"}] * width} for level in range(levels)
+    }
+    return {"properties": {"a": {"$ref": "#/$defs/l0"}}, "$defs": {**definitions, f"l{levels}": {"type": "string"}}}
+
+
+def test_references_to_references_cannot_keep_a_process_busy() -> None:
+    with pytest.raises(SchemaInvalid, match="alternatives for one value"):
+        compile_schema(bomb(12))
+    with pytest.raises(SchemaInvalid, match="alternatives for one value"):
+        compile_schema(
+            {"oneOf": [{"properties": {"a": {"items": {"allOf": [bomb(3)["properties"]["a"]]}}}}], **bomb(3)}
+        )
+    assert compile_schema(bomb(2)).problems({"a": "text"}) == []
+
+
+def test_schemas_that_refer_to_themselves_are_no_more_than_their_alternatives() -> None:
+    tree = {
+        "$defs": {
+            "expression": {
+                "oneOf": [
+                    {"type": "number"},
+                    {
+                        "type": "object",
+                        "properties": {side: {"$ref": "#/$defs/expression"} for side in ("left", "right")},
+                    },
+                ]
+            }
+        },
+        "$ref": "#/$defs/expression",
+    }
+    assert compile_schema(tree).problems({"left": 1, "right": {"left": 2, "right": 3}}) == []
+    assert compile_schema({"type": "array", "items": {"$ref": "#"}}).problems([[], [[]]]) == []
+    many = {"oneOf": [{"const": number} for number in range(900)]}
+    assert compile_schema(many).problems(7) == []
