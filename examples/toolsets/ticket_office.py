@@ -1,11 +1,11 @@
 """A ticket office as an HTTP service: free seats, bookings, cancellations, in memory.
 
-    python examples/toolsets/ticket_office.py          # http://127.0.0.1:8201
+    .aes/venv/bin/python examples/toolsets/ticket_office.py          # http://127.0.0.1:8201
 
 It shows what a service does that agents call. A booking is made once for each Idempotency-Key, however often the
 request comes: the Agent Execution Service sends the same key when it repeats a call. Requests carry `Authorization:
-Bearer` with the key of the environment variable TICKET_OFFICE_KEY (`ferry` by default), which toolsets refer to as a
-secret. tickets-openapi.yaml describes the service; http-toolset.yaml makes tools of its requests by hand.
+Bearer` with the key of the environment variable TICKET_OFFICE_KEY (`berth-4711` by default), which toolsets refer to
+as a secret. tickets-openapi.yaml describes the service; http-toolset.yaml makes tools of its requests by hand.
 """
 
 import os
@@ -15,7 +15,7 @@ from itertools import count
 
 from aiohttp import web
 
-KEY = os.environ.get("TICKET_OFFICE_KEY", "ferry")
+KEY = os.environ.get("TICKET_OFFICE_KEY", "berth-4711")
 
 
 @dataclass

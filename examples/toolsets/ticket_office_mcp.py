@@ -1,6 +1,6 @@
 """The ticket office as an MCP server, by the official SDK.
 
-    python examples/toolsets/ticket_office_mcp.py      # http://127.0.0.1:8202/mcp
+    .aes/venv/bin/python examples/toolsets/ticket_office_mcp.py      # http://127.0.0.1:8202/mcp
 
 Annotations say what a client may do: a tool with `readOnlyHint` or `idempotentHint` is repeated after a failure, any
 other is called at most once. `book_seats` reads the key of the call, books once for each, and can therefore say

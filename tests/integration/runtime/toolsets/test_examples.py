@@ -27,7 +27,8 @@ from tests.support.agent_fakes import CALLER
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "toolsets"
 CIPHER = SecretCipher([b"k" * 32])
-SECRET = base64.b64encode(CIPHER.encrypt("ferry", place=secret_place("company", "ticket-office"))).decode()
+KEY = "berth-4711"
+SECRET = base64.b64encode(CIPHER.encrypt(KEY, place=secret_place("company", "ticket-office"))).decode()
 
 
 def free_port() -> int:
@@ -92,6 +93,13 @@ async def target() -> AsyncIterator[HttpTarget]:
     made = HttpTarget(GuardedResolver(lambda _: True), ToolsetSecrets(CIPHER))
     yield made
     await made.close()
+
+
+def test_the_example_key_is_no_word_of_the_examples() -> None:
+    """A word of descriptions as the key would be shown as `[secret]` in them."""
+    for example in EXAMPLES.glob("*toolset*.yaml"):
+        assert KEY not in example.read_text()
+    assert KEY in (EXAMPLES.parents[1] / "docs" / "tools.md").read_text()
 
 
 async def test_the_http_toolset(target: HttpTarget) -> None:
