@@ -22,7 +22,6 @@ WANTED = {
     ("aes-gateway", "send runtime-commands"),
     ("aes-gateway", "POST artifacts"),
     ("aes-registry", "POST /internal/agents/normalize"),
-    ("aes-registry", "GET runtime"),
     ("aes-runtime", "process runtime-commands"),
     ("aes-runtime", "send runtime-events"),
     ("aes-runtime", "invoke_agent"),

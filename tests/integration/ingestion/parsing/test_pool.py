@@ -46,7 +46,13 @@ def note(tmp_path: Path) -> Path:
 
 
 async def workers() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "parsing.worker" in " ".join(child.cmdline())]
+    found = []
+    for child in psutil.Process().children():
+        # One that was killed a moment ago has no command line any more.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "parsing.worker" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
