@@ -65,6 +65,7 @@ from services.ingestion.use_cases.lost_indexes import LostIndexes
 from services.ingestion.use_cases.parse_ahead import ParseAhead
 from services.ingestion.use_cases.progress_throttle import ProgressThrottle
 from services.ingestion.use_cases.publish_collection_changes import PublishCollectionChanges
+from services.ingestion.use_cases.read_file_text import ReadFileText
 from services.ingestion.use_cases.renew_leases import RenewLeases
 from services.ingestion.use_cases.search_artifacts import ReadArtifactText, SearchArtifacts
 from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase
@@ -142,8 +143,9 @@ def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore
     files, collections = PostgresFileReader(database), PostgresCollectionReader(database)
     limits = Limits(max_bytes=settings.max_upload_bytes, max_files=settings.max_files_per_upload)
     upload = UploadFiles(PostgresUploads(database), store, outbox, PostgresUploadWriter, limits)
+    read_text = ReadFileText(files, PostgresTexts(database), store)
     file_commands(service.commands, PostgresFileWriter, PostgresCollectionWriter, _now)
-    service.http.include_router(files_router(upload, files, store))
+    service.http.include_router(files_router(upload, files, read_text, store))
     service.http.include_router(collections_router(collections, files))
     publish = PublishCollectionChanges(PostgresCollectionChanges(database), outbox, PostgresCollectionPublisher)
     service.background("collections.publish", lambda: repeat(publish, _COLLECTION_CHANGES_SECONDS), role=API)

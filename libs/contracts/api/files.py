@@ -37,6 +37,15 @@ class FilePage(BaseModel):
     has_more: bool
 
 
+class FileText(BaseModel):
+    """A part of the text that was read from a file: it begins at ``offset`` of ``characters``."""
+
+    file_id: str
+    text: str
+    offset: int
+    characters: int
+
+
 class UploadedFiles(BaseModel):
     """The reply to an upload of several files."""
 

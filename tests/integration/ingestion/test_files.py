@@ -9,7 +9,10 @@ from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
 from libs.contracts.events.ingestion import FileDeleted, FilesChanged
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandRejected
+from libs.objects import one_piece
 from services.ingestion.adapters.postgres.garbage_collection import PostgresUnusedBlobs
+from services.ingestion.domain.documents import ParsedDocument
+from services.ingestion.domain.files import TextKey, text_key
 from services.ingestion.use_cases.collect_garbage import CollectGarbage
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.registry import identity
@@ -296,3 +299,27 @@ async def test_files_of_another_company_do_not_exist(ingestion: Ingestion) -> No
     assert (await ingestion.get("/internal/files", STRANGER)).json()["total"] == 0
     outcome = await ingestion.run_command(DeleteFile(file_id=file["id"]), STRANGER)
     assert CommandRejected.decode(outcome.payload).error.type == "not_found_error"
+
+
+async def test_the_text_of_a_file_is_read_in_parts_once_it_was_parsed(ingestion: Ingestion) -> None:
+    file = await ingestion.file("a.txt", b"whatever was uploaded")
+    path = f"/internal/files/{file['id']}/text"
+    assert (await ingestion.get(path)).status_code == 409, "nobody has read it yet"
+
+    [row] = await ingestion.rows("SELECT blob_id FROM files WHERE id = %s", file["id"])
+    text, document = TextKey(row["blob_id"], "text/plain"), ParsedDocument("Größe: zwölf")
+    await ingestion.rows("UPDATE texts SET state = 'parsed', characters = 12 WHERE blob_id = %s", text.blob_id)
+    assert (await ingestion.get(path)).status_code == 409, "the object store has lost it"
+    await ingestion.objects.put(text_key(text), one_piece(document.to_bytes()))
+
+    whole = {"file_id": file["id"], "text": "Größe: zwölf", "offset": 0, "characters": 12}
+    assert (await ingestion.get(path)).json() == whole
+    assert (await ingestion.get(path, offset=7, limit=3)).json() == {**whole, "text": "zwö", "offset": 7}
+    assert (await ingestion.get(path, offset=99)).json()["text"] == ""
+    assert (await ingestion.get(path, STRANGER)).status_code == 404
+
+    failed = "UPDATE texts SET state = 'failed', error_code = 'damaged', error_message = 'It is damaged.'"
+    await ingestion.rows(f"{failed} WHERE blob_id = %s", text.blob_id)
+    refused = await ingestion.get(path)
+    assert refused.status_code == 409
+    assert "It is damaged." in refused.json()["error"]["message"]

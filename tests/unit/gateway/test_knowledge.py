@@ -156,6 +156,22 @@ async def test_filters_of_the_list_reach_the_owner(public: Gateway) -> None:
     ]
 
 
+async def test_a_part_of_a_files_text_is_asked_of_the_owner(public: Gateway) -> None:
+    file, reply = new_id(), {"file_id": "f", "text": "x", "offset": 0, "characters": 1}
+    public.upstreams.answers["GET", "ingestion", f"/internal/files/{file}/text"] = (200, reply)
+
+    assert (await public.client.get(f"/files/{file}/text/")).json() == reply
+    await public.client.get(f"/files/{file}/text/", params={"offset": 5, "limit": 7})
+
+    assert [asked[3] for asked in public.upstreams.asked] == [
+        {"offset": 0, "limit": 100_000},
+        {"offset": 5, "limit": 7},
+    ]
+    refused = await public.client.get(f"/files/{file}/text/", params={"limit": 0})
+    assert refused.status_code == 422
+    assert error_of(refused)["details"][0]["loc"] == ["query", "limit"]
+
+
 async def test_an_installation_without_the_service_says_so_at_once(public: Gateway) -> None:
     public.upstreams.missing.add("ingestion")
 

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from libs.contracts.api.files import File, FilePage, FileStatus, UploadedFiles
+from libs.contracts.api.files import File, FilePage, FileStatus, FileText, UploadedFiles
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.objects import ObjectMissing, ObjectStore
@@ -15,10 +15,15 @@ from libs.service_defaults.uploads import body_of, file_parts
 from libs.tracing import current_correlation_id
 from services.ingestion.domain.files import FileNotFound, StoredFile, original_key
 from services.ingestion.domain.ports.files import FileFilter, FileReader
+from services.ingestion.use_cases.read_file_text import ReadFileText
 from services.ingestion.use_cases.upload_files import UploadFiles
 
+Characters = Annotated[int, Query(ge=1, le=1_000_000)]
 
-def files_router(upload_files: UploadFiles, files: FileReader, store: ObjectStore) -> APIRouter:
+
+def files_router(
+    upload_files: UploadFiles, files: FileReader, read_text: ReadFileText, store: ObjectStore
+) -> APIRouter:
     router = APIRouter(prefix="/internal/files")
 
     async def stored(caller: Identity, file_id: str) -> StoredFile:
@@ -52,6 +57,10 @@ def files_router(upload_files: UploadFiles, files: FileReader, store: ObjectStor
     @router.get("/{file_id}")
     async def get_file(file_id: str, caller: Caller) -> File:
         return (await stored(caller, file_id)).public()
+
+    @router.get("/{file_id}/text")
+    async def get_text(file_id: str, caller: Caller, offset: Offset = 0, limit: Characters = 100_000) -> FileText:
+        return await read_text(caller, file_id, offset=offset, limit=limit)
 
     @router.get("/{file_id}/download", response_model=None)
     async def download(request: Request, file_id: str, caller: Caller) -> Response:

@@ -6,7 +6,7 @@ import orjson
 from fastapi import Depends, Request, Security
 from starlette.responses import Response
 
-from libs.contracts.api.files import BulkBody, BulkReply, File, FilePage, UploadedFiles
+from libs.contracts.api.files import BulkBody, BulkReply, File, FilePage, FileText, UploadedFiles
 from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
@@ -16,9 +16,10 @@ from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Paging, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, json_answer, results_in
 from services.gateway.entrypoints.http.reference.described import answer, errors, file_answer
-from services.gateway.entrypoints.http.reference.parameters import query_parameter
+from services.gateway.entrypoints.http.reference.parameters import also_takes, query_parameter
 from services.gateway.entrypoints.http.routing import id_of, public_router
 from services.gateway.entrypoints.http.upload_stream import UploadBody, UploadStream
+from services.gateway.entrypoints.http.validation import MAX_OFFSET, number_of, query_values
 
 router = public_router("/files", "Files")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_READ])]
@@ -28,6 +29,15 @@ _FILTERS: Final = (
     query_parameter("tag", "Only files with this tag."),
     query_parameter("collection_id", "Only files of this collection."),
     query_parameter("name", "Only files with this in their name, in any case."),
+)
+
+_PART_CHARACTERS: Final = 100_000
+_MOST_CHARACTERS: Final = 1_000_000
+_PART: Final = (
+    query_parameter("offset", "Characters to skip.", type="integer", minimum=0, maximum=MAX_OFFSET, default=0),
+    query_parameter(
+        "limit", "Characters.", type="integer", minimum=1, maximum=_MOST_CHARACTERS, default=_PART_CHARACTERS
+    ),
 )
 
 
@@ -41,6 +51,25 @@ async def list_files(
 @router.get("/{id:name}/", summary="Get a file's record", responses={200: answer("The record.", File), **errors(404)})
 async def get_file(id: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "ingestion", f"/internal/files/{id_of(id, 'file')}")
+
+
+@router.get(
+    "/{id:name}/text/",
+    summary="Read a file's text",
+    description=(
+        "The text as it was read for collections and knowledge bases, of which passages are parts. Read on with"
+        " `offset`, until it reaches `characters`."
+    ),
+    openapi_extra=also_takes(*_PART),
+    responses={200: answer("A part of the text.", FileText), **errors(404, 409, 422)},
+)
+async def read_file_text(request: Request, id: str, caller: Reader, upstream: Upstream) -> Response:
+    given = query_values(request.scope["query_string"])
+    part = {
+        "offset": number_of(given, "offset", 0, 0, MAX_OFFSET),
+        "limit": number_of(given, "limit", _PART_CHARACTERS, 1, _MOST_CHARACTERS),
+    }
+    return await upstream.get(caller, "ingestion", f"/internal/files/{id_of(id, 'file')}/text", part)
 
 
 @router.get(
