@@ -1,19 +1,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final
 
 import jsonschema_rs
 import orjson
 
-from libs.json_schema._alternatives import alternatives_of
+from libs.json_schema._apart import findings_apart
+from libs.json_schema._effort import Effort, effort_of
+from libs.json_schema._findings import findings, shortened, validator_of
 
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
 MAX_ALTERNATIVES: Final = 1000
-_LONGEST_MESSAGE: Final = 300
-# Patterns without look-around and back references run in linear time anyway; the others end here.
-_PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=50_000)
+_EFFORT_HERE: Final = 50_000
+"""Schemas applied to values, a tenth of a second at worst."""
 
 
 class SchemaInvalid(ValueError):
@@ -28,13 +28,17 @@ class SchemaInvalid(ValueError):
 class CompiledSchema:
     schema: dict[str, Any]
     validator: Any
+    effort: Effort
 
-    def problems(self, value: Any, *, name: str = "value", most: int = 5) -> list[str]:
-        """Findings with their places, none for a value that fits. ``name`` stands for the whole value."""
-        return [
-            f"{'.'.join(str(part) for part in error.instance_path) or name}: {_shortened(error.message)}"
-            for error in islice(self.validator.iter_errors(value), most)
-        ]
+    async def problems(self, value: Any, *, name: str = "value", most: int = 5) -> list[str]:
+        """Findings with their places, none for a value that fits. ``name`` stands for the whole value.
+
+        What may take long is done in a process of its own: a few kilobytes of alternatives within alternatives, for a
+        value of twenty levels, would keep this one busy for minutes.
+        """
+        if self.effort.of(value) > _EFFORT_HERE:
+            return await findings_apart(self.schema, value, name=name, most=most)
+        return findings(self.validator, value, name=name, most=most)
 
 
 def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
@@ -52,14 +56,15 @@ def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
     if size > MAX_BYTES:
         raise SchemaInvalid(f"the schema is larger than {MAX_BYTES} bytes")
     try:
-        validator = jsonschema_rs.validator_for(schema, offline=True, pattern_options=_PATTERNS)
+        validator = validator_of(schema)
     except jsonschema_rs.ValidationError as problem:
-        raise SchemaInvalid(_shortened(problem.message), tuple(problem.instance_path)) from None
+        raise SchemaInvalid(shortened(problem.message), tuple(problem.instance_path)) from None
     except (ValueError, jsonschema_rs.ReferencingError) as problem:
-        raise SchemaInvalid(_shortened(str(problem))) from None
-    if alternatives_of(schema) > MAX_ALTERNATIVES:
+        raise SchemaInvalid(shortened(str(problem))) from None
+    effort = effort_of(schema)
+    if effort.alternatives > MAX_ALTERNATIVES:
         raise SchemaInvalid(f"the schema has more than {MAX_ALTERNATIVES} alternatives for one value")
-    return CompiledSchema(schema, validator)
+    return CompiledSchema(schema, validator, effort)
 
 
 def _below(schema: Any, depth: int) -> Iterator[Any]:
@@ -73,7 +78,3 @@ def _below(schema: Any, depth: int) -> Iterator[Any]:
             if isinstance(child, dict | list)
         ]
     yield from level
-
-
-def _shortened(message: str) -> str:
-    return message if len(message) <= _LONGEST_MESSAGE else message[: _LONGEST_MESSAGE - 1] + "…"

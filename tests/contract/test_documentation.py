@@ -41,7 +41,7 @@ def test_the_guide_quotes_the_sample_owner_as_it_is() -> None:
 def test_every_decision_has_its_parts() -> None:
     decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
     numbers = [int(decision.name[:4]) for decision in decisions]
-    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(set(numbers)) == len(numbers)
     for decision in decisions:
         parts = re.findall(r"^## (.+)$", decision.read_text(), re.MULTILINE)
         assert parts == ["Context", "Decision", "Consequences", "Alternatives"], decision.name

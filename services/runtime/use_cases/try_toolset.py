@@ -40,7 +40,7 @@ class TryTool:
         tool = tools.get(f"{toolset.name}.{call.tool}")
         if tool is None:
             raise NotFound(f"toolset {toolset.name!r} has no tool {call.tool[:100]!r}")
-        if problems := self.schemas.problems(tool.definition, call.arguments):
+        if problems := await self.schemas.problems(tool.definition, call.arguments):
             raise ValidationFailed("arguments: " + "; ".join(problems))
         context = ToolContext(call.call_id or new_id(), "", "", caller)
         began = monotonic()

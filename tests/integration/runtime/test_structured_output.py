@@ -1,5 +1,7 @@
 """Turns with an output schema: the reply's output, answers that are refused, and what a crash leaves of them."""
 
+import asyncio
+
 from libs.contracts.api.agents import ClientTool
 from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.events.runtime import OutputTextDelta
@@ -10,7 +12,7 @@ from tests.support.runtime_nodes import Node, ObedientModel, person, until
 PRICE = {"type": "object", "properties": {"price": {"type": ["number", "null"]}}, "required": ["price"]}
 GOOD, BAD = answering('{"price": null}'), answering("Four euros.")
 # The model is told this after ``BAD``.
-RETRY = correction(read_output(PRICE, BAD.text).problems).text
+RETRY = correction(asyncio.run(read_output(PRICE, BAD.text)).problems).text
 ALICE = person("alice", "company-1", "runtime:execute")
 LOCATE = ClientTool(name="locate", description="Where the user is.", parameters={"type": "object"})
 

@@ -1,5 +1,7 @@
 """Schemas of strangers: what is refused, and that neither the net nor a pattern can be abused."""
 
+import asyncio
+from math import inf
 from typing import Any
 
 import pytest
@@ -14,14 +16,14 @@ PERSON = {
 }
 
 
-def test_problems_name_their_places() -> None:
+async def test_problems_name_their_places() -> None:
     schema = compile_schema(PERSON)
-    assert schema.problems({"name": "Ada", "age": 36}) == []
-    assert schema.problems({"age": "old"}, name="output") == [
+    assert await schema.problems({"name": "Ada", "age": 36}) == []
+    assert await schema.problems({"age": "old"}, name="output") == [
         'age: "old" is not of type "integer"',
         'output: "name" is a required property',
     ]
-    assert len(compile_schema({"items": {"type": "string"}}).problems(list(range(50)))) == 5
+    assert len(await compile_schema({"items": {"type": "string"}}).problems(list(range(50)))) == 5
 
 
 @pytest.mark.parametrize(
@@ -46,10 +48,10 @@ def test_no_reference_is_fetched(address: str) -> None:
         compile_schema({"properties": {"a": {"$ref": address}}})
 
 
-def test_references_into_the_schema_may_be_recursive() -> None:
+async def test_references_into_the_schema_may_be_recursive() -> None:
     tree = compile_schema({"type": "object", "properties": {"child": {"$ref": "#"}}})
-    assert tree.problems({"child": {"child": {}}}) == []
-    assert tree.problems({"child": {"child": 1}}) == ['child.child: 1 is not of type "object"']
+    assert await tree.problems({"child": {"child": {}}}) == []
+    assert await tree.problems({"child": {"child": 1}}) == ['child.child: 1 is not of type "object"']
 
 
 def test_size_and_depth_are_bounded() -> None:
@@ -64,8 +66,8 @@ def test_size_and_depth_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", r"^(?=a)(a|aa)+(?!b)\1$"])
-def test_a_pattern_that_backtracks_for_ever_comes_to_an_end(pattern: str) -> None:
-    assert compile_schema({"pattern": pattern}).problems("a" * 5000 + "b")
+async def test_a_pattern_that_backtracks_for_ever_comes_to_an_end(pattern: str) -> None:
+    assert await compile_schema({"pattern": pattern}).problems("a" * 5000 + "b")
 
 
 @pytest.mark.parametrize("value", [10**40, -(2**63) - 1, "\ud800"])
@@ -82,17 +84,17 @@ def bomb(levels: int, width: int = 10) -> dict[str, Any]:
     return {"properties": {"a": {"$ref": "#/$defs/l0"}}, "$defs": {**definitions, f"l{levels}": {"type": "string"}}}
 
 
-def test_references_to_references_cannot_keep_a_process_busy() -> None:
+async def test_references_to_references_cannot_keep_a_process_busy() -> None:
     with pytest.raises(SchemaInvalid, match="alternatives for one value"):
         compile_schema(bomb(12))
     with pytest.raises(SchemaInvalid, match="alternatives for one value"):
         compile_schema(
             {"oneOf": [{"properties": {"a": {"items": {"allOf": [bomb(3)["properties"]["a"]]}}}}], **bomb(3)}
         )
-    assert compile_schema(bomb(2)).problems({"a": "text"}) == []
+    assert await compile_schema(bomb(2)).problems({"a": "text"}) == []
 
 
-def test_schemas_that_refer_to_themselves_are_no_more_than_their_alternatives() -> None:
+async def test_schemas_that_refer_to_themselves_are_no_more_than_their_alternatives() -> None:
     tree = {
         "$defs": {
             "expression": {
@@ -107,7 +109,83 @@ def test_schemas_that_refer_to_themselves_are_no_more_than_their_alternatives() 
         },
         "$ref": "#/$defs/expression",
     }
-    assert compile_schema(tree).problems({"left": 1, "right": {"left": 2, "right": 3}}) == []
-    assert compile_schema({"type": "array", "items": {"$ref": "#"}}).problems([[], [[]]]) == []
+    assert await compile_schema(tree).problems({"left": 1, "right": {"left": 2, "right": 3}}) == []
+    assert await compile_schema({"type": "array", "items": {"$ref": "#"}}).problems([[], [[]]]) == []
     many = {"oneOf": [{"const": number} for number in range(900)]}
-    assert compile_schema(many).problems(7) == []
+    assert await compile_schema(many).problems(7) == []
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+_TWICE = {"anyOf": [{"properties": {"a": {"$ref": "#/$defs/node"}}, "required": ["z"]}] * 2}
+SLOW_SCHEMAS = {
+    "itself": {"$ref": "#/$defs/node", "$defs": {"node": _TWICE}},
+    "anchor": {
+        "$ref": "#node",
+        "$defs": {
+            "node": {"$anchor": "node", "anyOf": [{"properties": {"a": {"$ref": "#node"}}, "required": ["z"]}] * 2}
+        },
+    },
+    "one after the other": {
+        "$ref": "#/$defs/n0",
+        "$defs": {
+            f"n{level}": {"anyOf": [{"properties": {"a": {"$ref": f"#/$defs/n{level + 1}"}}, "required": ["z"]}] * 2}
+            for level in range(30)
+        }
+        | {"n30": {"required": ["z"]}},
+    },
+    "patterns": {
+        "$ref": "#/$defs/node",
+        "$defs": {
+            "node": {
+                "patternProperties": {"a": {"$ref": "#/$defs/node"}, "^a": {"$ref": "#/$defs/node"}},
+                "required": ["z"],
+            }
+        },
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schema", SLOW_SCHEMAS.values(), ids=SLOW_SCHEMAS)
+async def test_alternatives_within_alternatives_do_not_hold_up_the_process(schema: dict[str, Any]) -> None:
+    """The loop goes on, and the check comes to an end."""
+    compiled = compile_schema(schema)
+    check = asyncio.create_task(compiled.problems(nested(24), name="arguments"))
+    turns_of_the_loop = 0
+    while not check.done():
+        await asyncio.sleep(0.01)
+        turns_of_the_loop += 1
+    assert turns_of_the_loop > 10
+    assert check.result() == ["arguments: holding it against its schema takes too much time or memory"]
+
+
+async def test_a_check_in_a_process_of_its_own_finds_the_same() -> None:
+    compiled = compile_schema(SLOW_SCHEMAS["itself"])
+    assert compiled.effort.of(nested(8)) < 50_000 < compiled.effort.of(nested(11))
+    here, apart = await compiled.problems(nested(8)), await compiled.problems(nested(11))
+    assert [text[-30:] for text in here] == [text[-30:] for text in apart]
+    assert await compiled.problems({"z": 1, "a": {"z": nested(9)}}) == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "branching"),
+    [
+        (PERSON, 1),
+        ({"type": "array", "items": {"$ref": "#"}}, 1),
+        ({"anyOf": [PERSON, {"type": "null"}]}, 1),
+        ({"oneOf": [PERSON, PERSON, PERSON]}, 3),
+        ({"allOf": [{"$ref": "#/$defs/a"}], "properties": {}, "$defs": {"a": PERSON}}, 2),
+        ({"contains": {"minimum": 1}, "items": {"type": "integer"}}, 2),
+        ({"properties": {"a": {}}, "unevaluatedProperties": False}, 2),
+        ({"$dynamicRef": "#node", "$defs": {"a": {"$dynamicAnchor": "node"}}}, inf),
+        ({"properties": {"a": {"$id": "urn:b", "type": "string"}}}, inf),
+    ],
+)
+def test_branching_counts_the_schemas_for_one_member(schema: dict[str, Any], branching: float) -> None:
+    assert compile_schema(schema).effort.branching == branching

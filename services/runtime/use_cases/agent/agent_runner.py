@@ -96,7 +96,7 @@ class AgentRunner:
         """
         recorded = RecordedAnswer(progress.step + 1, answer)
         if task.agent.output_schema is not None:
-            output = read_output(task.agent.output_schema, answer.text)
+            output = await read_output(task.agent.output_schema, answer.text)
             recorded, progress.output = replace(recorded, problems=output.problems), output.value
         if recorded.problems and progress.refused >= REPEATS:
             raise ModelFailed(f"the model's answer does not fit output_schema: {'; '.join(recorded.problems)}")

@@ -18,10 +18,10 @@ class ArgumentSchemas:
         # A compiled schema keeps its dict: while it lives, no other has its id.
         self._compiled: OrderedDict[int, CompiledSchema] = OrderedDict()
 
-    def problems(self, definition: ToolDefinition, arguments: JsonObject) -> list[str]:
+    async def problems(self, definition: ToolDefinition, arguments: JsonObject) -> list[str]:
         """Findings about the arguments; the schema of a stranger may be the one that is wrong."""
         try:
-            return self._schema(definition.parameters).problems(arguments, name="arguments")
+            return await self._schema(definition.parameters).problems(arguments, name="arguments")
         except SchemaInvalid as problem:
             return [f"the tool's description has parameters that are no usable JSON Schema ({problem})"]
 

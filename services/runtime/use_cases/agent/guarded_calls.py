@@ -38,7 +38,7 @@ class GuardedCalls:
         resumed: bool = False,
     ) -> CalledTools:
         """Makes and records the calls that need nobody, or were approved. ``resumed`` as for ToolCaller."""
-        kinds = {call.id: kind for call in calls if (kind := self._needed(call, tools, journal)) is not None}
+        kinds = {call.id: kind for call in calls if (kind := await self._needed(call, tools, journal)) is not None}
         swapped = [call for call in calls if journal.allowed_calls.get(call.id) not in (None, call_hash(call))]
         results: dict[str, ToolResult] = {}
         for call in swapped:
@@ -50,7 +50,7 @@ class GuardedCalls:
         actions = tuple(NewAction(new_id(), kinds[call.id], step, call) for call in calls if call.id in kinds)
         return CalledTools(results, actions)
 
-    def _needed(self, call: ToolCall, tools: TurnTools, journal: TurnJournal) -> ActionKind | None:
+    async def _needed(self, call: ToolCall, tools: TurnTools, journal: TurnJournal) -> ActionKind | None:
         """The kind of the answer without which the call cannot be made or has no result."""
         if call.name not in tools or call.id in journal.allowed_calls:
             return None
@@ -58,6 +58,6 @@ class GuardedCalls:
         if not (definition.run_by_client or definition.approval == "always"):
             return None
         # Nobody is asked about a call that cannot be made anyway.
-        if self._caller.rejection(call, tools) is not None:
+        if await self._caller.rejection(call, tools) is not None:
             return None
         return "tool_result" if definition.run_by_client else "approval"

@@ -22,7 +22,7 @@ class Output:
     problems: tuple[str, ...] = ()
 
 
-def read_output(schema: JsonObject, text: str) -> Output:
+async def read_output(schema: JsonObject, text: str) -> Output:
     """The value that the text is the JSON of; code fences around it are ignored. Raises ValidationFailed."""
     try:
         compiled = compile_schema(schema)
@@ -35,7 +35,7 @@ def read_output(schema: JsonObject, text: str) -> Output:
         orjson.dumps(value)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError) as problem:
         return Output(problems=(f"the answer is not JSON: {problem}",))
-    return Output(value, tuple(compiled.problems(value, name="the answer")))
+    return Output(value, tuple(await compiled.problems(value, name="the answer")))
 
 
 def correction(problems: Sequence[str]) -> UserMessage:

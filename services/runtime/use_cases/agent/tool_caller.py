@@ -69,7 +69,7 @@ class ToolCaller:
         if resumed and "." in call.name and call.name not in tools:
             # It was there when the call was started: its toolset has been deleted since.
             return ToolResult(call.id, call.name, OUTCOME_UNKNOWN, "unknown")
-        refusal = self.rejection(call, tools)
+        refusal = await self.rejection(call, tools)
         if refusal is not None:
             return ToolResult(call.id, call.name, refusal, "failed")
         tool = tools[call.name]
@@ -82,13 +82,13 @@ class ToolCaller:
         text = self._cut(output.text)
         return ToolResult(call.id, call.name, text, "completed", output.citations, output.artifacts, output.warnings)
 
-    def rejection(self, call: ToolCall, tools: TurnTools) -> str | None:
+    async def rejection(self, call: ToolCall, tools: TurnTools) -> str | None:
         """The reason for which the call is never made; None when there is none."""
         if call.name not in tools:
             return f"There is no tool {call.name[:100]!r}. Tools: {', '.join(tools) or 'none'}."
         if call.validation_error is not None:
             return f"The call was not made: {call.validation_error}."
-        problems = self._schemas.problems(tools[call.name].definition, call.arguments)
+        problems = await self._schemas.problems(tools[call.name].definition, call.arguments)
         return self._cut("The call was not made: " + "; ".join(problems)) if problems else None
 
     def _cut(self, text: str) -> str:

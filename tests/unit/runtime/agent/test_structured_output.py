@@ -37,17 +37,17 @@ async def run(
 @pytest.mark.parametrize(
     "text", ['{"price": 4}', '\n{"price": 4} ', '```json\n{"price": 4}\n```', '```\n{"price": 4}\n```']
 )
-def test_the_value_is_read_from_json_with_or_without_a_fence(text: str) -> None:
-    assert read_output(PRICE, text).value == {"price": 4}
-    assert read_output(PRICE, text).problems == ()
+async def test_the_value_is_read_from_json_with_or_without_a_fence(text: str) -> None:
+    assert (await read_output(PRICE, text)).value == {"price": 4}
+    assert (await read_output(PRICE, text)).problems == ()
 
 
-def test_problems_are_named() -> None:
-    assert read_output(PRICE, BAD.text).problems == ('price: "four" is not of type "number"',)
-    assert read_output(PRICE, WORSE.text).problems[0].startswith("the answer is not JSON: ")
-    assert read_output(PRICE, "[" * 400 + "]" * 400).problems[0].startswith("the answer is not JSON: ")
+async def test_problems_are_named() -> None:
+    assert (await read_output(PRICE, BAD.text)).problems == ('price: "four" is not of type "number"',)
+    assert (await read_output(PRICE, WORSE.text)).problems[0].startswith("the answer is not JSON: ")
+    assert (await read_output(PRICE, "[" * 400 + "]" * 400)).problems[0].startswith("the answer is not JSON: ")
     with pytest.raises(ValidationFailed, match="output_schema"):
-        read_output({"type": "objct"}, "{}")
+        await read_output({"type": "objct"}, "{}")
 
 
 async def test_an_answer_that_fits_is_the_output_beside_its_text() -> None:
@@ -108,7 +108,7 @@ async def test_a_resumed_turn_asks_only_for_what_is_not_recorded(agent: AgentSpe
     second = ScriptedModel(*script)
     reply = await run(second, journal, agent)
     assert (reply.output, reply.steps, len(second.requests)) == ({"price": 4}, 3, 3 - lost_after)
-    assert _shown(second.requests[-1]) == _shown_without_a_crash()
+    assert _shown(second.requests[-1]) == await _shown_without_a_crash()
 
 
 async def test_the_repeats_of_earlier_attempts_count() -> None:
@@ -123,8 +123,8 @@ def _shown(request: ModelRequest) -> list[str]:
     return [message.text for message in request.messages if isinstance(message, UserMessage | AssistantMessage)][1:]
 
 
-def _shown_without_a_crash() -> list[str]:
-    told = [read_output(PRICE, answer.text).problems for answer in (WORSE, BAD)]
+async def _shown_without_a_crash() -> list[str]:
+    told = [(await read_output(PRICE, answer.text)).problems for answer in (WORSE, BAD)]
     return [
         WORSE.text,
         f"Your answer was not accepted:\n* {told[0][0]}\nAnswer again, with JSON alone that fits the schema.",

@@ -1,0 +1,35 @@
+"""Holds a value against a schema in a process of its own, with limits."""
+
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema_rs
+
+from libs.confined import ProcessKilled, answer_job, run_confined
+from libs.json_schema._findings import findings, validator_of
+
+_SECONDS: Final = 5.0
+_MEMORY_BYTES: Final = 1024 * 1024 * 1024
+_MODULE: Final = "libs.json_schema._apart"
+
+
+async def findings_apart(schema: dict[str, Any], value: Any, *, name: str, most: int) -> list[str]:
+    """Findings as in this process; one that says so when the limit of 5 s or of memory ends it."""
+    job = {"schema": schema, "value": value, "name": name, "most": most}
+    place = Path(tempfile.gettempdir())
+    try:
+        answer = await run_confined(_MODULE, job, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES, directory=place)
+    except (TimeoutError, ProcessKilled):
+        return [f"{name}: holding it against its schema takes too much time or memory"]
+    found: list[str] = answer["findings"]
+    return found
+
+
+def _find(job: dict[str, Any]) -> dict[str, Any]:
+    validator: jsonschema_rs.Validator = validator_of(job["schema"])
+    return {"findings": findings(validator, job["value"], name=job["name"], most=job["most"])}
+
+
+if __name__ == "__main__":
+    answer_job(_find)

@@ -1,0 +1,126 @@
+"""Bounds of the work that holding a value against a schema takes, references followed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final
+from urllib.parse import unquote
+
+_LISTS: Final = ("allOf", "anyOf", "oneOf")
+_SINGLE: Final = ("not", "if", "then", "else")
+_BY_PROPERTY: Final = ("dependentSchemas", "dependencies")
+_OF_MEMBERS: Final = ("properties", "additionalProperties")
+_OF_ITEMS: Final = ("items", "prefixItems", "additionalItems")
+_EVALUATED_AGAIN: Final = ("unevaluatedProperties", "unevaluatedItems")
+# What these refer to is not looked for.
+_ELSEWHERE: Final = ("$dynamicRef", "$recursiveRef")
+# Further references count as one alternative each: a chain of them is no cost, and Python's stack is bounded.
+_LONGEST_CHAIN: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """``alternatives``: the most schemas that one value is held against.
+
+    ``branching``: the most that each value within it is held against for every one of these; 1 for schemas without
+    alternatives, infinite where references leave what is understood here.
+    """
+
+    alternatives: int
+    branching: float
+
+    def of(self, value: Any) -> float:
+        """An upper bound of the schemas applied to the value and all that is in it."""
+        values, depth = _size(value)
+        return values * self.alternatives * self.branching**depth
+
+
+def effort_of(schema: Any) -> Effort:
+    """A schema that refers to itself in place counts once there."""
+    counts: dict[int, tuple[int, float]] = {}
+    alternatives, branching, waiting = 1, 1.0, [schema]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            count, members = _count(item, schema, counts, _LONGEST_CHAIN)
+            alternatives, branching = max(alternatives, count), max(branching, members)
+            if item is not schema and ("$id" in item or "id" in item):
+                # References in it lead elsewhere, unless it is a property of that name.
+                branching = inf
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return Effort(alternatives, branching)
+
+
+def _count(schema: Any, root: Any, counts: dict[int, tuple[int, float]], chain: int) -> tuple[int, float]:
+    if not isinstance(schema, dict) or chain == 0:
+        return 1, 0.0 if chain else inf
+    if id(schema) not in counts:
+        counts[id(schema)] = 1, 0.0
+        below = [_count(each, root, counts, chain - 1) for each in _in_place(schema, root)]
+        members = _applied_to_a_member(schema) + sum(each[1] for each in below)
+        if any(name in schema for name in _EVALUATED_AGAIN):
+            members *= 2
+        if not _is_understood(schema, root):
+            members = inf
+        counts[id(schema)] = 1 + sum(each[0] for each in below), members
+    return counts[id(schema)]
+
+
+def _applied_to_a_member(schema: dict[str, Any]) -> int:
+    """The schemas of this place that the same property or item can be held against."""
+    patterns = schema.get("patternProperties")
+    return (
+        any(isinstance(schema.get(name), dict) for name in _OF_MEMBERS)
+        + (len(patterns) if isinstance(patterns, dict) else 0)
+        + any(isinstance(schema.get(name), dict | list) for name in _OF_ITEMS)
+        + ("contains" in schema)
+        + sum(isinstance(schema.get(name), dict) for name in _EVALUATED_AGAIN)
+    )
+
+
+def _in_place(schema: dict[str, Any], root: Any) -> Iterator[Any]:
+    """The schemas that the same value is held against as well."""
+    for name in _LISTS:
+        if isinstance(found := schema.get(name), list):
+            yield from found
+    yield from (schema[name] for name in _SINGLE if name in schema)
+    for name in _BY_PROPERTY:
+        if isinstance(found := schema.get(name), dict):
+            yield from found.values()
+    if isinstance(reference := schema.get("$ref"), str) and reference.startswith("#"):
+        yield _target(root, reference)
+
+
+def _is_understood(schema: dict[str, Any], root: Any) -> bool:
+    if any(name in schema for name in _ELSEWHERE):
+        return False
+    reference = schema.get("$ref")
+    return not isinstance(reference, str) or (reference.startswith("#") and _target(root, reference) is not None)
+
+
+def _target(root: Any, reference: str) -> Any:
+    """The schema at a JSON pointer; None for an anchor."""
+    pointer = unquote(reference.removeprefix("#"))
+    if pointer and not pointer.startswith("/"):
+        return None
+    found = root
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list):
+            found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
+        else:
+            found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _size(value: Any) -> tuple[int, int]:
+    """The number of values in it, itself included, and the levels of objects and arrays."""
+    count, depth, level = 0, 0, [value]
+    while level:
+        count += len(level)
+        members = [item for item in level if isinstance(item, dict | list) and item]
+        level = [each for item in members for each in (item.values() if isinstance(item, dict) else item)]
+        depth += bool(level)
+    return count, depth
