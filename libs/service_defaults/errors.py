@@ -41,14 +41,15 @@ CHALLENGES: Final = 'ApiKey realm="agent-execution-service", Bearer realm="agent
 _DEFAULT_RETRY_SECONDS: Final = 2
 
 
-def error_response(info: ErrorInfo) -> Response:
-    """The HTTP answer for an error."""
+def error_response(info: ErrorInfo, *, body: bytes | None = None, status: int | None = None) -> Response:
+    """The HTTP answer for an error, with a body and a status of one's own if need be."""
     headers = {}
     if info.type in RETRIED:
         headers["Retry-After"] = str(info.retry_after or _DEFAULT_RETRY_SECONDS)
     if info.type is ErrorKind.AUTHENTICATION:
         headers["WWW-Authenticate"] = CHALLENGES
-    return Response(error_body(info), STATUSES[info.type], headers, media_type="application/json")
+    content = error_body(info) if body is None else body
+    return Response(content, status or STATUSES[info.type], headers, media_type="application/json")
 
 
 def error_body(info: ErrorInfo) -> bytes:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -49,13 +49,17 @@ from services.gateway.entrypoints.http.dependencies import UseCases
 from services.gateway.entrypoints.http.event_streams import EventStreams
 from services.gateway.entrypoints.http.forwarding import Forwarder
 from services.gateway.entrypoints.http.metrics import SLOW_READERS
+from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge
+from services.gateway.entrypoints.http.request_lifecycle import InFlightRequests
 from services.gateway.entrypoints.http.routing import PREFIX
 from services.gateway.entrypoints.http.studio import assets as studio_assets
 from services.gateway.entrypoints.http.studio.application import StudioApplication, to_studio
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 from services.gateway.entrypoints.maintenance import keep_timeline, repeat, repeat_while_busy
+from services.gateway.entrypoints.openai.application import OpenAIApplication
 from services.gateway.settings import GatewaySettings
+from services.gateway.use_cases.agent_turns import agent_turns
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, IssueKey, RevokeKey, RotateKey
 from services.gateway.use_cases.change_webhooks import (
@@ -70,12 +74,10 @@ from services.gateway.use_cases.follow_session import FollowSession
 from services.gateway.use_cases.follow_timeline import FollowTimeline
 from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
-from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.put_secret import EncryptAndPutSecret
 from services.gateway.use_cases.read_timeline import ReadTimeline
 from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
-from services.gateway.use_cases.submit_turn import SubmitTurn
 from services.gateway.use_cases.timeline.session_texts import SessionTexts
 from services.gateway.use_cases.timeline.timeline_feeds import TimelineFeeds
 from services.gateway.use_cases.turn_history import TurnHistory
@@ -87,6 +89,8 @@ from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 TIMELINE: Final = "timeline"
 WEBHOOKS: Final = "webhooks"
+PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (OpenAIApplication,)
+"""Applications at the root of the server, beside the public API."""
 _IDEMPOTENCY_DAYS: Final = 3
 _CLEANING_SECONDS: Final = 3600.0
 _PURGE_SECONDS: Final = 60.0
@@ -121,6 +125,8 @@ class PublicApi:
     """
 
     application: PublicApplication
+    protocols: Sequence[ProtocolApplication]
+    in_flight: InFlightRequests
     feeds: TimelineFeeds
     texts: SessionTexts
     revoked: Callable[[str], None]
@@ -151,14 +157,26 @@ def assemble(outside: Dependencies) -> PublicApi:
         principals.forget(identifier)
         streams.end(identifier)
 
+    authentication = Authentication(principals, RateLimiter(outside.monotonic))
+    use_cases = _use_cases(outside, streams, feeds, texts, principals.forget)
+    forwarder, in_flight = Forwarder(outside.upstreams), InFlightRequests()
     application = PublicApplication(
-        Authentication(principals, RateLimiter(outside.monotonic)),
-        _use_cases(outside, streams, feeds, texts, principals.forget),
-        Forwarder(outside.upstreams),
+        authentication,
+        use_cases,
+        forwarder,
         TransferProxy(outside.upstreams, TransferLimiter()),
+        in_flight=in_flight,
         shared_origins=outside.shared_origins,
     )
-    return PublicApi(application, feeds, texts, revoked, withdrawn, principals.forget)
+    edge = PublicEdge(
+        authentication=authentication,
+        use_cases=use_cases,
+        forwarder=forwarder,
+        in_flight=in_flight,
+        shared_origins=outside.shared_origins,
+    )
+    protocols = [make(edge) for make in PROTOCOLS]
+    return PublicApi(application, protocols, in_flight, feeds, texts, revoked, withdrawn, principals.forget)
 
 
 def _use_cases(
@@ -171,11 +189,13 @@ def _use_cases(
     keys, connections, now = outside.keys, outside.connections, outside.now
     commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed)
     history = TurnHistory(outside.timeline, outside.upstreams)
+    turns = agent_turns(commands, outside.upstreams, FollowTurn(outside.bus, history))
     return UseCases(
         commands=commands,
-        submit_turn=SubmitTurn(commands, history),
-        follow_turn=FollowTurn(outside.bus, history),
-        open_session=OpenSession(commands, outside.upstreams),
+        turns=turns,
+        submit_turn=turns.submit,
+        follow_turn=turns.follow,
+        open_session=turns.open_session,
         keys=keys,
         create_key=CreateKey(IssueKey(keys, now)),
         rotate_key=RotateKey(keys, now),
@@ -250,6 +270,8 @@ def build(settings: GatewaySettings) -> Service:
     service.background("timeline.feeds", api.feeds.run, role=API)
     service.ready_check("events", _positioned(sender))
     service.mount(PREFIX, api.application)
+    for protocol in api.protocols:
+        service.mount(protocol.prefix, protocol)
     service.mount(studio_assets.PREFIX, StudioApplication())
     service.http.add_route("/", to_studio, methods=["GET", "HEAD"], include_in_schema=False)
 
@@ -258,7 +280,7 @@ def build(settings: GatewaySettings) -> Service:
         service.turn_away()
         # Those who follow the timeline have no end of their own to wait for.
         api.feeds.stop()
-        await api.application.in_flight.drain(service.seconds_to_stop() * 0.8)
+        await api.in_flight.drain(service.seconds_to_stop() * 0.8)
 
     service.on_stop(drain)
     service.background("idempotency.clean", lambda: _clean(idempotency), role=API)

@@ -44,7 +44,7 @@ from services.runtime.domain.tools import Toolbox
 from services.runtime.entrypoints.commands import register_commands
 from services.runtime.entrypoints.http.actions import actions_router
 from services.runtime.entrypoints.http.catalogues import catalogues_router
-from services.runtime.entrypoints.http.sessions import sessions_router
+from services.runtime.entrypoints.http.sessions import sessions_router, turns_router
 from services.runtime.entrypoints.http.toolsets import toolsets_router
 from services.runtime.entrypoints.http.watched_turns import watched_turns_router
 from services.runtime.settings import RuntimeSettings
@@ -181,6 +181,7 @@ def include_routers(
     watch_turn = WatchTurn(watched, worker.engine.watch)
     for router in (
         sessions_router(reads),
+        turns_router(reads),
         actions_router(reads),
         watched_turns_router(watch_turn, ListTurnEvents(watched, service.outbox, service.source)),
         catalogues_router(models, toolbox),

@@ -153,7 +153,7 @@ class FakeBus:
     def turn(self, path: str, params: dict[str, Any] | None) -> UpstreamResponse | None:
         """The runtime's answers about a turn for those who follow it; None for any other path."""
         *_, turn_id, asked = path.split("/")
-        if asked in self.recorded:
+        if asked in self.recorded and turn_id == "turns":
             return UpstreamResponse(200, self.state(asked).model_dump_json().encode(), "application/json")
         if asked not in ("watch", "events") or turn_id not in self.recorded:
             return None
@@ -181,7 +181,7 @@ class FakeBus:
         return Turn.model_validate(
             {
                 "turn_id": turn_id,
-                "session_id": new_id(),
+                "session_id": orjson.loads(self.recorded[turn_id][0].payload).get("session_id", new_id()),
                 "status": status,
                 "attempt": 1,
                 "position": 1,

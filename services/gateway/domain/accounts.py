@@ -92,6 +92,11 @@ def digest_of(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
+def is_secret(text: str) -> bool:
+    """Whether the text is meant as an API key, and not as a token."""
+    return text.startswith(_MARK)
+
+
 def has_form(text: str) -> bool:
     """Whether the text has the form of a secret; any other is refused without asking the database."""
     return _FORM.fullmatch(text) is not None

@@ -20,12 +20,16 @@ class IdempotentRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Write:
-    """A request that changes something. A repeat gets the ``correlation_id`` that was recorded first."""
+    """A request that changes something. A repeat gets the ``correlation_id`` that was recorded first.
+
+    ``command_id``: that of its command, when it follows from something else than chance.
+    """
 
     identity: Identity
     correlation_id: str
     request: IdempotentRequest | None = None
     traceparent: str | None = None
+    command_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

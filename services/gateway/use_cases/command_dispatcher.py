@@ -142,6 +142,9 @@ class CommandDispatcher:
         )
 
     async def _record(self, write: Write) -> IdempotencyRecord:
+        if write.command_id is not None:
+            # Any request may have been the first one with this id.
+            return IdempotencyRecord(command_id=write.command_id, correlation_id=write.correlation_id, repeated=True)
         command_id = new_id()
         if write.request is None:
             return IdempotencyRecord(command_id=command_id, correlation_id=write.correlation_id)

@@ -119,7 +119,8 @@ class SessionReads(Protocol):
     async def messages(self, session_id: str, caller: Identity, *, limit: int, offset: int) -> MessagePage | None:
         """Oldest first, a reply right after its question."""
 
-    async def turn(self, session_id: str, turn_id: str, caller: Identity) -> Turn | None: ...
+    async def turn(self, session_id: str | None, turn_id: str, caller: Identity) -> Turn | None:
+        """In that session, or in whichever session it is."""
 
     async def actions(
         self, caller: Identity, *, kind: ActionKind | None, session_id: str | None, limit: int, offset: int

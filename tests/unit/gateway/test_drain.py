@@ -84,7 +84,7 @@ async def test_a_download_under_way_is_broken_off_and_nothing_is_added_to_it(pub
     archive_that_never_ends(public)
     call = Call(public, "GET", path)
     await call.until_sent(2)
-    await public.api.application.in_flight.drain(0)
+    await public.api.in_flight.drain(0)
     await call.ended()
     assert (call.status, call.content, call.is_whole) == (200, b"PK\x03\x04", False)
 
@@ -99,7 +99,7 @@ async def test_an_event_stream_under_way_ends_with_an_event(public: Gateway) -> 
     )
     public.bus.publish(sent := await public.until_sent(), started(sent))
     await call.until_sent(2)
-    await public.api.application.in_flight.drain(0)
+    await public.api.in_flight.drain(0)
     await call.ended()
     last = call.content.decode().strip().split("\n\n")[-1]
     assert last.startswith("event: error\ndata: ")
@@ -117,7 +117,7 @@ async def test_a_request_without_an_answer_yet_is_told_to_come_again(public: Gat
         public, "POST", f"/runtime/{SESSION}/execute/", b'{"content": "Hi"}', **{"content-type": "application/json"}
     )
     await public.until_sent()
-    await public.api.application.in_flight.drain(0)
+    await public.api.in_flight.drain(0)
     await call.ended()
     assert (call.status, call.is_whole) == (503, True)
     assert (b"retry-after", b"2") in call.sent[0]["headers"]
@@ -134,7 +134,7 @@ async def test_requests_that_end_in_time_are_left_alone(public: Gateway) -> None
         **{"content-type": "application/json", "prefer": "wait=1"},
     )
     await public.until_sent()
-    await public.api.application.in_flight.drain(30)
+    await public.api.in_flight.drain(30)
     assert (call.status, call.is_whole, call.task.done()) == (202, True, True)
 
 

@@ -68,9 +68,9 @@ class PublicApplication(FastAPI):
         forwarder: Forwarder,
         transfers: TransferProxy,
         *,
+        in_flight: InFlightRequests,
         shared_origins: Collection[str] = (),
     ) -> None:
-        self.in_flight = InFlightRequests()
         super().__init__(
             title=texts.TITLE,
             version="1.0.0",
@@ -83,7 +83,7 @@ class PublicApplication(FastAPI):
             middleware=[
                 Middleware(ObservedRequests, service="gateway", public=True),
                 Middleware(CrossOriginMiddleware, configured=shared_origins, authentication=authentication),
-                Middleware(RequestLifecycleMiddleware, in_flight=self.in_flight),
+                Middleware(RequestLifecycleMiddleware, in_flight=in_flight),
             ],
         )
         install_error_handlers(self)

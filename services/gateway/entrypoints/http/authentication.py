@@ -11,7 +11,7 @@ from libs import tracing
 from libs.contracts.errors import AuthenticationFailed, PermissionDenied, RateLimited
 from libs.contracts.identity import Identity
 from libs.service_defaults.observed_requests import begin_span
-from services.gateway.domain.accounts import Principal
+from services.gateway.domain.accounts import Principal, is_secret
 from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.entrypoints.http.reference.described import Described
 from services.gateway.entrypoints.http.routing import reads_body
@@ -19,7 +19,7 @@ from services.gateway.entrypoints.http.validation import query_values
 from services.gateway.use_cases.principals import Principals
 
 _BEARER: Final = "bearer "
-_MISSING: Final = "The request has no API key: send it in the x-api-key header."
+_MISSING: Final = "The request has no API key: send it in the x-api-key header, or as Authorization: Bearer."
 
 
 class Authentication:
@@ -34,13 +34,18 @@ class Authentication:
     ) -> Principal:
         """An API key goes before a bearer token, and that before a public key. ``token``: one from outside the headers.
 
+        ``Authorization: Bearer`` takes a token, or an API key, which is told by its form.
+
         Raises ``AuthenticationFailed``, ``PermissionDenied`` where a public key is never enough, and ``RateLimited``
         when the credential's rate limit is used up.
         """
         secret = request.headers.get("x-api-key")
+        bearer = _bearer(request)
+        if not secret and bearer is not None and is_secret(bearer):
+            secret = bearer
         if secret:
             principal = await self._principals.by_secret(secret)
-        elif (presented := _bearer(request, token)) is not None:
+        elif (presented := bearer if bearer is not None else token) is not None:
             principal = await self._principals.by_token(presented)
         else:
             principal = await self._by_public_key(request, takes_public_keys)
@@ -141,9 +146,9 @@ def _begin_span(request: Request) -> None:
         begin_span(request.scope)
 
 
-def _bearer(request: HTTPConnection, otherwise: str | None) -> str | None:
+def _bearer(request: HTTPConnection) -> str | None:
     presented = request.headers.get("authorization", "")
-    return presented[len(_BEARER) :].strip() if presented[: len(_BEARER)].lower() == _BEARER else otherwise
+    return presented[len(_BEARER) :].strip() if presented[: len(_BEARER)].lower() == _BEARER else None
 
 
 def _allows(principal: Principal, origin: str) -> bool:

@@ -20,6 +20,7 @@ from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, EventStr
 from services.gateway.entrypoints.http.reference.described import Described
 from services.gateway.entrypoints.http.reference.parameters import IDEMPOTENCY_KEY, LIMIT, OFFSET
 from services.gateway.entrypoints.http.validation import check_parameters, chosen_from, page_of
+from services.gateway.use_cases.agent_turns import AgentTurns
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, RevokeKey, RotateKey
 from services.gateway.use_cases.change_webhooks import (
@@ -54,6 +55,7 @@ class UseCases:
     """Parts that endpoints call: the use cases, and ports where a use case would add nothing."""
 
     commands: CommandDispatcher
+    turns: AgentTurns
     submit_turn: SubmitTurn
     follow_turn: FollowTurn
     open_session: OpenSession

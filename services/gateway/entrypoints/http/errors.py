@@ -1,4 +1,8 @@
-"""Exceptions as replies of the public API: one shape for all of them."""
+"""Exceptions as replies: one shape for all of the public API, and one for each protocol beside it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
 
 import structlog
 from fastapi import FastAPI, Request
@@ -14,11 +18,35 @@ from libs.contracts.errors import (
     ServiceUnavailable,
 )
 from libs.persistence import is_outage
-from libs.service_defaults.errors import error_response
+from libs.service_defaults.errors import STATUSES, error_body, error_response
+from services.gateway.entrypoints.http.event_streams import render_event
 from services.gateway.entrypoints.http.metrics import REFUSALS
 from services.gateway.entrypoints.http.routing import methods_of, routes_at
 
 _log = structlog.get_logger("http")
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorShape:
+    """Rendering of errors: the ``body`` of a response, and an ``event`` of a stream that has begun.
+
+    ``statuses``: HTTP statuses that are not the usual ones of their kinds.
+    """
+
+    body: Callable[[ErrorInfo], bytes]
+    event: Callable[[ErrorInfo], bytes]
+    statuses: dict[ErrorKind, int] = field(default_factory=dict)
+
+    def response(self, info: ErrorInfo) -> Response:
+        return error_response(info, body=self.body(info), status=self.statuses.get(info.type, STATUSES[info.type]))
+
+
+def _event(info: ErrorInfo) -> bytes:
+    return render_event("error", error_body(info))
+
+
+NATIVE: Final = ErrorShape(error_body, _event)
+"""The shape of ``/api/v1``."""
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -26,15 +54,36 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _no_such_operation)
 
 
+def install_error_shape(app: FastAPI, shape: ErrorShape) -> None:
+    """Makes refusals, unknown paths and methods leave an application in the shape of its protocol."""
+
+    async def refused(_: Request, problem: Exception) -> Response:
+        assert isinstance(problem, ServiceError)
+        return refusal(problem, shape)
+
+    async def no_such_operation(request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, HTTPException)
+        if problem.status_code != 405:
+            return refusal(NotFound(f"There is nothing at {request.url.path}."), shape)
+        methods = ", ".join(methods_of(routes_at(request.app, request.scope["path"])))
+        info = ErrorInfo(type=ErrorKind.METHOD_NOT_ALLOWED, message=f"This path takes {methods}.")
+        response = shape.response(info)
+        response.headers["Allow"] = methods
+        return response
+
+    app.add_exception_handler(ServiceError, refused)
+    app.add_exception_handler(HTTPException, no_such_operation)
+
+
 async def _service_error(_: Request, problem: Exception) -> Response:
     assert isinstance(problem, ServiceError)
     return refusal(problem)
 
 
-def refusal(problem: ServiceError) -> Response:
+def refusal(problem: ServiceError, shape: ErrorShape = NATIVE) -> Response:
     """The answer to a request that is not carried out; it is counted as such."""
     REFUSALS.labels(problem.kind.value).inc()
-    response = error_response(problem.info())
+    response = shape.response(problem.info())
     if problem.kind is ErrorKind.TOO_LARGE:
         # The rest of the body may still be on its way: this connection cannot carry another request.
         response.headers["Connection"] = "close"

@@ -8,9 +8,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from libs.contracts.errors import ServiceError, ServiceUnavailable
-from libs.service_defaults.errors import error_body, error_response
-from services.gateway.entrypoints.http.errors import as_service_error
-from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, render_event
+from services.gateway.entrypoints.http.errors import NATIVE, ErrorShape, as_service_error
+from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE
 from services.gateway.entrypoints.http.metrics import REFUSALS, WAITING
 
 _log = structlog.get_logger("http")
@@ -95,15 +94,16 @@ class RequestLifecycleMiddleware:
     truncated download must not look complete. Raises ``ClientDisconnect`` when the caller has left.
     """
 
-    def __init__(self, app: ASGIApp, in_flight: InFlightRequests) -> None:
+    def __init__(self, app: ASGIApp, in_flight: InFlightRequests, shape: ErrorShape = NATIVE) -> None:
         self._app = app
         self._in_flight = in_flight
+        self._shape = shape
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        response = _Response(send)
+        response = _Response(send, self._shape)
         watcher = DisconnectWatcher(scope, receive, self._in_flight.tasks)
         try:
             with watcher:
@@ -123,8 +123,9 @@ class RequestLifecycleMiddleware:
 class _Response:
     """State of a response: how much of it has been sent."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, shape: ErrorShape) -> None:
         self._send = send
+        self._shape = shape
         self._started = False
         self._ended = False
         self._is_event_stream = False
@@ -132,16 +133,17 @@ class _Response:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._started = True
-            self._is_event_stream = (b"content-type", MEDIA_TYPE.encode()) in message["headers"]
+            self._is_event_stream = any(
+                name == b"content-type" and value.startswith(MEDIA_TYPE.encode()) for name, value in message["headers"]
+            )
         else:
             self._ended = not message.get("more_body", False)
         await self._send(message)
 
     async def fail(self, problem: ServiceError, scope: Scope, receive: Receive) -> None:
         if not self._started:
-            await error_response(problem.info())(scope, receive, self.send)
+            await self._shape.response(problem.info())(scope, receive, self.send)
         elif self._is_event_stream and not self._ended:
-            event = render_event("error", error_body(problem.info()))
-            await self.send({"type": "http.response.body", "body": event})
+            await self.send({"type": "http.response.body", "body": self._shape.event(problem.info())})
         else:
             _log.warning("response.aborted", problem=problem.message)

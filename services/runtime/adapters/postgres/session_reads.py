@@ -51,6 +51,7 @@ _TURN: Final = f"""
     {_SELECT_TURN} AND session_id = %(session)s
       AND EXISTS (SELECT FROM sessions WHERE id = %(session)s AND {_VISIBLE})
 """
+_TURN_ANYWHERE: Final = f"{_SELECT_TURN} AND EXISTS (SELECT FROM sessions WHERE id = turns.session_id AND {_VISIBLE})"
 _ACTIONS: Final = """
     SELECT id AS action_id, session_id, turn_id, kind, tool_call::text, expires_at, created_at
     FROM actions WHERE {open} ORDER BY created_at, id LIMIT %(limit)s OFFSET %(offset)s
@@ -90,8 +91,9 @@ class PostgresSessionReads:
             total = await fetch_value(connection, _COUNT_MESSAGES, parameters)
         return MessagePage(messages=page, total=total, has_more=offset + len(page) < total)
 
-    async def turn(self, session_id: str, turn_id: str, caller: Identity) -> Turn | None:
-        row = await self._row(_TURN, {**_caller(caller), "session": session_id, "turn": turn_id})
+    async def turn(self, session_id: str | None, turn_id: str, caller: Identity) -> Turn | None:
+        query = _TURN_ANYWHERE if session_id is None else _TURN
+        row = await self._row(query, {**_caller(caller), "session": session_id, "turn": turn_id})
         return None if row is None else _turn(row)
 
     async def actions(

@@ -35,6 +35,16 @@ def sessions_router(reads: SessionReads) -> APIRouter:
     return router
 
 
+def turns_router(reads: SessionReads) -> APIRouter:
+    router = APIRouter(prefix="/internal/turns")
+
+    @router.get("/{turn_id}")
+    async def get_turn(turn_id: str, who: Caller) -> Turn:
+        return _found(await reads.turn(None, valid_id("turn", turn_id), who), "turn")
+
+    return router
+
+
 def _found(thing: T | None, name: str) -> T:
     if thing is None:
         raise NotFound(f"there is no such {name}")

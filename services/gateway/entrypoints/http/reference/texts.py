@@ -15,9 +15,10 @@ Create, validate and run AI agents.
 Request bodies are JSON or YAML, at most 512 KiB; answers are JSON. Every path ends with a slash. Timestamps are UTC
 with six fractional digits, so that they sort as strings. Ids are opaque.
 
-Send your API key in the `x-api-key` header, or a bearer token made from it (`POST /auth/token/`). Pages of a web site
-may use a public key in the query, `connection_key` of a connection or `agent_key` of a public agent, from an origin
-that the key allows: for sessions with its own agent, their artifacts and their events.
+Send your API key in the `x-api-key` header or as `Authorization: Bearer`, or a bearer token made from it
+(`POST /auth/token/`). Pages of a web site may use a public key in the query, `connection_key` of a connection or
+`agent_key` of a public agent, from an origin that the key allows: for sessions with its own agent, their artifacts and
+their events.
 
 Every answer carries `X-Correlation-ID`; send one of your own to find all events of a request again. Send an
 `Idempotency-Key` with a write to repeat it safely after a 503 or 504.
@@ -39,7 +40,7 @@ TAGS: Final = {
     "Access": "API keys, tokens, connections and the caller.",
 }
 API_KEY: Final = "An API key with the scopes that the operation needs."
-BEARER: Final = "A token made by `POST /auth/token/`."
+BEARER: Final = "A token made by `POST /auth/token/`, or an API key."
 CONNECTION_KEY: Final = "The public key of a connection, together with an `Origin` header that it allows."
 AGENT_KEY: Final = "The key of a public agent, together with an `Origin` header that the agent allows."
 CORRELATION_IN: Final = "A label of yours that finds all events of this request again; one is made when you send none."

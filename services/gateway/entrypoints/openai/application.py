@@ -1,0 +1,16 @@
+"""``/openai/v1/``: the API of OpenAI, for clients as they come."""
+
+from typing import Final
+
+from starlette.middleware import Middleware
+
+from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge
+from services.gateway.entrypoints.openai import models
+from services.gateway.entrypoints.openai.conventions import PREFIX, SHAPE, RequestIdMiddleware
+
+_ROUTERS: Final = (models.router,)
+
+
+class OpenAIApplication(ProtocolApplication):
+    def __init__(self, edge: PublicEdge) -> None:
+        super().__init__(edge, PREFIX, _ROUTERS, SHAPE, middleware=[Middleware(RequestIdMiddleware)])

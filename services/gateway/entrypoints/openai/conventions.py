@@ -1,0 +1,70 @@
+"""Conventions of OpenAI's API: the prefix, the shape of errors, ``x-request-id``."""
+
+from typing import Any, Final
+
+import orjson
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ValidationFailed
+from libs.tracing import current_correlation_id
+from services.gateway.entrypoints.http.errors import ErrorShape
+
+PREFIX: Final = "/openai/v1"
+_TYPES: Final = {
+    ErrorKind.AUTHENTICATION: "authentication_error",
+    ErrorKind.PERMISSION: "permission_error",
+    ErrorKind.RATE_LIMIT: "rate_limit_error",
+    ErrorKind.INTERNAL: "server_error",
+    ErrorKind.MODEL: "server_error",
+    ErrorKind.UNAVAILABLE: "server_error",
+    ErrorKind.TIMEOUT: "server_error",
+}
+_CODES: Final = {
+    ErrorKind.AUTHENTICATION: "invalid_api_key",
+    ErrorKind.NOT_FOUND: "not_found",
+    ErrorKind.RATE_LIMIT: "rate_limit_exceeded",
+}
+
+
+def error_fields(info: ErrorInfo) -> dict[str, Any]:
+    """OpenAI's error object: ``param`` is the place of the first finding, ``code`` its type."""
+    finding = info.details[0] if info.details else None
+    return {
+        "message": info.message,
+        "type": _TYPES.get(info.type, "invalid_request_error"),
+        "param": ".".join(map(str, finding.loc)) or None if finding is not None else None,
+        "code": finding.type if finding is not None else _CODES.get(info.type, str(info.type)),
+    }
+
+
+def _body(info: ErrorInfo) -> bytes:
+    return orjson.dumps({"error": error_fields(info)})
+
+
+def _event(info: ErrorInfo) -> bytes:
+    # Clients raise what is under ``error`` in the data of any event.
+    return b"event: error\ndata: " + orjson.dumps({"type": "error", "error": error_fields(info)}) + b"\n\n"
+
+
+SHAPE: Final = ErrorShape(_body, _event, {ErrorKind.VALIDATION: 400})
+
+
+def refuse(param: str, message: str, code: str = "unsupported_parameter") -> ValidationFailed:
+    """The refusal of a field by its name."""
+    return ValidationFailed(message, details=[ErrorDetail(loc=list(param.split(".")), type=code, message=message)])
+
+
+class RequestIdMiddleware:
+    """Answers with the correlation id as ``x-request-id``, where OpenAI's clients look for one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                request_id = (current_correlation_id() or "").encode("latin-1")
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+            await send(message)
+
+        await self._app(scope, receive, named)

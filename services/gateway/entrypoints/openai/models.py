@@ -1,0 +1,36 @@
+"""``/openai/v1/models``: the caller's agents by their keys."""
+
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import Security
+from starlette.responses import Response
+
+from libs.contracts.api.agents import Agent
+from libs.contracts.identity import Scope
+from libs.contracts.timestamps import parse_time
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.http.authentication import by_api_key
+from services.gateway.entrypoints.http.dependencies import UseCasesDep
+from services.gateway.entrypoints.http.forwarding import json_answer
+from services.gateway.entrypoints.http.protocol_application import protocol_router
+from services.gateway.entrypoints.openai.conventions import PREFIX
+
+router: Final = protocol_router(f"{PREFIX}/models")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_READ])]
+
+
+@router.get("")
+async def list_models(caller: Reader, use: UseCasesDep) -> Response:
+    agents = await use.turns.list_agents(caller.identity)
+    return json_answer(orjson.dumps({"object": "list", "data": [_model(agent) for agent in agents]}))
+
+
+@router.get("/{model}")
+async def get_model(model: str, caller: Reader, use: UseCasesDep) -> Response:
+    return json_answer(orjson.dumps(_model(await use.turns.find_agent(caller.identity, model))))
+
+
+def _model(agent: Agent) -> dict[str, Any]:
+    created = int(parse_time(agent.created_at).timestamp())
+    return {"id": agent.agent_key, "object": "model", "created": created, "owned_by": agent.owner}

@@ -1,0 +1,225 @@
+"""Agents, sessions and turns for adapters of other protocols: what they do beside submitting and following turns."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID
+
+import orjson
+from pydantic import TypeAdapter
+
+from libs.contracts.api.agents import Agent
+from libs.contracts.api.sessions import ResolveActionBody, Session, Turn
+from libs.contracts.commands.runtime import CancelTurn, DeleteSession, ForkSession, ResolveAction
+from libs.contracts.errors import NotFound
+from libs.contracts.events.runtime import ResolveActionAccepted, SessionCreated
+from libs.contracts.identifiers import is_agent_key, is_id
+from libs.contracts.identity import Identity
+from libs.service_defaults.internal_calls import checked
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.ports import Upstreams
+from services.gateway.domain.turn_progress import TurnProgress, typed
+from services.gateway.domain.turn_stream import TurnStream
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.follow_turn import FollowTurn
+from services.gateway.use_cases.open_session import OpenSession
+from services.gateway.use_cases.submit_turn import SubmitTurn
+from services.gateway.use_cases.turn_history import FollowedTurn, TurnHistory
+
+_AGENTS: Final = TypeAdapter(list[Agent])
+
+
+@dataclass(frozen=True, slots=True)
+class ListAgents:
+    """The stored agents that the caller may see."""
+
+    upstreams: Upstreams
+
+    async def __call__(self, identity: Identity) -> list[Agent]:
+        return _AGENTS.validate_json(
+            checked(await self.upstreams.request("GET", "registry", "/internal/agents", identity))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FindAgent:
+    upstreams: Upstreams
+
+    async def __call__(self, identity: Identity, agent_key: str) -> Agent:
+        """Raises ``NotFound`` for an agent that is not there, or not for the caller."""
+        if not is_agent_key(agent_key):
+            raise NotFound("There is no agent with this key.")
+        path = f"/internal/agents/by-key/{agent_key}"
+        return Agent.model_validate_json(checked(await self.upstreams.request("GET", "registry", path, identity)))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNamedSession:
+    """Opens a session under a name that the caller has for it, or finds the one opened before.
+
+    The session's id follows from company, user, agent and name: any number of first requests at once make one session.
+    """
+
+    open_session: OpenSession
+    upstreams: Upstreams
+
+    async def __call__(self, write: Write, agent_key: str, name: str) -> str:
+        """Returns the session's id. Raises ``NotFound`` for an unknown agent, and ``Conflict`` for a name whose session
+        was deleted."""
+        session_id = named_session_id(write.identity, agent_key, name)
+        path = f"/internal/sessions/{session_id}"
+        found = await self.upstreams.request("GET", "runtime", path, write.identity)
+        if found.status == 404:
+            own = replace(write, request=None, command_id=session_id)
+            await self.open_session(own, {"agent_key": agent_key}, write.identity)
+        else:
+            checked(found)
+        return session_id
+
+
+def named_session_id(identity: Identity, agent_key: str, name: str) -> str:
+    parts = orjson.dumps([identity.company_id, identity.user_id, agent_key, name])
+    return str(UUID(bytes=hashlib.sha256(parts).digest()[:16], version=5))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSession:
+    upstreams: Upstreams
+
+    async def __call__(self, identity: Identity, session_id: str) -> Session:
+        """Raises ``NotFound``, also for text that is no id."""
+        path = f"/internal/sessions/{_id(session_id, 'session')}"
+        return Session.model_validate_json(checked(await self.upstreams.request("GET", "runtime", path, identity)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTurn:
+    """A turn by its id alone, for protocols whose ids of turns do not name the session."""
+
+    upstreams: Upstreams
+
+    async def __call__(self, identity: Identity, turn_id: str) -> Turn:
+        """Raises ``NotFound``, also for text that is no id."""
+        path = f"/internal/turns/{_id(turn_id, 'turn')}"
+        return Turn.model_validate_json(checked(await self.upstreams.request("GET", "runtime", path, identity)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayTurn:
+    """Reads the events of a turn up to now, with the texts of its finished steps; it does not wait for more."""
+
+    history: TurnHistory
+
+    async def __call__(self, identity: Identity, session_id: str, turn_id: str) -> list[TurnProgress]:
+        """Without the end of a turn of which events are not kept any more. Raises ``NotFound``."""
+        turn, stream = FollowedTurn(session_id, turn_id, identity), TurnStream()
+        events = await self.history.complete(turn, stream, await self.history.watch(turn, stream))
+        return [progress for event in events if (progress := typed(event)) is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerAction:
+    """Answers an open action of a waiting turn. Entrypoints check the scope that the answer takes."""
+
+    commands: CommandDispatcher
+
+    async def __call__(
+        self, write: Write, session_id: str, turn_id: str, action_id: str, answer: ResolveActionBody
+    ) -> Turn:
+        """Returns the turn after it. Raises ``Conflict`` for an action that was answered otherwise, or is over."""
+        command = ResolveAction(
+            session_id=session_id,
+            turn_id=turn_id,
+            action_id=_id(action_id, "action"),
+            decision=answer.decision,
+            reason=answer.reason,
+            output=answer.output,
+            error=answer.error,
+        )
+        accepted = await self.commands.run(write, command, subject=turn_id)
+        return ResolveActionAccepted.decode(accepted.payload).turn
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAgentTurn:
+    commands: CommandDispatcher
+
+    async def __call__(self, write: Write, session_id: str, turn_id: str) -> None:
+        """Raises ``Conflict`` for a turn that has ended."""
+        await self.commands.run(write, CancelTurn(session_id=session_id, turn_id=turn_id), subject=turn_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ForkAgentSession:
+    commands: CommandDispatcher
+
+    async def __call__(self, write: Write, session_id: str, up_to_turn_id: str | None) -> str:
+        """Returns the id of a session with a copy of the history up to that turn. Raises ``Conflict`` while it runs."""
+
+        def make(new_id: str) -> ForkSession:
+            return ForkSession(session_id=new_id, source_session_id=session_id, up_to_turn_id=up_to_turn_id)
+
+        created = await self.commands.create(write, ForkSession, make)
+        return SessionCreated.decode(created.payload).session_id
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSession:
+    """Deletes a session with its turns; a running one is cancelled first."""
+
+    commands: CommandDispatcher
+
+    async def __call__(self, write: Write, session_id: str) -> None:
+        await self.commands.run(write, DeleteSession(session_id=_id(session_id, "session")), subject=session_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTurns:
+    """Everything that an adapter of a protocol does with agents, sessions and turns."""
+
+    list_agents: ListAgents
+    find_agent: FindAgent
+    open_session: OpenSession
+    open_named_session: OpenNamedSession
+    read_session: ReadSession
+    fork_session: ForkAgentSession
+    remove_session: RemoveSession
+    submit: SubmitTurn
+    follow: FollowTurn
+    replay: ReplayTurn
+    read: ReadTurn
+    answer: AnswerAction
+    cancel: CancelAgentTurn
+
+
+def agent_turns(commands: CommandDispatcher, upstreams: Upstreams, follow: FollowTurn) -> AgentTurns:
+    """These use cases on the gateway's mechanisms."""
+    open_session = OpenSession(commands, upstreams)
+    return AgentTurns(
+        list_agents=ListAgents(upstreams),
+        find_agent=FindAgent(upstreams),
+        open_session=open_session,
+        open_named_session=OpenNamedSession(open_session, upstreams),
+        read_session=ReadSession(upstreams),
+        fork_session=ForkAgentSession(commands),
+        remove_session=RemoveSession(commands),
+        submit=SubmitTurn(commands, follow.history),
+        follow=follow,
+        replay=ReplayTurn(follow.history),
+        read=ReadTurn(upstreams),
+        answer=AnswerAction(commands),
+        cancel=CancelAgentTurn(commands),
+    )
+
+
+def _id(value: str, thing: str) -> str:
+    if not is_id(value):
+        raise NotFound(f"There is no {thing} with this id.")
+    return value
+
+
+def part_of(write: Write, name: str) -> Write:
+    """A further write of the same request, such as the session that a turn needs: a repeat repeats each of them."""
+    request = write.request
+    own = None if request is None else replace(request, path=f"{request.path}#{name}")
+    return replace(write, request=own, command_id=None)

@@ -1,0 +1,156 @@
+"""Common ground of the protocols at the root, seen through OpenAI's."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from libs.contracts.commands.runtime import CreateSession
+from libs.contracts.errors import NotFound, ServiceError
+from libs.contracts.events.runtime import SessionCreated
+from libs.contracts.identifiers import is_id, new_id
+from libs.contracts.identity import Identity
+from libs.contracts.timestamps import now_text
+from services.gateway.bootstrap import PROTOCOLS
+from services.gateway.domain.idempotency import IdempotentRequest, Write
+from services.gateway.entrypoints.http.request_lifecycle import RequestLifecycleMiddleware
+from services.gateway.entrypoints.openai.conventions import SHAPE
+from services.gateway.use_cases.agent_turns import AgentTurns, named_session_id, part_of
+from tests.support.gateway import Gateway, Sent
+
+AGENT = {
+    "id": new_id(),
+    "agent_key": "support",
+    "name": "Support",
+    "architecture": "llm_agent",
+    "entry_point": "main",
+    "is_public": False,
+    "is_shared": False,
+    "origin_url": None,
+    "owner": new_id(),
+    "company": new_id(),
+    "system_config": {},
+    "version_number": "1.0.0",
+    "config_hash": "0" * 64,
+    "created_at": now_text(),
+    "updated_at": now_text(),
+}
+
+
+@pytest.fixture
+async def openai(public: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+    """Sends the key as OpenAI's clients do."""
+    application = next(each for each in public.api.protocols if each.prefix == "/openai/v1")
+    transport = httpx.ASGITransport(application)  # type: ignore[arg-type]
+    headers = {"Authorization": f"Bearer {public.client.headers['x-api-key']}"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway/openai/v1", headers=headers) as client:
+        yield client
+
+
+async def test_bearer_takes_an_api_key_at_the_root_and_in_the_public_api(
+    public: Gateway, openai: httpx.AsyncClient
+) -> None:
+    public.upstreams.answers["GET", "registry", "/internal/agents"] = (200, [AGENT])
+    listed = await openai.get("/models")
+    assert listed.status_code == 200, listed.text
+    assert [each["id"] for each in listed.json()["data"]] == ["support"]
+    assert listed.headers["x-request-id"] == listed.headers["x-correlation-id"]
+    public.upstreams.answers["GET", "runtime", "/internal/sessions"] = (200, {})
+    transport = httpx.ASGITransport(public.api.application)  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=openai.headers) as native:
+        assert (await native.get("/api/v1/sessions/")).status_code == 200
+
+
+async def test_errors_have_the_shape_of_the_protocol(openai: httpx.AsyncClient) -> None:
+    wrong = await openai.get("/models", headers={"Authorization": "Bearer aes_" + "x" * 43})
+    assert wrong.status_code == 401
+    assert wrong.json()["error"]["code"] == "invalid_api_key"
+    assert set(wrong.json()["error"]) == {"message", "type", "param", "code"}
+    unknown = await openai.get("/models/nobody")
+    assert (unknown.status_code, unknown.json()["error"]["type"]) == (404, "invalid_request_error")
+    assert (await openai.get("/nothing")).json()["error"]["code"] == "not_found"
+    wrong_method = await openai.post("/models")
+    assert (wrong_method.status_code, wrong_method.headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_every_protocol_has_a_prefix_of_its_own(public: Gateway) -> None:
+    prefixes = [each.prefix for each in public.api.protocols]
+    assert len(set(prefixes)) == len(PROTOCOLS)
+    assert not any(one != other and other.startswith(one) for one in prefixes for other in prefixes)
+
+
+def write_of(public: Gateway) -> Write:
+    key = public.key
+    identity = Identity(company_id=key.company_id, user_id=key.user_id, key_id=key.id, scopes=key.scopes)
+    return Write(identity=identity, correlation_id="label")
+
+
+def turns_of(public: Gateway) -> AgentTurns:
+    turns: AgentTurns = public.api.application.state.use_cases.turns
+    return turns
+
+
+async def test_two_first_requests_with_a_name_open_one_session(public: Gateway) -> None:
+    configuration = {"agent_config": {}, "config_hash": "0", "agent_id": AGENT["id"]}
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, configuration)
+    opened: list[str] = []
+
+    def answer(sent: Sent) -> list[SessionCreated]:
+        assert isinstance(sent.command, CreateSession)
+        opened.append(sent.command.session_id)
+        return [SessionCreated(session_id=sent.command.session_id, config_hash="0")]
+
+    public.bus.upstream = answer
+    open_named = turns_of(public).open_named_session
+    write = write_of(public)
+    first, second, other = await asyncio.gather(
+        open_named(write, "support", "thread 1"),
+        open_named(write, "support", "thread 1"),
+        open_named(write, "support", "thread 2"),
+    )
+    assert first == second == named_session_id(write.identity, "support", "thread 1")
+    assert is_id(first)
+    assert other != first
+    # The command's id is the session's: the runtime's inbox knows a repeat.
+    assert {sent.command_id for sent in public.bus.sent} == {first, other}
+
+
+async def test_an_id_that_is_none_is_nothing(public: Gateway) -> None:
+    with pytest.raises(NotFound):
+        await turns_of(public).read(write_of(public).identity, "../sessions")
+
+
+def test_parts_of_a_write_are_recorded_each_for_itself(public: Gateway) -> None:
+    request = IdempotentRequest(
+        company_id="c", principal_id="u", method="POST", path="/openai/v1/responses", key="1", body_hash=b""
+    )
+    whole = replace(write_of(public), request=request)
+    parts = [part_of(whole, name).request for name in ("session", "turn")]
+    assert [part and part.path for part in parts] == ["/openai/v1/responses#session", "/openai/v1/responses#turn"]
+
+
+async def test_a_stream_that_breaks_ends_with_an_error_in_the_protocols_shape(public: Gateway) -> None:
+    sent: list[dict[str, object]] = []
+
+    async def application(scope: object, receive: object, send: object) -> None:
+        await send({  # type: ignore[operator]
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-type", b"text/event-stream; charset=utf-8")],
+        })  # fmt: skip
+        raise ServiceError("It broke.")
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    middleware = RequestLifecycleMiddleware(application, public.api.in_flight, SHAPE)  # type: ignore[arg-type]
+    await middleware({"type": "http", "method": "GET", "headers": []}, receive, send)  # type: ignore[arg-type]
+    assert sent[-1]["body"] == (
+        b'event: error\ndata: {"type":"error","error":{"message":"It broke.","type":"server_error","param":null,'
+        b'"code":"internal_error"}}\n\n'
+    )
