@@ -15,7 +15,7 @@ from libs.eventing import CommandRouter, IdentitySigner, Outbox, Received
 BEARER: Final = "Bearer "
 
 
-def caller(request: Request) -> Identity:
+async def caller(request: Request) -> Identity:
     """The identity in the token of an internal call (a FastAPI dependency). Raises ``AuthenticationFailed``."""
     token = request.headers.get("Authorization", "")
     if not token.startswith(BEARER):

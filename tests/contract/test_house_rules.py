@@ -69,3 +69,19 @@ def test_no_function_is_longer_than_a_screen() -> None:
 def test_nothing_is_put_into_a_junk_drawer() -> None:
     for file, _ in modules("services", "libs", "cli", "deploy", "benchmarks", "tests"):
         assert not {file.stem, *file.parent.parts} & JUNK_DRAWERS, file
+
+
+def test_no_handler_and_no_dependency_is_called_in_a_thread() -> None:
+    """FastAPI calls functions that are not coroutines in its thread pool, which doubles the price of a request."""
+    asked_for: set[str] = set()
+    plain: dict[str, str] = {}
+    for file, tree in modules("services", "libs"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                plain[node.name] = f"{file}:{node.lineno}"
+                routed = [each for each in node.decorator_list if ast.unparse(each).startswith(("router.", "app."))]
+                assert not routed, plain[node.name]
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("Depends", "Security"):
+                asked_for |= {each.id for each in node.args if isinstance(each, ast.Name)}
+    assert "caller" in asked_for
+    assert not [place for name, place in plain.items() if name in asked_for]
