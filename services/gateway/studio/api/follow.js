@@ -2,6 +2,7 @@
 import { send } from "./client.js";
 import { ApiError, Unreachable } from "./errors.js";
 import { setWaiting } from "./network.js";
+import { sleep } from "./sleep.js";
 import { SseParser } from "./sse.js";
 
 // The service sends a comment after 15 s without an event.
@@ -105,11 +106,4 @@ class Reading {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#abort.abort(), SILENCE_MS);
   }
-}
-
-function sleep(milliseconds, signal) {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds);
-    signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
-  });
 }

@@ -4,4 +4,4 @@ import htm from "htm";
 
 export const html = htm.bind(h);
 export { createContext, Fragment, render } from "preact";
-export { useCallback, useContext, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+export { useCallback, useContext, useEffect, useId, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";

@@ -5,6 +5,7 @@ import { html, useRef, useState } from "../../app/html.js";
 import { go, hrefOf } from "../../app/router.js";
 import { toYaml } from "../../model/yaml.js";
 import { Icon } from "../icon.js";
+import { showLine } from "../show_line.js";
 import { ProblemList } from "./problem_list.js";
 import { problemsOf, useValidation } from "./use_validation.js";
 import { Versions } from "./versions.js";
@@ -70,11 +71,4 @@ function takenOut(before, text) {
   const named = new Set([...text.matchAll(/^["']?(\w+)["']?\s*:/gm)].map(([, name]) => name));
   const gone = Object.keys(before).filter((name) => name in EMPTY && !named.has(name));
   return gone.map((name) => `\n${name}: ${EMPTY[name]}`).join("");
-}
-
-function showLine(field, line) {
-  const lines = field.value.split("\n");
-  const from = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
-  field.focus();
-  field.setSelectionRange(from, from + (lines[line - 1]?.length ?? 0));
 }

@@ -1,0 +1,13 @@
+/** Which part of a list is shown, and the way to the next one. */
+import { html } from "../app/html.js";
+import { numberText } from "../model/format.js";
+
+export function Paging({ offset, shown, total, limit, onOffset }) {
+  if (total <= limit && offset === 0) return null;
+  return html`
+    <div class="paging">
+      <button class="button small" disabled=${offset === 0} onClick=${() => onOffset(Math.max(0, offset - limit))}>Previous</button>
+      <span>${shown ? `${numberText(offset + 1)} to ${numberText(offset + shown)}` : "none"} of ${numberText(total)}</span>
+      <button class="button small" disabled=${offset + shown >= total} onClick=${() => onOffset(offset + limit)}>Next</button>
+    </div>`;
+}

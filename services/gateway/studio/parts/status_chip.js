@@ -1,0 +1,12 @@
+/** A status in a word, with a colour that only repeats it. */
+import { html } from "../app/html.js";
+
+const LOOKS = {
+  completed: "good", ready: "good", delivered: "good", enabled: "good", active: "good",
+  failed: "bad", revoked: "bad", expired: "bad",
+  running: "busy", pending: "busy", "being replaced": "busy",
+};
+
+export function StatusChip({ status }) {
+  return html`<span class=${`chip ${LOOKS[status] ?? ""}`}>${status}</span>`;
+}

@@ -1,0 +1,91 @@
+"""Keys, connections and secrets: what is shown once, what is revoked, and what stands in web pages."""
+
+import re
+
+import httpx
+from playwright.sync_api import expect
+
+from tests.e2e.api import configuration, unique
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.studio.conftest import Open
+from tests.support.browser import violations
+
+SECRET = re.compile(r"aes_[\w-]{20,}")
+
+
+def test_a_key_is_made_replaced_and_revoked(open_page: Open, stack: RunningStack) -> None:
+    name = unique("<b>key</b>")
+    page = open_page("keys/")
+    page.get_by_role("button", name="New key").click()
+    page.get_by_label("Name").fill(name)
+    page.get_by_role("button", name="Only reading").click()
+    assert violations(page) == []
+    page.get_by_role("button", name="Create").click()
+    secret = page.get_by_text(SECRET)
+    expect(secret).to_be_visible()
+    assert status_with(stack, secret.inner_text()) == 200
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Done").click()
+    expect(secret).to_have_count(0)
+
+    row = page.get_by_role("row").filter(has_text=name)
+    row.get_by_role("button", name="Rotate").click()
+    page.get_by_label("The old one").select_option("60")
+    page.get_by_role("dialog").get_by_role("button", name="Rotate").click()
+    rotated = page.get_by_text(SECRET).inner_text()
+    page.get_by_role("button", name="Done").click()
+    expect(row.filter(has_text="being replaced")).to_have_count(1)
+
+    page.reload()
+    row.filter(has_text="active").get_by_role("button", name="Revoke").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    expect(row.filter(has_text="revoked")).to_have_count(1)
+    assert status_with(stack, rotated) == 401
+
+
+def status_with(stack: RunningStack, secret: str) -> int:
+    return httpx.get(f"{stack.base_url}/api/v1/me/", headers={"x-api-key": secret}, trust_env=False).status_code
+
+
+def test_a_connection_is_made_with_its_snippet(open_page: Open, http: httpx.Client, stack: RunningStack) -> None:
+    agent = unique("Agent")
+    assert http.post("/agent/", json={**configuration(), "name": agent}).status_code == 201
+    page = open_page("connections/", viewport={"width": 390, "height": 800})
+    page.get_by_role("button", name="New connection").click()
+    page.get_by_label("Agent").select_option(label=agent)
+    page.get_by_label("Allowed origins").fill("example.com")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_label("Allowed origins")).to_have_attribute("aria-invalid", "true")
+    page.get_by_label("Allowed origins").fill("https://www.example.com")
+    page.get_by_role("button", name="Create").click()
+    card = page.get_by_role("listitem").filter(has_text=agent)
+    expect(card).to_be_visible()
+    made = next(each for each in http.get("/connections/").json()["connections"] if each["name"] == agent)
+    snippet = f'<script src="{stack.base_url}/widget.js" data-connection-key="{made["connection_key"]}"></script>'
+    expect(card.get_by_label("Widget snippet")).to_have_text(snippet)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(page) == []
+    card.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(card).to_have_count(0)
+
+
+def test_a_secret_is_stored_replaced_and_deleted(open_page: Open, http: httpx.Client) -> None:
+    name = unique("STUDIO").replace("-", "_")
+    page = open_page("secrets/", color_scheme="dark")
+    page.get_by_role("button", name="New secret").click()
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Value").fill("one value")
+    page.get_by_role("button", name="Save").click()
+    row = page.get_by_role("row").filter(has_text=name)
+    expect(row).to_be_visible()
+    before = http.get(f"/secrets/{name}/").json()["updated_at"]
+    row.get_by_role("button", name="Replace").click()
+    page.get_by_label("Value").fill("another value")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert http.get(f"/secrets/{name}/").json()["updated_at"] > before
+    assert violations(page) == []
+    row.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(row).to_have_count(0)
