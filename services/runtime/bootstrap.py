@@ -47,6 +47,7 @@ from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.sessions import sessions_router, turns_router
 from services.runtime.entrypoints.http.toolsets import toolsets_router
 from services.runtime.entrypoints.http.watched_turns import watched_turns_router
+from services.runtime.entrypoints.maintenance import keep_expiring
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
@@ -62,6 +63,7 @@ from services.runtime.use_cases.engine.group_commit import GroupCommit
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
+from services.runtime.use_cases.expire_sessions import ExpireSessions
 from services.runtime.use_cases.fork_session import ForkSession
 from services.runtime.use_cases.list_turn_events import ListTurnEvents
 from services.runtime.use_cases.resolve_action import ExpireActions, ResolveAction
@@ -234,6 +236,8 @@ def build(settings: RuntimeSettings) -> Service:
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)
     service.background("runtime.deltas", deltas.run)
+    expire_sessions = ExpireSessions(service.outbox.transaction, PostgresSessionWriter)
+    service.background("runtime.expiry", lambda: keep_expiring(expire_sessions))
     # The last third is for handing back what has not ended.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
     service.on_stop(http.close)

@@ -161,7 +161,11 @@ class Usage(WireModel):
 
 
 class ToolCallRecord(WireModel):
-    """A tool call made in a turn. ``status`` is ``completed``, ``failed`` or ``unknown`` (outcome lost in a crash)."""
+    """A tool call of a turn.
+
+    ``status`` is ``completed``, ``failed``, ``unknown`` (outcome lost in a crash), or ``requested`` for a call that the
+    caller runs, with which the turn has ended.
+    """
 
     id: str
     name: str
@@ -188,6 +192,13 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
+
+
+def _is_stop(reason: str) -> bool:
+    return reason == "stop"
+
+
 class Reply(WireModel):
     """``output``: the value that ``content`` is the JSON of, when the turn has an output schema; else left out."""
 
@@ -199,7 +210,11 @@ class Reply(WireModel):
 
 
 class ExecuteReply(WireModel):
-    """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself."""
+    """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself.
+
+    ``finish_reason`` is left out for a reply that the model ended by itself: ``length`` for one that was cut,
+    ``content_filter``, or ``tool_calls`` when the turn has ended with calls that the caller runs.
+    """
 
     success: bool = True
     message_id: str
@@ -211,6 +226,7 @@ class ExecuteReply(WireModel):
     usage: Usage
     config_hash: str
     warnings: list[str] = []
+    finish_reason: FinishReason = Field(default="stop", exclude_if=_is_stop)
 
 
 class RequestedToolCall(WireModel):
@@ -246,6 +262,19 @@ class ActionPage(WireModel):
     actions: list[OpenAction]
     total: int
     has_more: bool
+
+
+class HistoryMessage(WireModel):
+    """A message that a session begins with.
+
+    An assistant's message may ask for ``tool_calls``; a tool's message is the result of ``tool_call_id``, a call that a
+    message before it asks for.
+    """
+
+    role: Literal["user", "assistant", "tool"]
+    content: str | list[Annotated[TextBlock | ImageUrlBlock, Field(discriminator="type")]]
+    tool_calls: list[RequestedToolCall] = []
+    tool_call_id: str | None = None
 
 
 class ResolveActionBody(StrictModel):

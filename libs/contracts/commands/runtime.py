@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from libs.contracts.api.sessions import ContentBlock, TurnOptions
+from libs.contracts.api.sessions import ContentBlock, HistoryMessage, TurnOptions, WireModel
 from libs.contracts.events.runtime import (
     CancelTurnAccepted,
     ResolveActionAccepted,
@@ -17,13 +17,25 @@ from libs.contracts.events.runtime import (
 from libs.contracts.messages import Command
 
 
-class CreateSession(Command, type="aes.runtime.create_session.v1", outcomes=(SessionCreated,)):
-    """Open a conversation with a validated, normalised configuration, which the session keeps."""
+class SessionBeginning(WireModel):
+    """A session's agent, by a validated, normalised configuration that the session keeps, and what it begins with.
 
-    session_id: str
+    ``messages`` are said before its first turn. A session that is not ``listed`` is found by its id alone. One that has
+    ``expires_after`` is deleted that many seconds after it was created, once none of its turns is queued or runs.
+    """
+
     agent_config: dict[str, Any]
     config_hash: str
     agent_id: str | None = None
+    messages: list[HistoryMessage] = []
+    listed: bool = True
+    expires_after: int | None = Field(default=None, ge=1)
+
+
+class CreateSession(Command, SessionBeginning, type="aes.runtime.create_session.v1", outcomes=(SessionCreated,)):
+    """Open a conversation."""
+
+    session_id: str
 
 
 class ForkSession(Command, type="aes.runtime.fork_session.v1", outcomes=(SessionCreated,)):
@@ -43,16 +55,29 @@ class DeleteSession(Command, type="aes.runtime.delete_session.v1", outcomes=(Ses
     session_id: str
 
 
+class ClientCalls(WireModel):
+    """For a caller who keeps the conversation: the turn ends with calls of client tools, instead of waiting for them.
+
+    ``answered`` follows the turn's own message: the calls that earlier turns ended with, and their results.
+    """
+
+    answered: list[HistoryMessage] = []
+
+
 class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=(TurnCompleted, TurnFailed, TurnCancelled)):
     """Take a message into a session and answer it. The turn's id is the command's id.
 
-    ``stream`` asks for deltas of the text while it is made. ``options`` go before the agent's own settings.
+    ``stream`` asks for deltas of the text while it is made. ``options`` go before the agent's own settings. With
+    ``begins`` the session is created first, unless there is one with that id. ``client_calls`` left out: the turn waits
+    for the results of client tools.
     """
 
     session_id: str
     content: str | list[Annotated[ContentBlock, Field()]]
     stream: bool = False
     options: TurnOptions | None = None
+    begins: SessionBeginning | None = None
+    client_calls: ClientCalls | None = None
 
 
 class CancelTurn(Command, type="aes.runtime.cancel_turn.v1", outcomes=(CancelTurnAccepted,)):

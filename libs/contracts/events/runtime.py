@@ -5,6 +5,8 @@ The subject and the causation id of a turn's events are the turn's id, which is 
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from libs.contracts.api.sessions import ActionKind, Citation, ExecuteReply, RequiredAction, Turn
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.messages import Event
@@ -12,13 +14,18 @@ from libs.contracts.topics import RUNTIME_DELTAS
 
 
 class SessionCreated(Event, type="aes.runtime.session.created.v1"):
-    """A conversation is open. ``forked_from``: the session whose history it begins with."""
+    """A conversation is open. ``forked_from``: the session whose history it begins with.
+
+    A session that its first turn began has an event without a causation id. ``listed`` is left out unless it is false:
+    such a session is found by its id alone.
+    """
 
     session_id: str
     config_hash: str
     agent_id: str | None = None
     owner_id: str = ""
     forked_from: str | None = None
+    listed: bool = Field(default=True, exclude_if=bool)
 
 
 class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):

@@ -120,7 +120,11 @@ def client_tool(item: Mapping[str, Any]) -> ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class AgentTask:
-    """One turn's work. `history` is the conversation before `question`, oldest first."""
+    """One turn's work. `history` is the conversation before `question`, oldest first.
+
+    `answered` follows the question: calls of client tools that earlier turns ended with, and their results. With
+    `ends_with_calls` this turn ends with such calls, too, instead of waiting for them.
+    """
 
     turn_id: str
     session_id: str
@@ -128,6 +132,8 @@ class AgentTask:
     agent: AgentSpec
     history: Sequence[Message]
     question: UserMessage
+    answered: Sequence[Message] = ()
+    ends_with_calls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +219,8 @@ class MadeCall:
 class AgentReply:
     """The turn's outcome. `usage` sums all model calls, those of earlier attempts included; `steps` counts them.
 
-    `final` is the last model answer, not yet recorded: it is step number `steps`. `toolsets` are those of a turn of
-    one step, as no earlier one has recorded them.
+    `final` is the last model answer, not yet recorded: it is step number `steps`. `requested` are its calls, which the
+    caller runs. `toolsets` are those of a turn of one step, as no earlier one has recorded them.
     """
 
     text: str
@@ -227,6 +233,7 @@ class AgentReply:
     warnings: tuple[str, ...] = ()
     output: Any = None
     toolsets: tuple[ToolsetVersion, ...] = ()
+    requested: tuple[ToolCall, ...] = ()
 
 
 class ToolSource(Protocol):

@@ -4,7 +4,7 @@ Parts have the form of the API's content blocks. Reading ignores unknown fields,
 newer version stay readable.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -12,15 +12,19 @@ from services.runtime.domain.agents import AgentReply
 from services.runtime.domain.conversation import (
     ArtifactPart,
     ArtifactRef,
+    AssistantMessage,
     Citation,
     ImagePart,
     JsonObject,
+    Message,
     ModelAnswer,
     Part,
     TextPart,
     ToolCall,
+    ToolMessage,
     ToolResult,
     Usage,
+    UserMessage,
 )
 from services.runtime.domain.tools import ToolsetVersion
 
@@ -60,6 +64,32 @@ def part_from_json(data: Mapping[str, Any]) -> Part:
     raise ValueError(f"content block of type {kind!r} cannot be given to a model")
 
 
+def message_to_row(message: Message) -> tuple[str, str, list[JsonObject] | None]:
+    """Role, text and blocks of a stored message. Calls and their results are blocks; a result is the user's."""
+    match message:
+        case UserMessage(parts):
+            plain = all(isinstance(part, TextPart) for part in parts) and len(parts) == 1
+            return "user", message.text, None if plain else [part_to_json(part) for part in parts]
+        case AssistantMessage(text, tool_calls):
+            said = [{"type": "text", "text": text}] if text else []
+            called = [{"type": "tool_call", **tool_call_to_json(call)} for call in tool_calls]
+            return "assistant", text, [*said, *called] if called else None
+        case ToolMessage(result):
+            return "user", "", [{"type": "tool_result", **tool_result_to_json(result)}]
+
+
+def message_from_row(role: str, text: str, blocks: Sequence[Mapping[str, Any]] | None) -> Message:
+    """The reverse of ``message_to_row``. Raises ValueError for unknown blocks."""
+    if role == "assistant":
+        calls = [tool_call_from_json(block) for block in blocks or () if block["type"] == "tool_call"]
+        return AssistantMessage(text, tuple(calls))
+    if blocks is None:
+        return UserMessage((TextPart(text),))
+    if blocks and blocks[0]["type"] == "tool_result":
+        return ToolMessage(tool_result_from_json(blocks[0]))
+    return UserMessage(tuple(part_from_json(block) for block in blocks))
+
+
 def tool_call_to_json(call: ToolCall) -> JsonObject:
     data: JsonObject = {"id": call.id, "name": call.name, "arguments": call.arguments}
     if call.validation_error is not None:
@@ -85,6 +115,10 @@ def reply_to_json(reply: AgentReply) -> JsonObject:
                 "output": made.result.output,
             }
             for made in reply.tool_calls
+        ]
+        + [
+            {"id": call.id, "name": call.name, "arguments": call.arguments, "status": "requested", "output": None}
+            for call in reply.requested
         ],
         "citations": [citation_to_json(citation) for citation in reply.citations],
         "artifacts": [asdict(artifact) for artifact in reply.artifacts],

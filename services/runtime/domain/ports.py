@@ -23,6 +23,7 @@ from libs.contracts.messages import Event
 from libs.eventing import OutboxMessage
 from services.runtime.domain.admission import AdmissionView, Decision
 from services.runtime.domain.agents import AgentSpec, RecordedStep
+from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import Message
 from services.runtime.domain.turns import (
     ClaimedTurn,
@@ -37,7 +38,12 @@ from services.runtime.domain.turns import (
 
 class AdmissionBatch(Protocol):
     @property
-    def view(self) -> AdmissionView: ...
+    def view(self) -> AdmissionView:
+        """With the sessions that submissions begin."""
+
+    @property
+    def begun(self) -> Sequence[NewSession]:
+        """The sessions that the batch has created, known once it is written."""
 
     async def write(self, decisions: Sequence[Decision]) -> list[ClaimedTurn]:
         """Writes the decisions with their events; the turns claimed for this worker, in order."""

@@ -1,6 +1,6 @@
 """Sessions: permission to change them, and their changes within one transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,18 +8,8 @@ from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, Transaction
-from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.turns import LockedTurn
-
-
-@dataclass(frozen=True, slots=True)
-class NewSession:
-    id: str
-    company_id: str
-    owner_id: str
-    agent_id: str | None
-    config: JsonObject
-    config_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +68,11 @@ class SessionWriter(Protocol):
     async def live_turns(self, session_id: str) -> list[LockedTurn]:
         """The queued, running and waiting turns, in order."""
 
+    async def lock_expired(self, limit: int) -> list[LockedSession]:
+        """Sessions whose time is over, none of whose turns is queued or runs, the longest expired first."""
+
+    async def waiting_turns(self, session_ids: Sequence[str]) -> list[LockedTurn]: ...
+
     async def cancel(self, turns: list[LockedTurn], events: int) -> None:
         """Ends live turns as cancelled and closes their actions; each gets ``events`` events for it.
 
@@ -96,8 +91,8 @@ class SessionWriter(Protocol):
     async def was_deleted(self, session_id: str, company_id: str) -> bool:
         """Whether the company had this session, and its tombstone is still there."""
 
-    async def remove(self, session_id: str) -> None:
-        """Deletes the session with turns, steps and messages; a tombstone keeps its id from being used again."""
+    async def remove(self, *session_ids: str) -> None:
+        """Deletes the sessions with turns, steps and messages; tombstones keep their ids from being used again."""
 
 
 OpenWriter = Callable[[Transaction], SessionWriter]

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from libs.contracts.api.sessions import TurnOptions
-from libs.contracts.commands.runtime import ExecuteTurn
+from libs.contracts.commands.runtime import ClientCalls, ExecuteTurn
 from libs.contracts.errors import ServiceError
 from libs.contracts.events.runtime import (
     ToolCallCompleted,
@@ -24,6 +24,7 @@ from libs.contracts.messages import CommandRejected, Event
 from libs.contracts.topics import RUNTIME_EVENTS
 from libs.eventing import MessageContext, MessageDraft
 from services.runtime.domain.actions import NewAction
+from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import JsonObject, ToolResult, UserMessage
 
 FIRST_SEQUENCE: Final = 1
@@ -35,7 +36,8 @@ class Submission:
     """A message to be answered by a turn of its session.
 
     ``blocks`` is None for content that was given as plain text. ``validation_error`` is a problem with the content
-    that another service reported; it counts for the first delivery only, as a later answer may differ.
+    that another service reported; it counts for the first delivery only, as a later answer may differ. ``begins`` is
+    the session to create unless there is one with that id.
     """
 
     turn_id: str
@@ -48,6 +50,8 @@ class Submission:
     blocks: list[JsonObject] | None
     options: TurnOptions | None = None
     validation_error: ServiceError | None = None
+    begins: NewSession | None = None
+    client_calls: ClientCalls | None = None
 
     @property
     def depends_on_agent(self) -> bool:
@@ -102,6 +106,7 @@ class ClaimedTurn:
     sequence: int
     after_wait: bool = False
     options: TurnOptions | None = None
+    client_calls: ClientCalls | None = None
 
     def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> MessageDraft:
         return MessageDraft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)

@@ -12,7 +12,8 @@ from libs.contracts.identity import Identity
 from libs.eventing import CommandContext
 from services.runtime.domain.admission import AdmissionPolicy, Decision
 from services.runtime.domain.artifacts import SessionArtifacts, part_of
-from services.runtime.domain.conversation import ArtifactPart, ImagePart, Part, TextPart, UserMessage
+from services.runtime.domain.beginnings import history_of, new_session
+from services.runtime.domain.conversation import ArtifactPart, ImagePart, Message, Part, TextPart, UserMessage
 from services.runtime.domain.conversation_json import part_to_json
 from services.runtime.domain.ports import ImageAddresses, TurnAdmissions
 from services.runtime.domain.sessions import valid_id
@@ -48,9 +49,15 @@ class AcceptTurn:
         """Raises ValidationFailed for content that no turn can be made of; other refusals are recorded decisions."""
         session_id = valid_id("session", command.session_id)
         question = question_of(command.content)
+        begins = None if command.begins is None else new_session(command.begins, session_id, context.identity)
+        said: Sequence[Message] = () if begins is None else begins.messages
+        if command.client_calls is not None:
+            said = (*said, *history_of(command.client_calls.answered, said))
         error: ServiceError | None = None
         if any(isinstance(part, ImagePart) for part in question.parts):
             error = await self._address_error(question.parts)
+        if error is None and (shown := _images(said)):
+            error = await self._address_error(shown)
         if error is None and (named := _named(question)):
             question, error = await self._resolve_artifacts(question, named, session_id, context.identity)
         submission = Submission(
@@ -64,6 +71,8 @@ class AcceptTurn:
             blocks=None if isinstance(command.content, str) else [part_to_json(part) for part in question.parts],
             options=command.options,
             validation_error=error,
+            begins=begins,
+            client_calls=command.client_calls,
         )
         return await self._commits.submit(submission)
 
@@ -75,11 +84,16 @@ class AcceptTurn:
             async with self._admissions.open(submissions) as batch:
                 decisions = self._policy.decide(submissions, batch.view)
                 claimed = await batch.write(decisions)
+                for session in batch.begun:
+                    self._engine.begin(session)
                 self._speculative_start(claimed, submissions, claim)
         except BaseException:
             claim.settle(committed=False)
             for turn in claimed:
                 self._engine.stop(turn.id)
+            for submission in submissions:
+                if submission.begins is not None:
+                    self._engine.forget(submission.begins)
             raise
         claim.settle(committed=True)
         return decisions
@@ -148,6 +162,11 @@ def question_of(content: str | Sequence[Block]) -> UserMessage:
     if errors:
         raise ValidationFailed("the content cannot be taken", details=errors)
     return UserMessage(tuple(parts))
+
+
+def _images(messages: Sequence[Message]) -> list[Part]:
+    parts = (part for message in messages if isinstance(message, UserMessage) for part in message.parts)
+    return [part for part in parts if isinstance(part, ImagePart)]
 
 
 def _named(question: UserMessage) -> list[ArtifactPart]:

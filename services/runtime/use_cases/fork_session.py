@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from libs.contracts.commands import runtime as commands
-from libs.contracts.errors import Conflict, NotFound, ValidationFailed
+from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import SessionCreated
-from libs.contracts.identifiers import is_id
 from libs.eventing import CommandContext, Transaction
+from services.runtime.domain.beginnings import valid_new_id
 from services.runtime.domain.sessions import Fork, OpenWriter, SessionWriter, readable, valid_id
 
 
@@ -17,14 +17,12 @@ class ForkSession:
     open_writer: OpenWriter
 
     async def __call__(self, transaction: Transaction, command: commands.ForkSession, context: CommandContext) -> None:
-        if not is_id(command.session_id):
-            raise ValidationFailed("the session id is malformed")
         writer = self.open_writer(transaction)
         source = readable(await writer.find(valid_id("session", command.source_session_id)), context.identity)
         if not source.active:
             raise NotFound("there is no such session")
         fork = Fork(
-            id=command.session_id,
+            id=valid_new_id(command.session_id),
             source_id=source.id,
             owner_id=context.identity.user_id,
             through=await _position(writer, source.id, command.up_to_turn_id),

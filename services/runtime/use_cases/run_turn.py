@@ -14,6 +14,7 @@ from libs.contracts.events.runtime import CitationAdded, TurnCompleted
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage, retry_until_available
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, RecordedStep, TurnLost, TurnWaits
+from services.runtime.domain.beginnings import NewSession, history_of
 from services.runtime.domain.conversation import Message, UserMessage
 from services.runtime.domain.conversation_json import answer_to_json, reply_to_json, toolsets_to_json
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
@@ -75,6 +76,14 @@ class ConversationCache:
         if question is None:
             question = await self._question(turn)
         return TurnContext(conversation.agent, tuple(conversation.messages), question)
+
+    def begin(self, session: NewSession) -> None:
+        """Adds a session that is about to be committed: its first turn may run before others can read it."""
+        conversation = _Conversation(SessionAgent(session.agent, session.config_hash), size=1000)
+        conversation.extend(session.messages, session.next_position - 1)
+        self.forget(session.id)
+        self._known[session.id] = conversation
+        self._grow(conversation.size)
 
     def remember(self, turn: ClaimedTurn, said: Sequence[Message]) -> None:
         """Adds the messages of a turn that has ended; none when it failed."""
@@ -181,6 +190,8 @@ class RunTurn:
                 agent=context.agent.spec.with_options(turn.options),
                 history=context.history,
                 question=context.question,
+                answered=_answered(turn, context.history),
+                ends_with_calls=turn.client_calls is not None,
             )
             journal = DatabaseJournal(turn, recorded, self.steps, deltas, claim, watch, allowed)
             ended = await self.agent.run(task, journal)
@@ -190,6 +201,10 @@ class RunTurn:
         if isinstance(ended, TurnWaits):
             return TurnOutcome(turn, OutcomeKind.WAITING, actions=ended.actions)
         return _completed(turn, context, ended)
+
+
+def _answered(turn: ClaimedTurn, history: Sequence[Message]) -> Sequence[Message]:
+    return () if turn.client_calls is None else history_of(turn.client_calls.answered, history)
 
 
 async def _read(read: Callable[[], Awaitable[T]]) -> T:
@@ -213,6 +228,7 @@ def _completed(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> Tu
             "usage": usage,
             "config_hash": context.agent.config_hash,
             "warnings": list(reply.warnings),
+            "finish_reason": _finish_reason(reply),
         }
     )
     return TurnOutcome(
@@ -231,6 +247,13 @@ def _completed(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> Tu
             if citation.knowledge_base_id or citation.file_id or citation.artifact_id
         ),
     )
+
+
+def _finish_reason(reply: AgentReply) -> str:
+    """A provider's own word is a stop: the reply is all that there will be."""
+    if reply.requested:
+        return "tool_calls"
+    return reply.final.finish_reason if reply.final.finish_reason in ("length", "content_filter") else "stop"
 
 
 def _size(message: Message) -> int:

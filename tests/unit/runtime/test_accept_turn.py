@@ -25,6 +25,7 @@ from services.runtime.domain.admission import (
     SessionState,
 )
 from services.runtime.domain.agents import AgentSpec
+from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import ArtifactPart, TextPart
 from services.runtime.domain.conversation_json import part_from_json
 from services.runtime.domain.models import VisionNotSupported
@@ -41,6 +42,7 @@ class MemoryAdmissions:
 
     def __init__(self) -> None:
         self.admitted: list[Submission] = []
+        self.begun: Sequence[NewSession] = ()
 
     @property
     def view(self) -> AdmissionView:

@@ -1,7 +1,8 @@
 """Admits submissions: a batch is one transaction, under the locks of its sessions."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -9,8 +10,10 @@ import orjson
 from libs.eventing import Outbox, Transaction
 from libs.persistence import Connection, as_json
 from services.runtime.adapters.postgres.claims import LIVE, identity_json
+from services.runtime.adapters.postgres.session_writer import add_messages, add_sessions
 from services.runtime.domain.admission import AdmissionView, Admitted, Decision, Refused, SessionState
 from services.runtime.domain.agents import AgentSpec
+from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.turns import FIRST_SEQUENCE, ClaimedTurn, Submission
 
 # In the order of their ids: two batches that share sessions could deadlock otherwise.
@@ -39,7 +42,7 @@ _ADMIT: Final = """
         SELECT * FROM json_to_recordset(%(turns)s) AS g (
             id text, session_id text, company_id text, position integer, claimed boolean, identity json,
             correlation_id text, traceparent text, stream boolean, user_message_id text, content text, blocks json,
-            options json)
+            options json, client_calls json)
     ), moved AS (
         UPDATE sessions s SET next_position = s.next_position + n.admitted
         FROM (SELECT session_id, count(*) AS admitted FROM given GROUP BY session_id) n WHERE s.id = n.session_id
@@ -48,13 +51,17 @@ _ADMIT: Final = """
         SELECT session_id, 2 * position, user_message_id, id, 'user', content, blocks FROM given
     )
     INSERT INTO turns (id, session_id, company_id, position, status, attempt, fence, worker_id, deadline, identity,
-                       correlation_id, traceparent, stream, event_sequence, user_message_id, started_at, options)
+                       correlation_id, traceparent, stream, event_sequence, user_message_id, started_at, options,
+                       client_calls)
     SELECT id, session_id, company_id, position, CASE WHEN claimed THEN 'running' ELSE 'queued' END,
            claimed::integer, claimed::integer, CASE WHEN claimed THEN %(worker)s END,
            CASE WHEN claimed THEN now() + make_interval(secs => %(deadline)s) END, identity,
-           correlation_id, traceparent, stream, 1, user_message_id, CASE WHEN claimed THEN now() END, options
+           correlation_id, traceparent, stream, 1, user_message_id, CASE WHEN claimed THEN now() END, options,
+           client_calls
     FROM given
 """
+# Its turn was refused in the transaction that has added it.
+_NEVER_BEGUN: Final = "DELETE FROM sessions WHERE id = ANY(%s)"
 
 
 class PostgresAdmissions:
@@ -67,20 +74,37 @@ class PostgresAdmissions:
 
     @asynccontextmanager
     async def open(self, submissions: Sequence[Submission]) -> AsyncIterator["PostgresAdmissionBatch"]:
+        beginnings: dict[str, NewSession] = {}
+        for submission in submissions:
+            if submission.begins is not None:
+                beginnings.setdefault(submission.session_id, submission.begins)
         async with self._outbox.pipelined() as transaction:
+            # Before the locks, which are of sessions that exist: whoever waits here holds none of them.
+            adding = await add_sessions(transaction.connection, beginnings.values()) if beginnings else None
             view = await _view(transaction.connection, submissions)
-            yield PostgresAdmissionBatch(transaction, view, self._worker_id, self._turn_deadline)
+            added = [] if adding is None else [beginnings[row[0]] for row in await adding.fetchall()]
+            yield PostgresAdmissionBatch(transaction, view, added, self._worker_id, self._turn_deadline)
 
 
 class PostgresAdmissionBatch:
-    def __init__(self, transaction: Transaction, view: AdmissionView, worker_id: str, turn_deadline: float) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        view: AdmissionView,
+        added: Sequence[NewSession],
+        worker_id: str,
+        turn_deadline: float,
+    ) -> None:
         self.view = view
+        self.begun: Sequence[NewSession] = added
         self._transaction = transaction
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
 
     async def write(self, decisions: Sequence[Decision]) -> list[ClaimedTurn]:
         admitted = [decision for decision in decisions if isinstance(decision, Admitted)]
+        if self.begun:
+            await self._keep_begun({decision.submission.session_id: decision.submission for decision in admitted})
         claimed = {each.submission.turn_id: self._claimed(each) for each in admitted if each.claimed}
         for decision in decisions:
             submission = decision.submission
@@ -95,6 +119,18 @@ class PostgresAdmissionBatch:
             parameters = {"turns": turns, "worker": self._worker_id, "deadline": self._turn_deadline}
             await self._transaction.connection.execute(_ADMIT, parameters)
         return list(claimed.values())
+
+    async def _keep_begun(self, first: Mapping[str, Submission]) -> None:
+        """Tells of the sessions that have a turn now; one whose turn was refused was never there."""
+        refused = [session.id for session in self.begun if session.id not in first]
+        if refused:
+            await self._transaction.connection.execute(_NEVER_BEGUN, (refused,))
+        self.begun = [session for session in self.begun if session.id in first]
+        await add_messages(self._transaction.connection, self.begun)
+        for session in self.begun:
+            # An outcome of another command: the turn's has one of its own.
+            context = replace(first[session.id].message_context, causation_id=None)
+            self._transaction.emit(session.created(), subject=session.id, context=context, owner_id=session.owner_id)
 
     def _claimed(self, admitted: Admitted) -> ClaimedTurn:
         submission = admitted.submission
@@ -111,6 +147,7 @@ class PostgresAdmissionBatch:
             seconds_left=self._turn_deadline,
             sequence=FIRST_SEQUENCE,
             options=submission.options,
+            client_calls=submission.client_calls,
         )
 
 
@@ -141,9 +178,10 @@ def _session(row: tuple[Any, ...]) -> SessionState:
 
 def _row(admitted: Admitted) -> dict[str, Any]:
     submission = admitted.submission
-    options = submission.options
+    options, calls = submission.options, submission.client_calls
     return {
         **({} if options is None else {"options": orjson.Fragment(options.model_dump_json(exclude_defaults=True))}),
+        **({} if calls is None else {"client_calls": orjson.Fragment(calls.model_dump_json())}),
         "id": submission.turn_id,
         "session_id": submission.session_id,
         "company_id": submission.caller.company_id,

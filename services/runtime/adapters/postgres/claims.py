@@ -15,6 +15,7 @@ from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
 from libs.contracts.api.sessions import TurnOptions
+from libs.contracts.commands.runtime import ClientCalls
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, MessageDraft, Outbox
 from libs.persistence import Connection, as_json
@@ -30,9 +31,9 @@ CLAIMED_COLUMNS: Final = """
     t.id, t.session_id, t.position, t.attempt, t.fence, t.user_message_id, t.identity::text,
     t.company_id, t.correlation_id, t.traceparent, t.stream OR t.watches > 0,
     coalesce(extract(epoch FROM t.deadline - clock_timestamp()), 0)::float8, t.event_sequence,
-    (SELECT owner_id FROM sessions WHERE id = t.session_id), t.options::text
+    (SELECT owner_id FROM sessions WHERE id = t.session_id), t.options::text, t.client_calls::text
 """
-CLAIMED_WIDTH: Final = 15
+CLAIMED_WIDTH: Final = 16
 # In one order everywhere, so that two batches cannot wait for each other.
 LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 # For the reconciler: a transaction that has locked a session sees to its queue anyway.
@@ -133,6 +134,7 @@ def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
         seconds_left=row[11],
         sequence=row[12],
         options=None if row[14] is None else TurnOptions.model_validate_json(row[14]),
+        client_calls=None if row[15] is None else ClientCalls.model_validate_json(row[15]),
     )
 
 

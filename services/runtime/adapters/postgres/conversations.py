@@ -7,10 +7,10 @@ import orjson
 
 from libs.persistence import Database
 from services.runtime.domain.agents import AgentSpec, RecordedAnswer, RecordedResult, RecordedStep
-from services.runtime.domain.conversation import AssistantMessage, Message, TextPart, UserMessage
+from services.runtime.domain.conversation import Message
 from services.runtime.domain.conversation_json import (
     answer_from_json,
-    part_from_json,
+    message_from_row,
     tool_result_from_json,
     toolsets_from_json,
 )
@@ -57,11 +57,7 @@ class PostgresConversations:
 
 def _message(row: tuple[Any, ...]) -> Message:
     _, role, content, blocks = row
-    if role == "assistant":
-        return AssistantMessage(content)
-    if blocks is None:
-        return UserMessage((TextPart(content),))
-    return UserMessage(tuple(part_from_json(block) for block in orjson.loads(blocks)))
+    return message_from_row(role, content, None if blocks is None else orjson.loads(blocks))
 
 
 def _step(row: tuple[Any, ...]) -> RecordedStep:

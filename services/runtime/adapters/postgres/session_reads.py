@@ -26,12 +26,13 @@ _SELECT_SESSION: Final = """
 """
 _SESSION: Final = f"{_SELECT_SESSION} WHERE id = %(session)s AND {_VISIBLE}"
 _SESSIONS: Final = f"""
-    {_SELECT_SESSION} WHERE {_VISIBLE} ORDER BY created_at DESC, id DESC LIMIT %(limit)s OFFSET %(offset)s
+    {_SELECT_SESSION} WHERE {_VISIBLE} AND listed ORDER BY created_at DESC, id DESC LIMIT %(limit)s OFFSET %(offset)s
 """
-_COUNT_SESSIONS: Final = f"SELECT count(*) FROM sessions WHERE {_VISIBLE}"
+_COUNT_SESSIONS: Final = f"SELECT count(*) FROM sessions WHERE {_VISIBLE} AND listed"
 _IS_VISIBLE: Final = f"SELECT 1 FROM sessions WHERE id = %(session)s AND {_VISIBLE}"
 _MESSAGES: Final = """
-    SELECT id, role, content, created_at AS timestamp, blocks::text AS content_blocks, turn_id FROM messages
+    SELECT id, role, content, created_at AS timestamp, blocks::text AS content_blocks, nullif(turn_id, '') AS turn_id
+    FROM messages
     WHERE session_id = %(session)s ORDER BY position LIMIT %(limit)s OFFSET %(offset)s
 """
 _COUNT_MESSAGES: Final = "SELECT count(*) FROM messages WHERE session_id = %(session)s"

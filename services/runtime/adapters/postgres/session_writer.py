@@ -1,22 +1,50 @@
 """Writes sessions and cancellations within the caller's transaction."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 import orjson
+from psycopg import AsyncCursor
+from psycopg.rows import TupleRow
 
+from libs.contracts.identifiers import new_id
 from libs.eventing import MessageContext, Transaction
-from libs.persistence import as_json, fetch_value
-from services.runtime.domain.sessions import Fork, ForkedSession, ForkPoint, LockedSession, NewSession
+from libs.persistence import Connection, as_json, fetch_value
+from services.runtime.adapters.postgres.claims import LIVE
+from services.runtime.domain.beginnings import NewSession
+from services.runtime.domain.conversation_json import message_to_row
+from services.runtime.domain.sessions import Fork, ForkedSession, ForkPoint, LockedSession
 from services.runtime.domain.turns import LockedTurn
 
 # A redelivered command may come after the session was created, used and deleted.
 _ADD: Final = """
-    INSERT INTO sessions (id, company_id, owner_id, agent_id, config, config_hash)
-    SELECT %(id)s, %(company_id)s, %(owner_id)s, %(agent_id)s, %(config)s, %(config_hash)s
-    WHERE NOT EXISTS (SELECT FROM session_tombstones WHERE id = %(id)s)
-    ON CONFLICT (id) DO NOTHING RETURNING id
+    INSERT INTO sessions (id, company_id, owner_id, agent_id, config, config_hash, next_position, listed, expires_at)
+    SELECT id, company_id, owner_id, agent_id, config, config_hash, next_position, listed,
+           now() + make_interval(secs => expires_after)
+    FROM json_to_recordset(%s) AS g (
+        id text, company_id text, owner_id text, agent_id text, config json, config_hash text, next_position integer,
+        listed boolean, expires_after integer)
+    WHERE NOT EXISTS (SELECT FROM session_tombstones t WHERE t.id = g.id)
+    ORDER BY id ON CONFLICT (id) DO NOTHING RETURNING id
 """
+# Each has a place of its own, from the first on: a place of a turn is two of them.
+_ADD_MESSAGES: Final = """
+    INSERT INTO messages (session_id, position, id, turn_id, role, content, blocks)
+    SELECT session_id, position, id, '', role, content, blocks FROM json_to_recordset(%s) AS g (
+        session_id text, position integer, id text, role text, content text, blocks json)
+"""
+_ADDED: Final = (
+    "id",
+    "company_id",
+    "owner_id",
+    "agent_id",
+    "config",
+    "config_hash",
+    "next_position",
+    "listed",
+    "expires_after",
+)
 # Of a turn of the session itself, or of one that a fork has the messages of, which has ended.
 _FORK_POINT: Final = """
     SELECT m.position / 2, t.id IS NULL OR t.finished_at IS NOT NULL
@@ -64,6 +92,17 @@ _LIVE_TURNS: Final = f"""
     WHERE session_id = %s AND (status IN ('queued', 'running') OR status = 'waiting')
     ORDER BY position FOR UPDATE
 """
+_WAITING_TURNS: Final = f"""
+    SELECT {_TURN_COLUMNS} FROM turns WHERE session_id = ANY(%s) AND status = 'waiting' ORDER BY id FOR UPDATE
+"""
+# One that another process looks after, or a command is about, is left to the next time.
+_LOCK_EXPIRED: Final = f"""
+    SELECT id, company_id, owner_id, true FROM sessions s
+    WHERE expires_at <= now() AND status = 'active'
+      AND NOT EXISTS (SELECT FROM turns WHERE session_id = s.id AND {LIVE})
+    ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED
+"""
+_BUSY: Final = f"SELECT DISTINCT session_id FROM turns WHERE session_id = ANY(%s) AND {LIVE}"
 _CANCEL: Final = """
     WITH cancelled AS (
         UPDATE turns SET status = 'cancelled', finished_at = now(), event_sequence = event_sequence + %s
@@ -79,12 +118,12 @@ _IS_HELD: Final = """
 _DELETION: Final = "SELECT deletion::text, owner_id FROM sessions WHERE id = %s AND status = 'deleting' FOR UPDATE"
 _WAS_DELETED: Final = "SELECT EXISTS (SELECT FROM session_tombstones WHERE id = %s AND company_id = %s)"
 _REMOVE: Final = (
-    "DELETE FROM actions WHERE turn_id IN (SELECT id FROM turns WHERE session_id = %s)",
-    "DELETE FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE session_id = %s)",
-    "DELETE FROM messages WHERE session_id = %s",
-    "DELETE FROM turns WHERE session_id = %s",
+    "DELETE FROM actions WHERE turn_id IN (SELECT id FROM turns WHERE session_id = ANY(%s))",
+    "DELETE FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE session_id = ANY(%s))",
+    "DELETE FROM messages WHERE session_id = ANY(%s)",
+    "DELETE FROM turns WHERE session_id = ANY(%s)",
     """
-    WITH gone AS (DELETE FROM sessions WHERE id = %s RETURNING id, company_id)
+    WITH gone AS (DELETE FROM sessions WHERE id = ANY(%s) RETURNING id, company_id)
     INSERT INTO session_tombstones (id, company_id) SELECT id, company_id FROM gone
     """,
 )
@@ -95,8 +134,10 @@ class PostgresSessionWriter:
         self._connection = transaction.connection
 
     async def add(self, session: NewSession) -> bool:
-        parameters = {**asdict(session), "config": as_json(session.config)}
-        return await fetch_value(self._connection, _ADD, parameters) is not None
+        if not await (await add_sessions(self._connection, [session])).fetchall():
+            return False
+        await add_messages(self._connection, [session])
+        return True
 
     async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
         row = await self._row(_FORK_POINT, session_id, turn_id)
@@ -122,6 +163,17 @@ class PostgresSessionWriter:
         cursor = await self._connection.execute(_LIVE_TURNS, (session_id,))
         return [_turn(row) for row in await cursor.fetchall()]
 
+    async def lock_expired(self, limit: int) -> list[LockedSession]:
+        locked = await (await self._connection.execute(_LOCK_EXPIRED, (limit,))).fetchall()
+        # A statement of its own, after the locks: a turn may have been admitted just before them.
+        cursor = await self._connection.execute(_BUSY, ([row[0] for row in locked],))
+        busy = {row[0] for row in await cursor.fetchall()}
+        return [LockedSession(*row) for row in locked if row[0] not in busy]
+
+    async def waiting_turns(self, session_ids: Sequence[str]) -> list[LockedTurn]:
+        cursor = await self._connection.execute(_WAITING_TURNS, (list(session_ids),))
+        return [_turn(row) for row in await cursor.fetchall()]
+
     async def cancel(self, turns: list[LockedTurn], events: int) -> None:
         await self._connection.execute(_CANCEL, (events, [turn.id for turn in turns]))
 
@@ -140,12 +192,35 @@ class PostgresSessionWriter:
     async def was_deleted(self, session_id: str, company_id: str) -> bool:
         return bool(await fetch_value(self._connection, _WAS_DELETED, (session_id, company_id)))
 
-    async def remove(self, session_id: str) -> None:
+    async def remove(self, *session_ids: str) -> None:
         for statement in _REMOVE:
-            await self._connection.execute(statement, (session_id,))
+            await self._connection.execute(statement, (list(session_ids),))
 
     async def _row(self, query: str, *parameters: object) -> tuple[Any, ...] | None:
         return await (await self._connection.execute(query, parameters)).fetchone()
+
+
+async def add_sessions(connection: Connection, sessions: Iterable[NewSession]) -> AsyncCursor[TupleRow]:
+    """Adds them; the rows are the ids of those that were not there, and have not been deleted, before."""
+    given = [{column: getattr(session, column) for column in _ADDED} for session in sessions]
+    return await connection.execute(_ADD, (as_json(given),))
+
+
+async def add_messages(connection: Connection, sessions: Iterable[NewSession]) -> None:
+    rows = [
+        {
+            "session_id": session.id,
+            "position": position,
+            "id": new_id(),
+            "role": role,
+            "content": text,
+            "blocks": blocks,
+        }
+        for session in sessions
+        for position, (role, text, blocks) in enumerate(map(message_to_row, session.messages))
+    ]
+    if rows:
+        await connection.execute(_ADD_MESSAGES, (as_json(rows),))
 
 
 def _turn(row: tuple[Any, ...]) -> LockedTurn:

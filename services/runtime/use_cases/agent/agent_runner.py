@@ -14,7 +14,7 @@ from services.runtime.domain.agents import (
     TurnJournal,
     TurnWaits,
 )
-from services.runtime.domain.conversation import Message, ModelAnswer
+from services.runtime.domain.conversation import AssistantMessage, Message, ModelAnswer
 from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
 from services.runtime.domain.models import ChatModel, ModelFailed, ModelRequest, OptionNotSupported
 from services.runtime.domain.tools import ToolsetVersion, TurnTools
@@ -115,7 +115,8 @@ class AgentRunner:
         tools = await self._source.for_turn(task, any_files=context.any_files, toolsets=began_with)
         offered = tools.definitions
         _require_named(task.agent, tools)
-        progress = TurnProgress(context.messages)
+        asked = {call.id for m in task.answered if isinstance(m, AssistantMessage) for call in m.tool_calls}
+        progress = TurnProgress(context.messages, seen_ids=asked)
         if waits := await self._resume(task, journal, progress, tools):
             return waits
         most = task.agent.max_steps or self._limits.steps
@@ -141,6 +142,11 @@ class AgentRunner:
                 citations = progress.citations(answer, context.chunks)
                 reply = progress.reply(answer, citations, (*context.warnings, *tools.warnings))
                 return replace(reply, toolsets=tools.toolsets) if progress.step == 1 else reply
+            if task.ends_with_calls and (requested := await self._calls.for_client(answer.tool_calls, tools)):
+                progress.add_answer(answer)
+                reply = progress.reply(replace(answer, tool_calls=()), (), (*context.warnings, *tools.warnings))
+                toolsets = tools.toolsets if progress.step == 1 else ()
+                return replace(reply, requested=requested, toolsets=toolsets)
             await journal.record_answer(progress.step + 1, answer, () if progress.step else tools.toolsets)
             progress.add_answer(answer)
             called = await self._calls.make(task, journal, progress.step, answer.tool_calls, tools)

@@ -71,7 +71,7 @@ class ContextBuilder:
 
     async def build(self, task: AgentTask) -> ModelContext:
         """Raises ServiceUnavailable, and NotFound for a file of the question that is gone."""
-        messages = [*newest_history(task.history, self._limits.history), task.question]
+        messages = [*newest_history(task.history, self._limits.history), task.question, *task.answered]
         named = _named(messages)
         if self._artifacts is None or not named:
             return ModelContext(messages)

@@ -50,6 +50,11 @@ class GuardedCalls:
         actions = tuple(NewAction(new_id(), kinds[call.id], step, call) for call in calls if call.id in kinds)
         return CalledTools(results, actions)
 
+    async def for_client(self, calls: Sequence[ToolCall], tools: TurnTools) -> tuple[ToolCall, ...]:
+        """The calls that only the caller can make. Those that cannot be made anyway are not among them."""
+        wanted = [call for call in calls if call.name in tools and tools[call.name].definition.run_by_client]
+        return tuple([call for call in wanted if await self._caller.rejection(call, tools) is None])
+
     async def _needed(self, call: ToolCall, tools: TurnTools, journal: TurnJournal) -> ActionKind | None:
         """The kind of the answer without which the call cannot be made or has no result."""
         if call.name not in tools or call.id in journal.allowed_calls:

@@ -12,6 +12,7 @@ from libs import tracing
 from libs.contracts.errors import InternalError
 from libs.persistence import is_outage, retry_until_available
 from libs.retry import RetryPolicy
+from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import AssistantMessage, UserMessage
 from services.runtime.domain.ports import TurnMetrics, TurnOutcomes
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, failed
@@ -96,6 +97,14 @@ class TurnEngine:
         running = _Running(turn, question, claim or ClaimFuture.confirmed(), TurnWatch(wanted=turn.stream))
         self._running[turn.id] = running
         running.task = asyncio.create_task(self._supervise(running))
+
+    def begin(self, session: NewSession) -> None:
+        """Makes a session known that is about to be committed with its first turn."""
+        self._conversations.begin(session)
+
+    def forget(self, session: NewSession) -> None:
+        """The session was not committed after all."""
+        self._conversations.forget(session.id)
 
     def stop(self, turn_id: str, stop_as: OutcomeKind = OutcomeKind.RELEASED) -> None:
         """Stops a turn that was cancelled or lost; one whose outcome is being committed is left to its fence."""

@@ -1,0 +1,132 @@
+"""Beginnings of sessions: the agent, and a conversation that took place elsewhere."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from libs.contracts.api.sessions import HistoryMessage, TextBlock
+from libs.contracts.commands.runtime import SessionBeginning
+from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.events.runtime import SessionCreated
+from libs.contracts.identifiers import is_id
+from libs.contracts.identity import Identity
+from services.runtime.domain.agents import AgentSpec
+from services.runtime.domain.conversation import (
+    AssistantMessage,
+    ImagePart,
+    JsonObject,
+    Message,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """``agent`` is what ``config`` says; ``expires_after`` in seconds, None for a session that stays."""
+
+    id: str
+    company_id: str
+    owner_id: str
+    agent_id: str | None
+    config: JsonObject
+    config_hash: str
+    agent: AgentSpec
+    messages: tuple[Message, ...] = ()
+    listed: bool = True
+    expires_after: int | None = None
+
+    @property
+    def next_position(self) -> int:
+        """The position of the first turn: a turn has places for two messages."""
+        return (len(self.messages) + 1) // 2
+
+    def created(self) -> SessionCreated:
+        return SessionCreated(
+            session_id=self.id,
+            config_hash=self.config_hash,
+            agent_id=self.agent_id,
+            owner_id=self.owner_id,
+            listed=self.listed,
+        )
+
+
+def valid_new_id(session_id: str) -> str:
+    """The id for a session that is created. Raises ValidationFailed."""
+    if not is_id(session_id):
+        raise ValidationFailed("the session id is malformed")
+    return session_id
+
+
+def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) -> NewSession:
+    """The session that a command begins. Raises ValidationFailed."""
+    try:
+        agent = AgentSpec.from_config(beginning.agent_config)
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise ValidationFailed("the agent configuration is not a normalised one") from problem
+    return NewSession(
+        id=valid_new_id(session_id),
+        company_id=caller.company_id,
+        owner_id=caller.user_id,
+        agent_id=beginning.agent_id,
+        config=beginning.agent_config,
+        config_hash=beginning.config_hash,
+        agent=agent,
+        messages=history_of(beginning.messages),
+        listed=beginning.listed,
+        expires_after=beginning.expires_after,
+    )
+
+
+def history_of(messages: Sequence[HistoryMessage], asked: Sequence[Message] = ()) -> tuple[Message, ...]:
+    """The messages as a model is given them; calls may be those of messages ``asked`` before.
+
+    Raises ValidationFailed, for a result of a call that nobody has asked for above all.
+    """
+    open_calls = {call.id: call for message in asked for call in getattr(message, "tool_calls", ())}
+    history: list[Message] = []
+    for place, message in enumerate(messages):
+        if message.role == "user":
+            history.append(UserMessage(_parts(message, place)))
+        elif message.role == "assistant":
+            calls = tuple(ToolCall(call.id, call.name, call.arguments) for call in message.tool_calls)
+            open_calls.update((call.id, call) for call in calls)
+            history.append(AssistantMessage(_text(message, place), calls))
+        else:
+            call = open_calls.pop(message.tool_call_id or "", None)
+            if call is None:
+                reason = f"no message before it asks for the call {message.tool_call_id!r}, or it has a result already"
+                raise _invalid([place, "tool_call_id"], "unknown_call", reason)
+            history.append(ToolMessage(ToolResult(call.id, call.name, _text(message, place))))
+    return tuple(history)
+
+
+def _parts(message: HistoryMessage, place: int) -> tuple[Part, ...]:
+    if isinstance(message.content, str):
+        return (TextPart(message.content),)
+    parts: list[Part] = []
+    for number, block in enumerate(message.content):
+        if isinstance(block, TextBlock):
+            parts.append(TextPart(block.text))
+        elif block.image_url.url.lower().startswith(("https://", "http://")):
+            parts.append(ImagePart(block.image_url.url))
+        else:
+            reason = "an image is given by its http or https URL"
+            raise _invalid([place, "content", number, "image_url"], "not_supported", reason)
+    return tuple(parts)
+
+
+def _text(message: HistoryMessage, place: int) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    if not all(isinstance(block, TextBlock) for block in message.content):
+        raise _invalid([place, "content"], "not_supported", "only messages of the user have images")
+    return "\n".join(block.text for block in message.content if isinstance(block, TextBlock))
+
+
+def _invalid(place: list[str | int], kind: str, reason: str) -> ValidationFailed:
+    detail = ErrorDetail(loc=["messages", *place], type=kind, message=reason)
+    return ValidationFailed(f"the messages cannot be taken: {reason}", details=[detail])
