@@ -53,7 +53,7 @@ from services.gateway.entrypoints.http.protocol_application import ProtocolAppli
 from services.gateway.entrypoints.http.request_lifecycle import InFlightRequests
 from services.gateway.entrypoints.http.routing import PREFIX
 from services.gateway.entrypoints.http.studio import assets as studio_assets
-from services.gateway.entrypoints.http.studio.application import StudioApplication, to_studio
+from services.gateway.entrypoints.http.studio.application import StudioApplication, to_studio, widget_script
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 from services.gateway.entrypoints.maintenance import keep_timeline, repeat, repeat_while_busy
@@ -274,6 +274,7 @@ def build(settings: GatewaySettings) -> Service:
         service.mount(protocol.prefix, protocol)
     service.mount(studio_assets.PREFIX, StudioApplication())
     service.http.add_route("/", to_studio, methods=["GET", "HEAD"], include_in_schema=False)
+    service.http.add_route("/widget.js", widget_script, methods=["GET", "HEAD"], include_in_schema=False)
 
     async def drain() -> None:
         # What still came in would end with the process.

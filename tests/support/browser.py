@@ -50,8 +50,9 @@ def watched_page(browser: Browser, *, allowed: tuple[str, ...] = (), **context: 
         page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
         yield page
         # Answers with an error status are told by the page itself.
-        unexpected = [each for each in problems if "Failed to load resource" not in each]
-        assert not [each for each in unexpected if not any(text in each for text in allowed)]
+        expected = ("Failed to load resource", *allowed)
+        unexpected = [each for each in problems if not any(text in each for text in expected)]
+        assert not unexpected, unexpected
 
 
 def violations(page: Page) -> list[str]:

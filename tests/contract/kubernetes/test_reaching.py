@@ -74,7 +74,7 @@ def test_the_ingress_leads_to_the_gateway_and_waits_for_streams(overlay: tuple[M
         assert path["backend"]["service"]["port"]["name"] in {port["name"] for port in service["spec"]["ports"]}
     public = {(path["path"], path["pathType"]) for path in paths}
     # Health, metrics and internal calls are not for the world.
-    assert public == {("/api/", "Prefix"), ("/studio", "Prefix"), ("/", "Exact")}
+    assert public == {("/api/", "Prefix"), ("/studio", "Prefix"), ("/widget.js", "Exact"), ("/", "Exact")}
     options = ingress["metadata"]["annotations"]
     assert options["nginx.ingress.kubernetes.io/proxy-buffering"] == "off"
     assert int(options["nginx.ingress.kubernetes.io/proxy-read-timeout"]) > 600

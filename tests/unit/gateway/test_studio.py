@@ -1,4 +1,4 @@
-"""The studio is served to everybody, under a strict policy, each file for ever under the name of its version."""
+"""The studio and the chat for web pages are served to everybody, each file for ever under the name of its version."""
 
 import gzip
 import re
@@ -6,16 +6,20 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount, Route
 
-from services.gateway.entrypoints.http.studio.application import StudioApplication
+from services.gateway.entrypoints.http.studio.application import StudioApplication, widget_script
 from services.gateway.entrypoints.http.studio.assets import load
 
 MOST_BYTES = 300_000
+MOST_BYTES_OF_THE_WIDGET = 40_000
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(StudioApplication())
+    mounted = Starlette(routes=[Route("/widget.js", widget_script), Mount("/", StudioApplication())])
+    transport = httpx.ASGITransport(mounted)
     async with httpx.AsyncClient(transport=transport, base_url="http://studio.test") as opened:
         yield opened
 
@@ -87,6 +91,47 @@ async def test_nothing_else_is_served(client: httpx.AsyncClient, path: str) -> N
 async def test_it_takes_no_writes(client: httpx.AsyncClient) -> None:
     assert (await client.post("/studio/")).status_code == 405
     assert (await client.head("/studio/")).status_code == 200
+
+
+async def test_pages_elsewhere_may_load_the_chat_but_not_frame_the_studio(client: httpx.AsyncClient) -> None:
+    script = await client.get("/widget.js")
+    assert (script.headers["content-type"], script.headers["cache-control"]) == (
+        "text/javascript; charset=utf-8",
+        "no-cache",
+    )
+    for path in ("/widget.js", *await modules_of_the_widget(client)):
+        reply = await client.get(path)
+        assert reply.status_code == 200, path
+        assert reply.headers["access-control-allow-origin"] == "*"
+        assert reply.headers["cross-origin-resource-policy"] == "cross-origin"
+    page = await client.get("/studio/")
+    assert "access-control-allow-origin" not in page.headers
+    assert page.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+async def test_the_chat_is_small_and_needs_no_names_of_the_page(client: httpx.AsyncClient) -> None:
+    packed = {"accept-encoding": "gzip"}
+    modules = await modules_of_the_widget(client)
+    sizes = [int((await client.get(path, headers=packed)).headers["content-length"]) for path in modules]
+    assert len(sizes) > 5
+    assert sum(sizes) < MOST_BYTES_OF_THE_WIDGET
+    page = (await client.get("/studio/")).text
+    assert "/widget/" not in page, "the studio does not load it"
+
+
+async def modules_of_the_widget(client: httpx.AsyncClient) -> set[str]:
+    """The script, what it imports, and so on. A name without a path would need an import map of the page."""
+    found, waiting = set[str](), ["/widget.js"]
+    while waiting:
+        path = waiting.pop()
+        text = (await client.get(path)).text
+        for name in re.findall(r"""(?:\bfrom ?|\bimport\(new URL\()["']([^"']+)["']""", text):
+            assert name.startswith((".", "/")), name
+            module = str(httpx.URL(f"http://studio.test{path}").join(name).path)
+            if module not in found:
+                found.add(module)
+                waiting.append(module)
+    return found
 
 
 def test_all_files_together_are_small() -> None:

@@ -1,5 +1,6 @@
-"""``/studio/``: the browser application's page and files, for everybody and without a credential."""
+"""``/studio/`` and ``/widget.js``: the browser applications' page and files, for everybody and without a credential."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from fastapi import FastAPI, Request
@@ -17,8 +18,16 @@ _METHODS: Final = ["GET", "HEAD"]
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
+_SHARED: Final = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
+"""Pages of any origin may name the chat's script, which loads its modules from the assets."""
+
+
 async def to_studio(_: Request) -> Response:
     return RedirectResponse(f"{PREFIX}/", 307)
+
+
+async def widget_script(request: Request) -> Response:
+    return _answer(request, load().widget, "no-cache", _SHARED)
 
 
 class StudioApplication(FastAPI):
@@ -44,7 +53,7 @@ class StudioApplication(FastAPI):
         # Of a file that is not there any more a module loader wants an error, never a page.
         if request.path_params["address"].startswith("assets/"):
             raise NotFound("There is nothing at this path.")
-        response = _answer(request, self.studio.page, "no-cache")
+        response = _answer(request, self.studio.page, "no-cache", {"Cross-Origin-Resource-Policy": "same-origin"})
         response.headers["Content-Security-Policy"] = self.studio.policy
         response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
         return response
@@ -55,17 +64,17 @@ class StudioApplication(FastAPI):
             raise NotFound("There is no such file.")
         # While replicas of two releases serve, a page of one may ask the other: it works, and nothing is kept.
         current = request.path_params["version"] == self.studio.version
-        return _answer(request, asset, _FOR_EVER if current else "no-store")
+        return _answer(request, asset, _FOR_EVER if current else "no-store", _SHARED)
 
 
-def _answer(request: Request, asset: Asset, caching: str) -> Response:
+def _answer(request: Request, asset: Asset, caching: str, sharing: Mapping[str, str]) -> Response:
     headers = {
+        **sharing,
         "Cache-Control": caching,
         "ETag": asset.etag,
         "Vary": "Accept-Encoding",
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
-        "Cross-Origin-Resource-Policy": "same-origin",
     }
     if asset.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)

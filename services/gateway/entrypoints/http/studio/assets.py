@@ -1,4 +1,4 @@
-"""The studio's files: read once, compressed once, named by one hash over all of them."""
+"""The files of the studio and of the chat for web pages: read once, compressed once, named by one hash over all."""
 
 import gzip
 import hashlib
@@ -19,6 +19,7 @@ _MEDIA_TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 _HEAD: Final = "<!-- head: styles, import map and modules, as the gateway knows them -->"
+_WIDGET: Final = "widget/"
 _STYLE_ORDER: Final = ("vendor/", "styles/tokens", "styles/base")
 
 
@@ -32,10 +33,14 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Studio:
-    """The page, the policy that it is sent with, and its assets by their path below ``/studio/assets/<version>/``."""
+    """The page, the policy that it is sent with, and its assets by their path below ``/studio/assets/<version>/``.
+
+    ``widget``: the script that other pages name; it loads the rest of the chat from the assets.
+    """
 
     page: Asset
     policy: str
+    widget: Asset
     assets: Mapping[str, Asset]
     version: str
 
@@ -54,7 +59,14 @@ def load() -> Studio:
     template = (FOLDER / "index.html").read_text()
     head = _head(base, assets, import_map)
     page = template.replace(_HEAD, head).replace("{{assets}}", base)
-    return Studio(_asset(page.encode(), "text/html; charset=utf-8"), _policy(import_map), assets, version)
+    loader = (FOLDER / _WIDGET / "loader.js").read_text().replace("{{assets}}", base)
+    return Studio(
+        page=_asset(page.encode(), "text/html; charset=utf-8"),
+        policy=_policy(import_map),
+        widget=_asset(loader.encode(), _MEDIA_TYPES[".js"]),
+        assets=assets,
+        version=version,
+    )
 
 
 def vendored() -> list[dict[str, Any]]:
@@ -78,6 +90,7 @@ def _head(base: str, paths: Iterable[str], import_map: str) -> str:
     """Names every module, because a browser would find each only after the one that imports it."""
     styles = sorted((path for path in paths if path.endswith(".css")), key=_style_order)
     modules = [path for path in paths if path.endswith((".js", ".mjs")) and path != "app/theme.js"]
+    modules = [path for path in modules if not path.startswith(_WIDGET)]
     return "\n".join(
         (
             f'<script src="{base}/app/theme.js"></script>',

@@ -1,14 +1,14 @@
 /** A session's conversation: what was said, what runs, and what is sent. */
-import { get, randomKey, send, write } from "../../api/client.js";
-import { ApiError } from "../../api/errors.js";
+import { get, send, write } from "../../api/client.js";
 import { follow } from "../../api/follow.js";
 import { allows } from "../../api/session.js";
 import { useEffect, useRef, useState } from "../../app/html.js";
-import { Conversation } from "../../model/conversation.js";
+import { Talk } from "../../model/talk.js";
 
 const PAINT_MS = 50;
 const LAST_MESSAGES = 200;
 const PAGE = 200;
+const API = { get, send, write, follow };
 
 /** `{turns, state, problem, earlier, say, stop, resolve}` of a session; of none when it is null. */
 export function useConversation(sessionId) {
@@ -33,20 +33,12 @@ export function useConversation(sessionId) {
   return current;
 }
 
-class Running {
+class Running extends Talk {
   constructor(sessionId) {
-    this.sessionId = sessionId;
-    this.conversation = new Conversation();
+    super(API, sessionId);
     this.state = sessionId ? "loading" : "ready";
     this.problem = "";
     this.earlier = 0;
-    this.abort = new AbortController();
-    this.followed = new Set();
-    this.changed = () => {};
-  }
-
-  get turns() {
-    return this.conversation.turns;
   }
 
   start() {
@@ -63,27 +55,13 @@ class Running {
     });
   }
 
-  end() {
-    this.abort.abort();
-  }
-
   async load() {
-    const { signal } = this.abort;
-    const { total } = await get(`/runtime/${this.sessionId}/messages/`, { limit: 1 }, { signal });
-    this.earlier = Math.max(0, total - LAST_MESSAGES);
-    await this.loadMessages(this.earlier);
+    this.earlier = await this.loadLastMessages(LAST_MESSAGES);
     const after = allows("events:read") ? await this.loadEvents() : null;
     this.state = "ready";
     this.changed();
     for (const turn of this.turns) if (turn.id && !turn.hasEnded) this.followTurn(turn);
     if (after !== null) await this.followSession(after);
-  }
-
-  async loadMessages(offset, limit = PAGE) {
-    const { signal } = this.abort;
-    const { messages } = await get(`/runtime/${this.sessionId}/messages/`, { offset, limit }, { signal });
-    this.conversation.takeMessages(messages);
-    this.changed();
   }
 
   async loadEarlier() {
@@ -115,77 +93,8 @@ class Running {
         if (this.followed.has(data.turn_id) || this.turns.some(({ status }) => status === "sending")) return;
         if (this.conversation.has(data.turn_id) && this.conversation.turn(data.turn_id).hasEnded) return;
         this.followTurn(this.conversation.turn(data.turn_id));
-        get(`/runtime/${this.sessionId}/messages/`, { limit: 1 })
-          .then(({ total }) => this.loadMessages(Math.max(0, total - 20), 20))
-          .catch(() => null);
+        this.loadLastMessages(20).catch(() => null);
       },
     });
   }
-
-  /** Follows a turn from its start, or from the request that begins it. */
-  async followTurn(turn, begin = null) {
-    if (turn.id) {
-      this.followed.add(turn.id);
-      // The stream has its text and calls from the beginning.
-      turn.steps = [];
-    }
-    const known = () => ({ path: `/runtime/${this.sessionId}/turns/${turn.id}/events/` });
-    try {
-      await follow({
-        signal: this.abort.signal,
-        open: () => (turn.id ? known() : begin),
-        onOpen: (response) => this.named(turn, response),
-        onEvent: ({ event, data }) => {
-          const last = turn.take(event, data);
-          this.changed();
-          return last;
-        },
-      });
-    } catch (problem) {
-      Object.assign(turn, { status: turn.id ? "failed" : "refused", problem: sentence(problem) });
-    }
-    this.changed();
-  }
-
-  named(turn, response) {
-    const id = response.headers.get("location")?.match(/turns\/([^/]+)\//)?.[1];
-    if (!id || turn.id) return;
-    this.conversation.name(turn, id);
-    this.followed.add(id);
-    this.changed();
-  }
-
-  /** Sends a message. A repeat after a lost connection has the same key, so that it is one message. */
-  say(text, files) {
-    const blocks = files.map(({ artifact }) => ({ type: "file", source: { artifact_id: artifact.artifact_id } }));
-    const content = blocks.length ? [...(text ? [{ type: "text", text }] : []), ...blocks] : text;
-    const turn = this.conversation.add(text, files.map(({ artifact }) => ({ name: artifact.name })));
-    turn.at = new Date().toISOString();
-    this.changed();
-    return this.followTurn(turn, {
-      method: "POST",
-      path: `/runtime/${this.sessionId}/execute/`,
-      body: { content },
-      headers: { "idempotency-key": randomKey(), "x-correlation-id": `chat-${randomKey().slice(0, 16)}` },
-    });
-  }
-
-  async stop(turn) {
-    try {
-      await write("POST", `/runtime/${this.sessionId}/turns/${turn.id}/cancel/`);
-    } catch (problem) {
-      // It had ended already.
-      if (!(problem instanceof ApiError) || problem.status !== 409) throw problem;
-    }
-  }
-
-  async resolve(turn, action, answer) {
-    const path = `/runtime/${this.sessionId}/turns/${turn.id}/actions/${action.action_id}/`;
-    await send("POST", path, { body: answer });
-  }
-}
-
-function sentence(problem) {
-  const details = (problem.details ?? []).map(({ message }) => message).filter(Boolean);
-  return [problem.message, ...details].join(" ");
 }

@@ -1,0 +1,65 @@
+/** Requests to the public API, whoever makes them. */
+import { ApiError, errorOf, Unreachable } from "./errors.js";
+
+const SECONDS = 130;
+
+/**
+ * `{send, get, write}` for an API at `root`. `headers` and `query` are functions: what every request has. `refused` is
+ * told of each answer that says no, before it is raised.
+ */
+export function requestsTo(root, { headers: common = () => ({}), query: always = () => ({}), refused = () => {} } = {}) {
+  const urlOf = (path, query = {}) => {
+    const parameters = new URLSearchParams();
+    for (const [name, value] of Object.entries({ ...always(), ...query })) {
+      if (value !== undefined && value !== null && value !== "") parameters.append(name, value);
+    }
+    const text = parameters.toString();
+    return root + path + (text ? `?${text}` : "");
+  };
+
+  /** Sends a request; returns the response of a success. Raises `ApiError` or `Unreachable`. */
+  const send = async (method, path, { query, body, headers = {}, signal } = {}) => {
+    const isPlain = body === undefined || typeof body === "string" || body instanceof FormData;
+    let response;
+    try {
+      response = await fetch(urlOf(path, query), {
+        method,
+        headers: { ...common(), ...(isPlain ? {} : { "content-type": "application/json" }), ...headers },
+        body: isPlain ? body : JSON.stringify(body),
+        signal: signal ?? AbortSignal.timeout(SECONDS * 1000),
+        cache: "no-store",
+      });
+    } catch (problem) {
+      if (problem.name === "AbortError") throw problem;
+      throw new Unreachable(problem);
+    }
+    if (response.ok) return response;
+    const problem = await errorOf(response);
+    refused(problem);
+    throw problem;
+  };
+
+  const get = async (path, query, options = {}) => (await send("GET", path, { query, ...options })).json();
+
+  /** Every write has a key of its own, so that repeating it after a lost answer is safe. */
+  const write = async (method, path, body, { headers = {}, ...options } = {}) => {
+    const again = { body, headers: { "idempotency-key": randomKey(), ...headers }, ...options };
+    let response;
+    try {
+      response = await send(method, path, again);
+    } catch (problem) {
+      if (!(problem instanceof Unreachable)) throw problem;
+      response = await send(method, path, again);
+    }
+    return response.status === 204 ? null : response.json();
+  };
+
+  return { send, get, write };
+}
+
+/** `crypto.randomUUID` is there only where the page came over TLS or from this machine. */
+export function randomKey() {
+  return [...crypto.getRandomValues(new Uint8Array(20))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export { ApiError };

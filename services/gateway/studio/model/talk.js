@@ -1,0 +1,110 @@
+/** A session's conversation with what is sent into it: by the studio's chat, and by the chat of any page. */
+import { ApiError, randomKey } from "../api/requests.js";
+import { Conversation } from "./conversation.js";
+
+const PAGE = 200;
+
+/** `api` makes the requests: `{get, send, write, follow}`. `changed` is called whenever there is something to show. */
+export class Talk {
+  constructor(api, sessionId) {
+    this.api = api;
+    this.sessionId = sessionId;
+    this.conversation = new Conversation();
+    this.abort = new AbortController();
+    this.followed = new Set();
+    this.changed = () => {};
+  }
+
+  get turns() {
+    return this.conversation.turns;
+  }
+
+  end() {
+    this.abort.abort();
+  }
+
+  /** Reads messages from `offset` on; returns how many there are in all. */
+  async loadMessages(offset, limit = PAGE) {
+    const { signal } = this.abort;
+    const { messages, total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { offset, limit }, { signal });
+    this.conversation.takeMessages(messages);
+    this.changed();
+    return total;
+  }
+
+  /** The last messages; returns how many are left out. */
+  async loadLastMessages(count) {
+    const { signal } = this.abort;
+    const { total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { limit: 1 }, { signal });
+    const offset = Math.max(0, total - count);
+    await this.loadMessages(offset, count);
+    return offset;
+  }
+
+  /** Follows a turn from its start, or from the request that begins it. */
+  async followTurn(turn, begin = null) {
+    if (turn.id) {
+      this.followed.add(turn.id);
+      // The stream has its text and calls from the beginning.
+      turn.steps = [];
+    }
+    const known = () => ({ path: `/runtime/${this.sessionId}/turns/${turn.id}/events/` });
+    try {
+      await this.api.follow({
+        signal: this.abort.signal,
+        open: () => (turn.id ? known() : begin),
+        onOpen: (response) => this.#named(turn, response),
+        onEvent: ({ event, data }) => {
+          const last = turn.take(event, data);
+          this.changed();
+          return last;
+        },
+      });
+    } catch (problem) {
+      Object.assign(turn, { status: turn.id ? "failed" : "refused", problem: sentenceOf(problem) });
+    }
+    this.changed();
+  }
+
+  #named(turn, response) {
+    const id = response.headers.get("location")?.match(/turns\/([^/]+)\//)?.[1];
+    if (!id || turn.id) return;
+    this.conversation.name(turn, id);
+    this.followed.add(id);
+    this.changed();
+  }
+
+  /** Sends a message. A repeat after a lost connection has the same key, so that it is one message. */
+  say(text, files) {
+    const blocks = files.map(({ artifact }) => ({ type: "file", source: { artifact_id: artifact.artifact_id } }));
+    const content = blocks.length ? [...(text ? [{ type: "text", text }] : []), ...blocks] : text;
+    const turn = this.conversation.add(text, files.map(({ artifact }) => ({ name: artifact.name })));
+    turn.at = new Date().toISOString();
+    this.changed();
+    return this.followTurn(turn, {
+      method: "POST",
+      path: `/runtime/${this.sessionId}/execute/`,
+      body: { content },
+      headers: { "idempotency-key": randomKey(), "x-correlation-id": `chat-${randomKey().slice(0, 16)}` },
+    });
+  }
+
+  async stop(turn) {
+    try {
+      await this.api.write("POST", `/runtime/${this.sessionId}/turns/${turn.id}/cancel/`);
+    } catch (problem) {
+      // It had ended already.
+      if (!(problem instanceof ApiError) || problem.status !== 409) throw problem;
+    }
+  }
+
+  async resolve(turn, action, answer) {
+    const path = `/runtime/${this.sessionId}/turns/${turn.id}/actions/${action.action_id}/`;
+    await this.api.send("POST", path, { body: answer });
+  }
+}
+
+export function sentenceOf(problem) {
+  const details = (problem.details ?? []).map(({ message }) => message).filter(Boolean);
+  return [problem.message, ...details].join(" ");
+}

@@ -1,0 +1,93 @@
+/** The chat in somebody's page: a button that opens a panel, in a shadow root that neither side's styles pass. */
+import { element, icon } from "./element.js";
+import { Memory } from "./memory.js";
+import { Panel } from "./panel.js";
+import { styleSheets } from "./styles.js";
+import { publicApi, reachOf, Visitor } from "./visitor.js";
+
+const WORDS = { label: "Chat", title: "Chat", greeting: "How can we help?", placeholder: "Write a message" };
+const started = new Set();
+
+/** `settings` are the script's `data-` attributes and the `origin` that it came from. */
+export function start(settings) {
+  const key = settings.connectionKey || settings.agentKey;
+  if (!key) {
+    console.error("widget.js: the script element needs data-connection-key.");
+    return;
+  }
+  if (started.has(key)) return;
+  started.add(key);
+  if (document.body) new Chat(settings, key);
+  else addEventListener("DOMContentLoaded", () => new Chat(settings, key), { once: true });
+}
+
+class Chat {
+  #panel;
+  #visitor = null;
+  #makeVisitor;
+  #reach;
+
+  constructor(settings, key) {
+    this.page = globalThis.aesChat ??= {};
+    this.page.tools ??= {};
+    this.settings = settings;
+    this.host = element("aes-chat", { "data-theme": settings.theme, "data-position": settings.position });
+    this.root = this.host.attachShadow({ mode: "open" });
+    this.root.adoptedStyleSheets = styleSheets(settings.accent);
+    const words = { ...WORDS, ...settings };
+    this.#panel = new Panel({ ...words, takesFiles: settings.files !== "off" }, { close: () => this.close(), startOver: () => this.startOver() });
+    const waiting = new Set();
+    const api = publicApi(settings, (stream, waits) => {
+      if (waits) waiting.add(stream);
+      else waiting.delete(stream);
+      this.#panel.setWaiting(waiting.size > 0);
+    });
+    this.#reach = () => reachOf(api, settings.origin);
+    this.#makeVisitor = () => new Visitor(api, new Memory(key), () => this.page.tools);
+    this.launcher = element("button", { className: "launcher", type: "button", "aria-expanded": "false", onclick: () => this.open() }, icon("chat"), words.label);
+    this.#panel.node.hidden = true;
+    this.root.append(this.launcher, this.#panel.node);
+    this.#panel.node.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
+    Object.assign(this.page, { open: () => this.open(), close: () => this.close() });
+    document.body.append(this.host);
+    if (settings.open !== undefined) this.open({ focus: false });
+  }
+
+  open({ focus = true } = {}) {
+    this.#toggle(true);
+    if (focus) this.#panel.field.focus();
+    if (!this.#visitor) this.#begin();
+  }
+
+  close() {
+    this.#toggle(false);
+    this.launcher.focus();
+  }
+
+  startOver() {
+    this.#visitor?.startOver();
+    this.#visitor = null;
+    this.#begin();
+    this.#panel.field.focus();
+  }
+
+  #toggle(open) {
+    this.#panel.node.hidden = !open;
+    this.launcher.hidden = open;
+    this.launcher.setAttribute("aria-expanded", String(open));
+    this.host.toggleAttribute("data-open", open);
+  }
+
+  async #begin() {
+    const visitor = this.#makeVisitor();
+    this.#visitor = visitor;
+    this.#panel.show(visitor);
+    const reach = await this.#reach();
+    this.#panel.form.inert = reach === "refused";
+    if (reach === "allowed") return;
+    const refused = `This chat does not work on this page: pages of ${location.origin} are not allowed to use it.`;
+    this.#panel.say(reach === "refused" ? refused : "The chat cannot be reached at the moment.");
+    // Asked again when it is opened the next time.
+    if (this.#visitor === visitor) this.#visitor = null;
+  }
+}

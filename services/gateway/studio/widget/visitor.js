@@ -1,0 +1,141 @@
+/** A visitor's conversation: its session, what waits for the page's own functions, and files. */
+import { requestsTo } from "../api/requests.js";
+import { followBy } from "../api/streams.js";
+import { sentenceOf, Talk } from "../model/talk.js";
+
+const LAST_MESSAGES = 100;
+const UPLOAD_MS = 600_000;
+const REPEATS = 5;
+
+/** The API as a page may use it: the public key is part of every address. */
+export function publicApi({ origin, connectionKey, agentKey }, onWaiting) {
+  const query = connectionKey ? { connection_key: connectionKey } : { agent_key: agentKey };
+  const requests = requestsTo(`${origin}/api/v1`, { query: () => query });
+  return { ...requests, follow: (options) => followBy(requests.send, { ...options, onWaiting }) };
+}
+
+/**
+ * Whether pages of this origin may use the key: `allowed`, `refused`, or `unreachable`. A browser lets a page read the
+ * reference's first page, which is small and public, under the same rule as everything else.
+ */
+export async function reachOf(api, origin) {
+  try {
+    await api.send("GET", "/docs/", { signal: AbortSignal.timeout(15_000) });
+    return "allowed";
+  } catch {
+    // An answer that may not be read tells nothing but that there is one.
+    const answered = fetch(`${origin}/widget.js`, { mode: "no-cors", cache: "no-store", signal: AbortSignal.timeout(15_000) });
+    return answered.then(() => "refused", () => "unreachable");
+  }
+}
+
+export class Visitor extends Talk {
+  #memory;
+  #tools;
+  #answered = new Set();
+  #opening = null;
+
+  /** `tools` is a function that returns the page's own functions by the names of client tools. */
+  constructor(api, memory, tools) {
+    super(api, memory.session);
+    this.#memory = memory;
+    this.#tools = tools;
+    this.state = memory.session ? "loading" : "ready";
+    this.problem = "";
+  }
+
+  /** Takes up the conversation from before a reload; one that has been deleted is forgotten. */
+  async resume() {
+    if (!this.sessionId) return;
+    try {
+      await this.loadLastMessages(LAST_MESSAGES);
+    } catch (problem) {
+      if (problem.status !== 404) throw problem;
+      this.#forget();
+    }
+    this.state = "ready";
+    this.changed();
+    for (const turn of this.turns) if (turn.id && !turn.hasEnded) this.followTurn(turn);
+  }
+
+  startOver() {
+    this.end();
+    this.#forget();
+  }
+
+  #forget() {
+    this.#memory.keep(null);
+    this.sessionId = null;
+  }
+
+  /** The session, which the first message or file opens. */
+  open() {
+    if (this.sessionId) return this.sessionId;
+    this.#opening ??= this.api
+      .write("POST", "/sessions/", {})
+      .then(({ session_id: id }) => {
+        this.sessionId = id;
+        this.#memory.keep(id);
+        return id;
+      })
+      .finally(() => (this.#opening = null));
+    return this.#opening;
+  }
+
+  async send(text, files) {
+    await this.open();
+    await this.say(text, files);
+  }
+
+  async upload(file) {
+    const form = new FormData();
+    form.append("file", file);
+    const path = `/sessions/${await this.open()}/artifacts/`;
+    const signal = AbortSignal.timeout(UPLOAD_MS);
+    return (await this.api.send("POST", path, { body: form, signal })).json();
+  }
+
+  async download({ artifact_id: id, name }) {
+    const response = await this.api.send("GET", `/sessions/${this.sessionId}/artifacts/${id}/download/`);
+    const href = URL.createObjectURL(await response.blob());
+    Object.assign(document.createElement("a"), { href, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60_000);
+  }
+
+  /** Calls the page's functions for calls that wait for their results. Each is called once for as long as the page lives. */
+  answerCalls() {
+    for (const turn of this.turns) {
+      for (const { action, name, arguments: given } of turn.hasEnded ? [] : turn.calls) {
+        const tool = action?.kind === "tool_result" && this.#tools()[name];
+        if (!tool || this.#answered.has(action.action_id)) continue;
+        this.#answered.add(action.action_id);
+        this.#answer(turn, action, tool, given);
+      }
+    }
+  }
+
+  async #answer(turn, action, tool, given) {
+    let answer;
+    try {
+      answer = { output: (await tool(given)) ?? null };
+    } catch (problem) {
+      answer = { error: String(problem?.message ?? problem) || "The page's function has failed." };
+    }
+    for (let repeat = 0; ; repeat += 1) {
+      try {
+        await this.resolve(turn, action, answer);
+        return;
+      } catch (problem) {
+        // 409: another tab, or the agent's own server, was faster.
+        if (problem.status === 409) return;
+        if (!problem.passes || repeat === REPEATS) {
+          console.error(`widget.js: the result of ${action.tool_call.name} was not taken.`, problem);
+          return;
+        }
+        await new Promise((resolve) => setTimeout(resolve, 1000 * 2 ** repeat));
+      }
+    }
+  }
+}
+
+export { sentenceOf };
