@@ -1,6 +1,9 @@
 """Many waiting turns cost the others nothing: counted in rows that the database reads."""
 
 import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import psycopg
@@ -70,25 +73,52 @@ def objects_of_turns() -> int:
     return sum(isinstance(each, kinds) for each in gc.get_objects())
 
 
-async def test_waiting_turns_leave_nothing_in_the_process(node: Node, model: ObedientModel) -> None:
-    # Other tests of this process may have left some.
-    before = objects_of_turns()
-    caller = person("alice", "company-1", "runtime:approve")
+async def waiting_turns(node: Node, model: ObedientModel, numbers: range) -> list[tuple[str, str]]:
     turns = []
-    for number in range(50):
+    for number in numbers:
         session = await node.create_session(agent_type="react_agent", tools=["pay"])
         model.scripts[f"buy {number}"] = [calling(("pay", {"text": "1"})), answering("Done.")]
         turns.append((session, await node.execute(session, f"buy {number}")))
     for _, turn_id in turns:
         await node.waiting(turn_id)
     await until(lambda: not node.worker.engine.present)
+    return turns
+
+
+@contextmanager
+def traced() -> Iterator[Callable[[], int]]:
+    """Gives a function that counts the bytes which the runtime's own code has allocated since and not freed."""
+    own = tracemalloc.Filter(True, "*/services/runtime/*")
+
+    def taken() -> int:
+        gc.collect()
+        return sum(each.size for each in tracemalloc.take_snapshot().filter_traces([own]).statistics("filename"))
+
+    tracemalloc.start()
+    try:
+        yield taken
+    finally:
+        tracemalloc.stop()
+
+
+async def test_waiting_turns_leave_nothing_in_the_process(start_node: StartNode, model: ObedientModel) -> None:
+    # Conversations are kept for a while whatever becomes of their turns; this node keeps one.
+    node = await start_node(history_cache_characters=0)
+    # Other tests of this process may have left some.
+    before = objects_of_turns()
+    caller = person("alice", "company-1", "runtime:approve")
+    turns = await waiting_turns(node, model, range(10))
+    with traced() as bytes_of_the_runtime:
+        turns += await waiting_turns(node, model, range(10, 60))
+        model.requests.clear()
+        assert bytes_of_the_runtime() < 2048
     assert node.worker.engine.free_slots() == node.settings.max_running_turns
     assert objects_of_turns() <= before
     for session, turn_id in turns:
         [action] = await node.waiting(turn_id)
         await node.resolve(session, turn_id, action["id"], caller, decision="approve")
     await node.ended(*[turn_id for _, turn_id in turns])
-    assert len(model.asked) == 100
+    assert len(model.asked) == 120
     before = objects_of_turns()
     model.shut("running")
     running = await node.execute(session, "running")
