@@ -76,7 +76,7 @@ from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.put_secret import EncryptAndPutSecret
-from services.gateway.use_cases.read_timeline import ReadTimeline
+from services.gateway.use_cases.read_timeline import ReadTimeline, ReadTimelineBack
 from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
 from services.gateway.use_cases.timeline.session_texts import SessionTexts
 from services.gateway.use_cases.timeline.timeline_feeds import TimelineFeeds
@@ -207,6 +207,7 @@ def _use_cases(
         put_secret=EncryptAndPutSecret(commands, outside.cipher),
         issue_token=IssueToken(outside.tokens, now),
         read_timeline=ReadTimeline(outside.timeline),
+        read_timeline_back=ReadTimelineBack(outside.timeline),
         follow_timeline=FollowTimeline(outside.timeline, feeds),
         **_webhook_use_cases(outside),
         follow_session=FollowSession(outside.timeline, feeds, texts, history),

@@ -85,6 +85,20 @@ class FakeTimeline:
         end = after + len(looked_at)
         return TimelinePage(found, end, has_more=end < len(log))
 
+    async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
+        self._check()
+        self.reads += 1
+        log = self.events.get(where.company_id, [])
+        below = log[: len(log) if before is None else max(0, before - 1)]
+        looked_at = below[max(0, len(below) - self.looked_at) :]
+        found = [event for event in reversed(looked_at) if where.admits(event)]
+        if len(found) > limit:
+            return TimelinePage(found[:limit], found[limit - 1].position, has_more=True)
+        if len(looked_at) < len(below):
+            return TimelinePage(found, looked_at[0].position, has_more=True)
+        end = len(log) + 1 if before is None else before
+        return TimelinePage(found, found[-1].position if found else end, has_more=False)
+
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
         found = [event for event in self.events.get(company_id, []) if event.subject == turn_id]
         return sorted((e for e in found if e.sequence > after_sequence), key=lambda event: event.sequence)

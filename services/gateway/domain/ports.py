@@ -101,6 +101,9 @@ class Timeline(Protocol):
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
         """Events with positions above ``after``, in their order, and where to go on."""
 
+    async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
+        """Events with positions below ``before``, or the last ones, newest first, and where to go on."""
+
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
         """Recorded events whose subject is the turn, with sequences above ``after_sequence``, in their order."""
 

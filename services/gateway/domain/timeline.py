@@ -60,6 +60,8 @@ class TimelineEvent:
 class TimelinePage:
     """A stretch of the timeline. The next one begins after ``next``; without ``has_more`` there is none yet.
 
+    Read backwards, newest first, the next one begins before ``next``.
+
     A page may be short, even empty, while there is more: one read looks at a bounded number of events.
     """
 

@@ -14,3 +14,15 @@ class ReadTimeline:
 
     async def __call__(self, caller: Principal, query: TimelineQuery, *, after: int, limit: int) -> TimelinePage:
         return await self.timeline.page(query.visible_to(caller), after=after, limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTimelineBack:
+    """Reads a page of the company's timeline from its end, or from a position, newest first."""
+
+    timeline: Timeline
+
+    async def __call__(
+        self, caller: Principal, query: TimelineQuery, *, before: int | None, limit: int
+    ) -> TimelinePage:
+        return await self.timeline.page_back(query.visible_to(caller), before=before, limit=limit)

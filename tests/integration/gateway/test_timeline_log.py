@@ -11,6 +11,7 @@ import pytest
 from libs.contracts.identifiers import new_id
 from libs.eventing import OffsetMove, Overtaken, Partition
 from libs.persistence import Database
+from services.gateway.adapters.postgres import timeline as adapter
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
@@ -174,6 +175,26 @@ async def test_pages_follow_each_other(log: TimelineLog, timeline: Timeline) -> 
     await put(log, *events)
     pages = [await found(timeline, after=after, limit=3) for after in (0, 3, 6, 7)]
     assert pages == [[each.id for each in events[place : place + 3]] for place in (0, 3, 6, 7)]
+
+
+async def test_pages_from_the_end_follow_each_other(
+    log: TimelineLog, timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter, "MOST_LOOKED_AT", 3)
+    if isinstance(timeline, FakeTimeline):
+        timeline.looked_at = 3
+    events = [event(type="thing.ended" if number in (1, 6) else "thing.happened") for number in range(8)]
+    await put(log, *events)
+    pages, before, has_more = [], None, True
+    while has_more:
+        page = await timeline.page_back(replace(EVERYTHING, types=("thing.ended",)), before=before, limit=1)
+        pages.append([each.id for each in page.events])
+        before, has_more = page.next, page.has_more
+        # What comes in between is no part of what is read backwards.
+        await put(log, event(type="thing.ended"))
+    assert pages == [[events[6].id], [], [events[1].id]]
+    everything = await timeline.page_back(EVERYTHING, before=4, limit=5)
+    assert ([each.position for each in everything.events], everything.has_more) == ([3, 2, 1], False)
 
 
 async def test_a_turns_events_are_read_in_their_sequence(log: TimelineLog, timeline: Timeline) -> None:

@@ -80,13 +80,30 @@ async def test_filters(public: Gateway, parameters: dict[str, Any], expected: li
     [
         "offset=1", "sesion_id=1", "limit=0", "limit=201", "limit=x", "after=-1", "after=x", "after=1e3",
         "after=9223372036854775808", "after=", "type=", "type=Turn.*", "type=turn*started", "type=a,,b", "type=%00",
-        f"type={','.join(f't{number}' for number in range(51))}",
+        f"type={','.join(f't{number}' for number in range(51))}", "order=newest", "before=3", "order=desc&after=3",
+        "order=desc&before=x",
     ],
 )  # fmt: skip
 async def test_what_is_no_parameter_is_refused(public: Gateway, query: str) -> None:
     refused = await public.client.get(f"/events/?{query}")
     assert (refused.status_code, error_of(refused)["type"]) == (422, "validation_error")
     assert error_of(refused)["details"]
+
+
+async def test_pages_from_the_end_have_the_newest_events_first(public: Gateway) -> None:
+    for _ in range(5):
+        store(public)
+    first = await page(public, order="desc", limit=2)
+    assert (positions(first), first["has_more"], first["next"]) == ([5, 4], True, 4)
+    store(public)
+    last = await page(public, order="desc", limit=3, before=first["next"])
+    assert (positions(last), last["has_more"], last["next"]) == ([3, 2, 1], False, 1)
+    assert positions(await page(public, order="asc", limit=2)) == [1, 2]
+
+
+async def test_a_stream_has_no_other_order(public: Gateway) -> None:
+    refused = await public.client.get("/events/?order=desc", headers={"accept": "text/event-stream"})
+    assert (refused.status_code, error_of(refused)["type"]) == (422, "validation_error")
 
 
 async def test_a_page_that_looked_at_enough_says_where_to_go_on(public: Gateway) -> None:

@@ -16,6 +16,7 @@ _NAMES: Final = (
 _SELECT: Final = f"SELECT {', '.join(_NAMES)} FROM timeline_events"
 _HEADS: Final = "SELECT company_id, position FROM timeline_counters WHERE company_id = ANY(%s)"
 _TURN: Final = f"{_SELECT} WHERE company_id = %s AND subject = %s AND sequence > %s ORDER BY sequence"
+_BACKWARDS: Final = "position DESC"
 _INDEXED: Final = ("correlation_id", "session_id", "turn_id")
 _SOME: Final = {
     "types": "(type = ANY(%(names)s) OR type ^@ ANY(%(prefixes)s::text[]))",
@@ -36,7 +37,7 @@ class PostgresTimeline:
 
     async def newest(self, where: TimelineFilter) -> TimelineEvent | None:
         values = _values(where) | {"after": 0, "limit": 1}
-        events = await self._events(_scan(_indexed(where), _some(where), "position DESC"), values)
+        events = await self._events(_scan(_indexed(where), _some(where), _BACKWARDS), values)
         return events[0] if events else None
 
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
@@ -54,6 +55,19 @@ class PostgresTimeline:
         until = events[limit - 1].position if len(events) > limit else end[0][0]
         return TimelinePage(events[:limit], until, has_more=True)
 
+    async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
+        """Looks at 5,000 events at most, as ``page`` does; below a position no event is ever added."""
+        begin = await self.head(where.company_id) + 1 if before is None else before
+        values = _values(where) | {"before": begin, "limit": limit + 1}
+        found, some = _indexed(where, "position < %(before)s"), _some(where)
+        events = await self._events(_scan(found, some, _BACKWARDS), values)
+        if len(events) > limit:
+            return TimelinePage(events[:limit], events[limit - 1].position, has_more=True)
+        end = await self._database.execute(_nth(found, _BACKWARDS), values) if some else []
+        if end:
+            return TimelinePage(events, end[0][0], has_more=True)
+        return TimelinePage(events, events[-1].position if events else begin, has_more=False)
+
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
         rows = await self._database.execute(_TURN, (company_id, turn_id, after_sequence))
         return [_event(row) for row in rows]
@@ -68,10 +82,10 @@ def _values(where: TimelineFilter) -> dict[str, Any]:
     return values | ({"names": list(where.names), "prefixes": list(where.prefixes)} if where.types else {})
 
 
-def _indexed(where: TimelineFilter) -> list[str]:
+def _indexed(where: TimelineFilter, bound: str = "position > %(after)s") -> list[str]:
     """The conditions by which an index leads to the events, in the order of their positions."""
     narrowed = [f"{name} = %({name})s" for name in _INDEXED if getattr(where, name) is not None]
-    return ["company_id = %(company_id)s", *narrowed, "position > %(after)s"]
+    return ["company_id = %(company_id)s", *narrowed, bound]
 
 
 def _some(where: TimelineFilter) -> list[str]:
@@ -87,10 +101,10 @@ def _scan(found: Sequence[str], some: Sequence[str], order: str = "position") ->
     return f"{statement} LIMIT %(limit)s"
 
 
-def _nth(found: Sequence[str]) -> str:
+def _nth(found: Sequence[str], order: str = "position") -> str:
     """The position of the last event that one read looks at."""
     where = " AND ".join(found)
-    return f"SELECT position FROM timeline_events WHERE {where} ORDER BY position OFFSET {MOST_LOOKED_AT - 1} LIMIT 1"
+    return f"SELECT position FROM timeline_events WHERE {where} ORDER BY {order} OFFSET {MOST_LOOKED_AT - 1} LIMIT 1"
 
 
 def _event(row: Sequence[Any]) -> TimelineEvent:

@@ -37,7 +37,7 @@ from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.put_secret import EncryptAndPutSecret
-from services.gateway.use_cases.read_timeline import ReadTimeline
+from services.gateway.use_cases.read_timeline import ReadTimeline, ReadTimelineBack
 from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
 from services.gateway.use_cases.submit_turn import SubmitTurn
 
@@ -79,6 +79,7 @@ class UseCases:
     put_secret: EncryptAndPutSecret
     issue_token: IssueToken
     read_timeline: ReadTimeline
+    read_timeline_back: ReadTimelineBack
     follow_timeline: FollowTimeline
     follow_session: FollowSession
     timeline: Timeline

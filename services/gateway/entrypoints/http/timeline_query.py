@@ -17,15 +17,18 @@ MAX_POSITION: Final = 2**63 - 1
 _MOST_TYPES: Final = 50
 _TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*(\.?\*)?|\*")
 _POSITION: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
-_NAMES: Final = ("correlation_id", "session_id", "turn_id", "type", "after", "limit")
+_NAMES: Final = ("correlation_id", "session_id", "turn_id", "type", "order", "after", "before", "limit")
+_ORDERS: Final = ("asc", "desc")
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineRequest:
-    """``after`` is ``None`` when the caller names no position."""
+    """``after`` and ``before`` are ``None`` when the caller names no position. ``newest_first``: ``order=desc``."""
 
     query: TimelineQuery
+    newest_first: bool
     after: int | None
+    before: int | None
     limit: int
 
 
@@ -49,6 +52,14 @@ class TimelineParameters(Described):
             minimum=0,
             maximum=MAX_POSITION,
         ),
+        query_parameter("order", "`asc`, oldest first, or `desc`, newest first; pages only.", enum=list(_ORDERS)),
+        query_parameter(
+            "before",
+            "With `order=desc`, only events before this position: the `next` of the page before.",
+            type="integer",
+            minimum=0,
+            maximum=MAX_POSITION,
+        ),
         LIMIT,
         LAST_EVENT_ID,
     )
@@ -56,10 +67,18 @@ class TimelineParameters(Described):
     async def __call__(self, request: Request) -> TimelineRequest:
         query: bytes = request.scope["query_string"]
         given = check_parameters(query, _NAMES)
-        after = _position_in(given) if "after" in given else None
+        newest_first = _is_newest_first(given)
+        after = _position_in(given, "after") if "after" in given else None
+        before = _position_in(given, "before") if "before" in given else None
         limit = number_of(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
         wanted = {name: _text(given[name]) for name in ("correlation_id", "session_id", "turn_id") if name in given}
-        return TimelineRequest(TimelineQuery(**wanted, types=_types_in(query)), after, limit)
+        return TimelineRequest(TimelineQuery(**wanted, types=_types_in(query)), newest_first, after, before, limit)
+
+
+def check_followed(wanted: TimelineRequest) -> None:
+    """Raises ``ValidationFailed`` for what only pages can do."""
+    if wanted.newest_first:
+        raise _invalid("order", "is for pages: a stream goes on in the order of the events", "leave it out")
 
 
 def last_event_id(header: str | None) -> int | None:
@@ -83,11 +102,22 @@ def _types_in(query: bytes) -> tuple[str, ...]:
     return types
 
 
-def _position_in(given: dict[str, Any]) -> int:
-    text = given["after"]
+def _is_newest_first(given: dict[str, Any]) -> bool:
+    order = given.get("order", "asc")
+    if order not in _ORDERS:
+        raise _invalid("order", "must be asc or desc", "order=desc")
+    if order == "desc" and "after" in given:
+        raise _invalid("after", "is for events in their order", "with order=desc use before")
+    if order == "asc" and "before" in given:
+        raise _invalid("before", "is for the newest events first", "add order=desc")
+    return bool(order == "desc")
+
+
+def _position_in(given: dict[str, Any], name: str) -> int:
+    text = given[name]
     if _POSITION.fullmatch(text) and int(text) <= MAX_POSITION:
         return int(text)
-    raise _invalid("after", "must be a position", "after=0")
+    raise _invalid(name, "must be a position", f"{name}=17")
 
 
 def _text(value: str) -> str:

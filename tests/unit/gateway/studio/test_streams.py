@@ -25,17 +25,21 @@ def test_an_event_that_is_not_complete_waits(run: Run) -> None:
     assert run("api/sse.js", "new m.SseParser().feed('id: 1\\ndata: x\\n')") == []
 
 
-@pytest.mark.parametrize("end", [0, 1, 63, 64, 1024, 1025, 70_000, 1_000_000])
-def test_the_end_of_the_timeline_is_found_with_few_questions(run: Run, end: int) -> None:
-    search = """(async () => {
+@pytest.mark.parametrize(("wanted", "first", "asked"), [(3, 6, 2), (100, 0, 5)])
+def test_the_newest_events_come_in_their_order(run: Run, wanted: int, first: int, asked: int) -> None:
+    read = """(async () => {
       let asked = 0;
-      const probe = async (after) => {
+      const page = async ({ order, before = 10 }) => {
         asked += 1;
-        const events = after < given ? [{ position: after + 1 }] : [];
-        return { events, has_more: after + 1 < given, next: Math.max(after, Math.min(given, after + 1)) };
+        const events = order === "desc" ? [before - 1, before - 2].map((position) => ({ position })) : [];
+        return { events, next: before - 2, has_more: before > 2 };
       };
-      return [await m.lastPosition(probe), asked];
+      const { events, next } = await m.newestEvents(page, (found) => found.length >= given);
+      return [events.map(({ position }) => position), next, asked];
     })()"""
-    found, asked = run("model/last_position.js", f"await {search}", end)
-    assert end <= found <= end + 64
-    assert asked <= 32
+    assert run("model/newest_events.js", f"await {read}", wanted) == [list(range(first, 10)), 9, asked]
+
+
+def test_after_a_page_of_nothing_one_follows_from_where_it_began(run: Run) -> None:
+    read = "await m.newestEvents(async () => ({ events: [], next: 1, has_more: false }), () => false)"
+    assert run("model/newest_events.js", read) == {"events": [], "next": 0}

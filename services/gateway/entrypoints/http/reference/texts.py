@@ -92,7 +92,8 @@ The events that the company's services have recorded in the last 30 days, oldest
 sessions only with a `company:…` scope. A public key sees the events of one of its own sessions, named by `session_id`.
 
 * `position` counts the company's events and never changes. Read on with `after`, the `next` of the page before. A page
-  may be short, even empty, while `has_more` is true.
+  may be short, even empty, while `has_more` is true. `order=desc` reads from the end, newest first, and goes on with
+  `before`.
 * `Accept: text/event-stream` follows the timeline: from `after` or `Last-Event-ID` on, else from now. `id:` is the
   position, `event:` the type, `data:` the whole event.
 """.strip()

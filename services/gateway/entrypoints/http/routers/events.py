@@ -17,7 +17,12 @@ from services.gateway.entrypoints.http.reference.described import EVENT_SCHEMA, 
 from services.gateway.entrypoints.http.reference.texts import TIMELINE, TIMELINE_EVENTS
 from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.schemas import EventPage
-from services.gateway.entrypoints.http.timeline_query import TimelineParameters, TimelineRequest, last_event_id
+from services.gateway.entrypoints.http.timeline_query import (
+    TimelineParameters,
+    TimelineRequest,
+    check_followed,
+    last_event_id,
+)
 
 router = public_router("/events", "Events")
 _STREAM: Final = {MEDIA_TYPE: {"schema": EVENT_SCHEMA, "examples": {"timeline": {"value": TIMELINE_EVENTS}}}}
@@ -27,7 +32,9 @@ _STREAM: Final = {MEDIA_TYPE: {"schema": EVENT_SCHEMA, "examples": {"timeline": 
     "/",
     summary="Read or follow the timeline",
     description=TIMELINE,
-    responses={200: {**answer("Events, oldest first.", EventPage), "content": _STREAM}},
+    responses={
+        200: {**answer("Events, oldest first, or newest first with `order=desc`.", EventPage), "content": _STREAM}
+    },
 )
 async def list_events(
     request: Request,
@@ -36,11 +43,16 @@ async def list_events(
     use: UseCasesDep,
 ) -> Response:
     if wants_events(request.headers.get("accept")):
+        check_followed(wanted)
         # A client that reconnects sends the same query again, and after which event it goes on.
         seen = last_event_id(request.headers.get("last-event-id"))
         after = wanted.after if seen is None else seen
         events = _rendered(use.follow_timeline(caller, wanted.query, after=after))
         return await use.streams.respond(events, caller)
+    if wanted.newest_first:
+        return json_answer(
+            _page(await use.read_timeline_back(caller, wanted.query, before=wanted.before, limit=wanted.limit))
+        )
     page = await use.read_timeline(caller, wanted.query, after=wanted.after or 0, limit=wanted.limit)
     return json_answer(_page(page))
 

@@ -2,7 +2,7 @@
 import { get } from "../../api/client.js";
 import { follow } from "../../api/follow.js";
 import { useEffect, useRef, useState } from "../../app/html.js";
-import { lastPosition } from "../../model/last_position.js";
+import { newestEvents } from "../../model/newest_events.js";
 
 const RECENT = 500;
 const MOST = 50_000;
@@ -42,10 +42,9 @@ export function useEvents(scope) {
 
 async function read(scope, collecting, changed, signal) {
   const known = Object.keys(scope).some((name) => name !== "type");
-  let after = known ? 0 : await beginning(signal);
-  const first = await get("/events/", { ...scope, after, limit: 200 }, { signal });
-  collecting.events.push(...first.events);
-  after = first.next;
+  const page = (query) => get("/events/", { ...scope, ...query, limit: 200 }, { signal });
+  const { events, next: after } = known ? await page({ after: 0 }) : await newestEvents(page, (found) => found.length >= RECENT);
+  collecting.events.push(...events);
   collecting.state = "live";
   changed();
   await follow({
@@ -56,9 +55,4 @@ async function read(scope, collecting, changed, signal) {
       changed();
     },
   });
-}
-
-async function beginning(signal) {
-  const end = await lastPosition((after) => get("/events/", { after, limit: 1 }, { signal }));
-  return Math.max(0, end - RECENT);
 }
