@@ -42,6 +42,7 @@ from services.gateway.domain.ports import (
 )
 from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.domain.webhook_ports import WebhookClient, WebhookStore
+from services.gateway.entrypoints.a2a.application import A2AApplication
 from services.gateway.entrypoints.events import TimelineEvents
 from services.gateway.entrypoints.http.application import PublicApplication
 from services.gateway.entrypoints.http.authentication import Authentication
@@ -89,7 +90,10 @@ from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 TIMELINE: Final = "timeline"
 WEBHOOKS: Final = "webhooks"
-PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (OpenAIApplication,)
+PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (
+    OpenAIApplication,
+    A2AApplication,
+)
 """Applications at the root of the server, beside the public API."""
 _IDEMPOTENCY_DAYS: Final = 3
 _CLEANING_SECONDS: Final = 3600.0

@@ -14,6 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OURS = {"libs", "services", "cli", "deploy", "tests", "benchmarks"}
 # What a library brings along as part of its own interface.
 BROUGHT_ALONG = {
+    "a2a-sdk": {"protobuf"},
     "aiohttp": {"yarl"},
     "fastapi": {"starlette"},
     "minio": {"urllib3"},

@@ -339,6 +339,14 @@ class Turn(WireModel):
     finished_at: Timestamp | None = None
 
 
+class TurnPage(WireModel):
+    """Internal: turns with an agent."""
+
+    turns: list[Turn]
+    total: int
+    has_more: bool
+
+
 class WatchedTurn(WireModel):
     """Internal: a turn whose text somebody follows. ``sequence`` is that of its newest event.
 

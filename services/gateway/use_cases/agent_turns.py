@@ -1,21 +1,33 @@
 """Agents, sessions and turns for adapters of other protocols: what they do beside submitting and following turns."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import orjson
 from pydantic import TypeAdapter
 
 from libs.contracts.api.agents import Agent
-from libs.contracts.api.sessions import ResolveActionBody, Session, Turn
+from libs.contracts.api.sessions import (
+    ActionPage,
+    Message,
+    MessagePage,
+    OpenAction,
+    ResolveActionBody,
+    Session,
+    Turn,
+    TurnPage,
+    TurnStatus,
+)
 from libs.contracts.commands.runtime import CancelTurn, DeleteSession, ForkSession, ResolveAction
 from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import ResolveActionAccepted, SessionCreated
 from libs.contracts.identifiers import is_agent_key, is_id
 from libs.contracts.identity import Identity
 from libs.service_defaults.internal_calls import checked
+from services.gateway.domain.connections import PublicUse
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.ports import Upstreams
 from services.gateway.domain.turn_progress import TurnProgress, typed
@@ -23,10 +35,23 @@ from services.gateway.domain.turn_stream import TurnStream
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.open_session import OpenSession
+from services.gateway.use_cases.principals import GATEWAY
 from services.gateway.use_cases.submit_turn import SubmitTurn
 from services.gateway.use_cases.turn_history import FollowedTurn, TurnHistory
 
 _AGENTS: Final = TypeAdapter(list[Agent])
+_LAST: Final = 20
+
+
+class TurnQuery(NamedTuple):
+    """A choice among the turns with an agent, all of them by default. ``changed_after``: a timestamp."""
+
+    agent_id: str
+    session_id: str | None = None
+    status: TurnStatus | None = None
+    changed_after: str | None = None
+    limit: int = 50
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +79,20 @@ class FindAgent:
 
 
 @dataclass(frozen=True, slots=True)
+class FindPublicAgent:
+    upstreams: Upstreams
+
+    async def __call__(self, agent_key: str) -> Agent:
+        """For callers without a credential. Raises ``NotFound`` unless it is the key of a public agent."""
+        if not is_agent_key(agent_key):
+            raise NotFound("There is no agent with this key.")
+        path = f"/internal/agents/public/{agent_key}"
+        return Agent.model_validate_json(
+            checked(await self.upstreams.request("GET", "registry", path, GATEWAY, params={"in_web_pages": "false"}))
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class OpenNamedSession:
     """Opens a session under a name that the caller has for it, or finds the one opened before.
 
@@ -63,15 +102,21 @@ class OpenNamedSession:
     open_session: OpenSession
     upstreams: Upstreams
 
-    async def __call__(self, write: Write, agent_key: str, name: str) -> str:
-        """Returns the session's id. Raises ``NotFound`` for an unknown agent, and ``Conflict`` for a name whose session
-        was deleted."""
+    async def __call__(self, write: Write, agent_key: str, name: str, public: PublicUse | None = None) -> str:
+        """``public``: that of a public principal, whose agent it is.
+
+        Returns the session's id. Raises ``NotFound`` for an unknown agent, and ``Conflict`` for a name whose session
+        was deleted.
+        """
         session_id = named_session_id(write.identity, agent_key, name)
         path = f"/internal/sessions/{session_id}"
         found = await self.upstreams.request("GET", "runtime", path, write.identity)
         if found.status == 404:
             own = replace(write, request=None, command_id=session_id)
-            await self.open_session(own, {"agent_key": agent_key}, write.identity)
+            if public is None:
+                await self.open_session(own, {"agent_key": agent_key}, write.identity)
+            else:
+                await self.open_session(own, {"agent_id": public.agent_id}, public.sees_as)
         else:
             checked(found)
         return session_id
@@ -93,6 +138,36 @@ class ReadSession:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadLastMessages:
+    upstreams: Upstreams
+
+    async def __call__(self, identity: Identity, session_id: str) -> Sequence[Message]:
+        """The session's last twenty messages, oldest first."""
+        total = (await self._page(identity, session_id, limit=1, offset=0)).total
+        if total == 0:
+            return ()
+        last = await self._page(identity, session_id, limit=_LAST, offset=max(0, total - _LAST))
+        return last.messages
+
+    async def _page(self, identity: Identity, session_id: str, **page: int) -> MessagePage:
+        path = f"/internal/sessions/{session_id}/messages"
+        return MessagePage.model_validate_json(
+            checked(await self.upstreams.request("GET", "runtime", path, identity, params=page))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ListSessionActions:
+    upstreams: Upstreams
+
+    async def __call__(self, identity: Identity, session_id: str) -> Sequence[OpenAction]:
+        """The open actions of a session's turn."""
+        params = {"session_id": session_id, "limit": 200}
+        reply = await self.upstreams.request("GET", "runtime", "/internal/actions", identity, params=params)
+        return ActionPage.model_validate_json(checked(reply)).actions
+
+
+@dataclass(frozen=True, slots=True)
 class ReadTurn:
     """A turn by its id alone, for protocols whose ids of turns do not name the session."""
 
@@ -102,6 +177,17 @@ class ReadTurn:
         """Raises ``NotFound``, also for text that is no id."""
         path = f"/internal/turns/{_id(turn_id, 'turn')}"
         return Turn.model_validate_json(checked(await self.upstreams.request("GET", "runtime", path, identity)))
+
+
+@dataclass(frozen=True, slots=True)
+class ListTurns:
+    upstreams: Upstreams
+
+    async def __call__(self, identity: Identity, wanted: TurnQuery) -> TurnPage:
+        """The caller's turns with an agent, those that changed last first."""
+        given = {name: value for name, value in wanted._asdict().items() if value is not None}
+        reply = await self.upstreams.request("GET", "runtime", "/internal/turns", identity, params=given)
+        return TurnPage.model_validate_json(checked(reply))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +265,19 @@ class AgentTurns:
 
     list_agents: ListAgents
     find_agent: FindAgent
+    find_public_agent: FindPublicAgent
     open_session: OpenSession
     open_named_session: OpenNamedSession
     read_session: ReadSession
+    read_last_messages: ReadLastMessages
+    list_actions: ListSessionActions
     fork_session: ForkAgentSession
     remove_session: RemoveSession
     submit: SubmitTurn
     follow: FollowTurn
     replay: ReplayTurn
     read: ReadTurn
+    list: ListTurns
     answer: AnswerAction
     cancel: CancelAgentTurn
 
@@ -198,15 +288,19 @@ def agent_turns(commands: CommandDispatcher, upstreams: Upstreams, follow: Follo
     return AgentTurns(
         list_agents=ListAgents(upstreams),
         find_agent=FindAgent(upstreams),
+        find_public_agent=FindPublicAgent(upstreams),
         open_session=open_session,
         open_named_session=OpenNamedSession(open_session, upstreams),
         read_session=ReadSession(upstreams),
+        read_last_messages=ReadLastMessages(upstreams),
+        list_actions=ListSessionActions(upstreams),
         fork_session=ForkAgentSession(commands),
         remove_session=RemoveSession(commands),
         submit=SubmitTurn(commands, follow.history),
         follow=follow,
         replay=ReplayTurn(follow.history),
         read=ReadTurn(upstreams),
+        list=ListTurns(upstreams),
         answer=AnswerAction(commands),
         cancel=CancelAgentTurn(commands),
     )

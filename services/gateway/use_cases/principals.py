@@ -19,7 +19,7 @@ CACHE_SECONDS: Final = 30.0
 MISS_SECONDS: Final = 5.0
 _CACHE_SIZE: Final = 10_000
 # Of no company: the answer is public, and tells whose the agent is.
-_GATEWAY: Final = Identity(company_id="", user_id="gateway", key_id="gateway", scopes=frozenset())
+GATEWAY: Final = Identity(company_id="", user_id="gateway", key_id="gateway", scopes=frozenset())
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -115,7 +115,7 @@ class Principals:
         return None if owner is None else _connection_principal(owner)
 
     async def _of_agent(self, key: str) -> Principal | None:
-        reply = await self._upstreams.request("GET", "registry", f"/internal/agents/public/{key}", _GATEWAY)
+        reply = await self._upstreams.request("GET", "registry", f"/internal/agents/public/{key}", GATEWAY)
         return None if reply.status == 404 else _agent_principal(Agent.model_validate_json(checked(reply)))
 
 

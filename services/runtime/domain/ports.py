@@ -7,6 +7,7 @@ In an outage, after which it is unknown whether a call took effect, those of the
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.api.sessions import (
@@ -16,6 +17,8 @@ from libs.contracts.api.sessions import (
     Session,
     SessionPage,
     Turn,
+    TurnPage,
+    TurnStatus,
     WatchedTurn,
 )
 from libs.contracts.identity import Identity
@@ -127,6 +130,19 @@ class SessionReads(Protocol):
 
     async def turn(self, session_id: str | None, turn_id: str, caller: Identity) -> Turn | None:
         """In that session, or in whichever session it is."""
+
+    async def turns(
+        self,
+        caller: Identity,
+        *,
+        agent_id: str,
+        session_id: str | None,
+        status: TurnStatus | None,
+        changed_after: datetime | None,
+        limit: int,
+        offset: int,
+    ) -> TurnPage:
+        """Turns with the agent in its newest thousand sessions; those that changed last come first."""
 
     async def actions(
         self, caller: Identity, *, kind: ActionKind | None, session_id: str | None, limit: int, offset: int

@@ -38,9 +38,10 @@ def agents_router(agents: AgentReader) -> APIRouter:
         return require_visible(await agents.get_by_key(agent_key), who).public()
 
     @router.get("/public/{agent_key}")
-    async def get_public_agent(agent_key: str, _: Caller) -> Agent:
+    async def get_public_agent(agent_key: str, _: Caller, in_web_pages: bool = True) -> Agent:
+        """``in_web_pages``: only one that pages of some origins may use by its key."""
         agent = await agents.get_by_key(agent_key)
-        if agent is None or not agent.usable_in_web_pages:
+        if agent is None or not (agent.usable_in_web_pages if in_web_pages else agent.is_public):
             raise AgentNotFound()
         return agent.public()
 

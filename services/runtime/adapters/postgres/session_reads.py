@@ -1,5 +1,6 @@
 """Reads sessions, messages and turns for callers."""
 
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
@@ -13,6 +14,8 @@ from libs.contracts.api.sessions import (
     Session,
     SessionPage,
     Turn,
+    TurnPage,
+    TurnStatus,
 )
 from libs.contracts.identity import Identity
 from libs.contracts.timestamps import parse_time
@@ -46,13 +49,26 @@ _SELECT_TURN: Final = """
                FROM actions a WHERE a.turn_id = turns.id AND a.state = 'open') END::text AS required_actions,
            (SELECT (s.payload -> 'toolsets')::text FROM steps s
             WHERE s.turn_id = turns.id AND s.number = 1 AND s.call_id = '') AS toolsets
-    FROM turns WHERE id = %(turn)s
+    FROM turns
 """
+_ONE_TURN: Final = f"{_SELECT_TURN} WHERE id = %(turn)s"
 _TURN: Final = f"""
-    {_SELECT_TURN} AND session_id = %(session)s
+    {_ONE_TURN} AND session_id = %(session)s
       AND EXISTS (SELECT FROM sessions WHERE id = %(session)s AND {_VISIBLE})
 """
-_TURN_ANYWHERE: Final = f"{_SELECT_TURN} AND EXISTS (SELECT FROM sessions WHERE id = turns.session_id AND {_VISIBLE})"
+_TURN_ANYWHERE: Final = f"{_ONE_TURN} AND EXISTS (SELECT FROM sessions WHERE id = turns.session_id AND {_VISIBLE})"
+_CHANGED: Final = "coalesce(finished_at, started_at, created_at)"
+_SESSIONS_OF_AGENT: Final = f"""
+    SELECT id FROM sessions WHERE {_VISIBLE} AND listed AND agent_id = %(agent)s {{of_session}}
+    ORDER BY created_at DESC, id DESC LIMIT 1000
+"""
+_TURNS_OF_AGENT: Final = f"""
+    WHERE session_id IN ({_SESSIONS_OF_AGENT})
+      AND (%(status)s::text IS NULL OR status = %(status)s)
+      AND (%(changed_after)s::timestamptz IS NULL OR {_CHANGED} > %(changed_after)s)
+"""
+_TURNS: Final = f"{_SELECT_TURN} {_TURNS_OF_AGENT} ORDER BY {_CHANGED} DESC, id DESC LIMIT %(limit)s OFFSET %(offset)s"
+_COUNT_TURNS: Final = f"SELECT count(*) FROM turns {_TURNS_OF_AGENT}"
 _ACTIONS: Final = """
     SELECT id AS action_id, session_id, turn_id, kind, tool_call::text, expires_at, created_at
     FROM actions WHERE {open} ORDER BY created_at, id LIMIT %(limit)s OFFSET %(offset)s
@@ -97,6 +113,33 @@ class PostgresSessionReads:
         row = await self._row(query, {**_caller(caller), "session": session_id, "turn": turn_id})
         return None if row is None else _turn(row)
 
+    async def turns(
+        self,
+        caller: Identity,
+        *,
+        agent_id: str,
+        session_id: str | None,
+        status: TurnStatus | None,
+        changed_after: datetime | None,
+        limit: int,
+        offset: int,
+    ) -> TurnPage:
+        parameters = {
+            **_caller(caller),
+            "agent": agent_id,
+            "session": session_id,
+            "status": status,
+            "changed_after": changed_after,
+            "limit": limit,
+            "offset": offset,
+        }
+        of_session = "" if session_id is None else "AND id = %(session)s"
+        async with self._database.connection() as connection:
+            rows = await fetch_records(connection, _TURNS.format(of_session=of_session), parameters)
+            total = await fetch_value(connection, _COUNT_TURNS.format(of_session=of_session), parameters)
+        page = [_turn(row) for row in rows]
+        return TurnPage(turns=page, total=total, has_more=offset + len(page) < total)
+
     async def actions(
         self, caller: Identity, *, kind: ActionKind | None, session_id: str | None, limit: int, offset: int
     ) -> ActionPage:
@@ -118,7 +161,7 @@ class PostgresSessionReads:
 
 async def turn_by_id(connection: Connection, turn_id: str) -> Turn:
     """A turn that the caller's transaction has seen, whoever may see it."""
-    return _turn((await fetch_records(connection, _SELECT_TURN, {"turn": turn_id}))[0])
+    return _turn((await fetch_records(connection, _ONE_TURN, {"turn": turn_id}))[0])
 
 
 def _open(wanted: Row) -> str:

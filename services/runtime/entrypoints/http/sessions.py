@@ -1,10 +1,11 @@
 """Reads of sessions, messages and turns, in the form of the public API."""
 
+from datetime import datetime
 from typing import TypeVar
 
 from fastapi import APIRouter
 
-from libs.contracts.api.sessions import MessagePage, Session, SessionPage, Turn
+from libs.contracts.api.sessions import MessagePage, Session, SessionPage, Turn, TurnPage, TurnStatus
 from libs.contracts.errors import NotFound
 from libs.service_defaults import Caller, Limit, Offset
 from services.runtime.domain.ports import SessionReads
@@ -37,6 +38,26 @@ def sessions_router(reads: SessionReads) -> APIRouter:
 
 def turns_router(reads: SessionReads) -> APIRouter:
     router = APIRouter(prefix="/internal/turns")
+
+    @router.get("")
+    async def list_turns(
+        who: Caller,
+        agent_id: str,
+        session_id: str | None = None,
+        status: TurnStatus | None = None,
+        changed_after: datetime | None = None,
+        limit: Limit = 50,
+        offset: Offset = 0,
+    ) -> TurnPage:
+        return await reads.turns(
+            who,
+            agent_id=agent_id,
+            session_id=session_id,
+            status=status,
+            changed_after=changed_after,
+            limit=limit,
+            offset=offset,
+        )
 
     @router.get("/{turn_id}")
     async def get_turn(turn_id: str, who: Caller) -> Turn:

@@ -1,0 +1,37 @@
+"""The card of an agent: how A2A clients reach it and what it takes."""
+
+from typing import Any
+
+from libs.contracts.api.agents import Agent
+from services.gateway.entrypoints.a2a.messages import INPUT_MODES, OUTPUT_MODES
+
+PROTOCOL_VERSION = "1.0"
+
+
+def card_of(agent: Agent, address: str) -> dict[str, Any]:
+    """``address``: where the agent is spoken to. Nothing of its instructions or tools is told: cards may be public."""
+    return {
+        "name": agent.name,
+        "description": f"Talks with {agent.name}.",
+        "version": agent.version_number,
+        "supportedInterfaces": [
+            {"url": address, "protocolBinding": binding, "protocolVersion": PROTOCOL_VERSION}
+            for binding in ("JSONRPC", "HTTP+JSON")
+        ],
+        "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": False},
+        "securitySchemes": {
+            "apiKey": {"apiKeySecurityScheme": {"location": "header", "name": "x-api-key"}},
+            "bearer": {"httpAuthSecurityScheme": {"scheme": "bearer"}},
+        },
+        "securityRequirements": [{"schemes": {"apiKey": {"list": []}}}, {"schemes": {"bearer": {"list": []}}}],
+        "defaultInputModes": list(INPUT_MODES),
+        "defaultOutputModes": list(OUTPUT_MODES),
+        "skills": [
+            {
+                "id": agent.agent_key,
+                "name": agent.name,
+                "description": f"Answers messages as {agent.name}.",
+                "tags": [agent.architecture],
+            }
+        ],
+    }

@@ -1,0 +1,130 @@
+"""``/a2a/{agent_key}``: every agent as an A2A server, by JSON-RPC and by HTTP+JSON, and its card."""
+
+from dataclasses import replace
+from typing import Annotated, Final
+
+import orjson
+from a2a.types.a2a_pb2 import GetTaskRequest, ListTasksRequest
+from a2a.utils.errors import A2AError, InvalidParamsError
+from a2a.utils.proto_utils import parse_params
+from fastapi import Depends, Request
+from fastapi.security import SecurityScopes
+from google.protobuf.json_format import MessageToDict, ParseError
+from google.protobuf.message import Message
+from starlette.responses import Response
+
+from libs.contracts.errors import AuthenticationFailed, NotFound
+from libs.contracts.identity import Scope
+from services.gateway.entrypoints.a2a.agent_card import card_of
+from services.gateway.entrypoints.a2a.bindings import HttpJson, JsonRpc, json_of
+from services.gateway.entrypoints.a2a.calls import Call, address_of
+from services.gateway.entrypoints.a2a.errors import SHAPE
+from services.gateway.entrypoints.http.authentication import by_api_key
+from services.gateway.entrypoints.http.bodies import read_body
+from services.gateway.entrypoints.http.dependencies import UseCasesDep, WriteDependency, use_cases
+from services.gateway.entrypoints.http.forwarding import json_answer
+from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge, protocol_router
+
+PREFIX: Final = "/a2a"
+router: Final = protocol_router(PREFIX + "/{agent_key}")
+_write_of: Final = WriteDependency(repeatable=False)
+
+
+class A2AApplication(ProtocolApplication):
+    def __init__(self, edge: PublicEdge) -> None:
+        super().__init__(edge, PREFIX, (router,), SHAPE)
+
+
+async def _http_json(request: Request) -> Call:
+    caller = await by_api_key(request, SecurityScopes())
+    agent_key = request.path_params["agent_key"]
+    return Call(request, agent_key, caller, await _write_of(request), await use_cases(request), HttpJson())
+
+
+HttpCall = Annotated[Call, Depends(_http_json)]
+
+
+@router.get("/.well-known/agent-card.json")
+async def agent_card(request: Request, agent_key: str, use: UseCasesDep) -> Response:
+    """Without a credential the card of a public agent; whether there is another one is not told."""
+    if "x-api-key" in request.headers or "authorization" in request.headers:
+        caller = await by_api_key(request, SecurityScopes([Scope.AGENTS_READ]))
+        agent = await use.turns.find_agent(caller.identity, agent_key)
+    else:
+        try:
+            agent = await use.turns.find_public_agent(agent_key)
+        except NotFound:
+            raise AuthenticationFailed("There is no public agent with this key; others need a credential.") from None
+    card = card_of(agent, f"{address_of(request)}{PREFIX}/{agent_key}")
+    return json_answer(orjson.dumps(card), headers={"Cache-Control": "private, max-age=60"})
+
+
+@router.post("")
+@router.post("/")
+async def json_rpc(request: Request, call: HttpCall) -> Response:
+    body = await read_body(request.receive, request.headers)
+    binding = JsonRpc()
+    try:
+        method, values = binding.open(body)
+    except A2AError as error:
+        return binding.failure(error)
+    return await replace(call, binding=binding).answer(method, values)
+
+
+@router.post("/message:send")
+async def send_message(request: Request, call: HttpCall) -> Response:
+    return await _with_body(request, call, "SendMessage")
+
+
+@router.post("/message:stream")
+async def stream_message(request: Request, call: HttpCall) -> Response:
+    return await _with_body(request, call, "SendStreamingMessage")
+
+
+@router.get("/tasks/{task_id}:subscribe")
+@router.post("/tasks/{task_id}:subscribe")
+async def subscribe_to_task(task_id: str, call: HttpCall) -> Response:
+    return await call.answer("SubscribeToTask", {"id": task_id})
+
+
+@router.post("/tasks/{task_id}:cancel")
+async def cancel_task(task_id: str, call: HttpCall) -> Response:
+    return await call.answer("CancelTask", {"id": task_id})
+
+
+@router.get("/tasks")
+async def list_tasks(request: Request, call: HttpCall) -> Response:
+    return await _with_query(request, call, "ListTasks", ListTasksRequest())
+
+
+@router.get("/tasks/{task_id}")
+async def get_task(request: Request, task_id: str, call: HttpCall) -> Response:
+    return await _with_query(request, call, "GetTask", GetTaskRequest(id=task_id))
+
+
+@router.api_route("/tasks/{task_id}/pushNotificationConfigs", methods=["GET", "POST"])
+@router.api_route("/tasks/{task_id}/pushNotificationConfigs/{config_id}", methods=["GET", "DELETE"])
+async def push_notifications(call: HttpCall) -> Response:
+    return await call.answer("TaskPushNotificationConfig", {})
+
+
+@router.get("/extendedAgentCard")
+async def extended_card(call: HttpCall) -> Response:
+    return await call.answer("GetExtendedAgentCard", {})
+
+
+async def _with_body(request: Request, call: Call, method: str) -> Response:
+    body = await read_body(request.receive, request.headers)
+    try:
+        values = json_of(body)
+    except A2AError as error:
+        return call.binding.failure(error)
+    return await call.answer(method, values)
+
+
+async def _with_query(request: Request, call: Call, method: str, params: Message) -> Response:
+    try:
+        parse_params(request.query_params, params)
+    except ParseError as problem:
+        return call.binding.failure(InvalidParamsError(str(problem)))
+    return await call.answer(method, MessageToDict(params))

@@ -1,0 +1,115 @@
+"""The two bindings of A2A: what their requests and answers look like."""
+
+from typing import Any, Final, Protocol, TypeVar
+
+import orjson
+from a2a.utils.constants import VERSION_HEADER
+from a2a.utils.errors import A2AError, InvalidParamsError, InvalidRequestError, JSONParseError, VersionNotSupportedError
+from a2a.utils.proto_utils import validate_proto_required_fields
+from fastapi import Request
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.message import Message
+from starlette.responses import Response
+
+from libs.contracts.errors import InvalidRequest, ServiceError
+from services.gateway.entrypoints.a2a.agent_card import PROTOCOL_VERSION
+from services.gateway.entrypoints.a2a.errors import http_error, json_rpc_error
+from services.gateway.entrypoints.http.forwarding import json_answer
+from services.gateway.entrypoints.http.json_bodies import parse_json
+
+M = TypeVar("M", bound=Message)
+_OF_BEFORE: Final = "0.3"
+"""The version that a request without one has, as the protocol says."""
+
+
+class Binding(Protocol):
+    """The form in which the outcome of a call leaves."""
+
+    def result(self, result: dict[str, Any]) -> dict[str, Any]: ...
+
+    def failure(self, error: A2AError) -> Response: ...
+
+
+class JsonRpc:
+    """One address for all methods. Failures of methods are answered with status 200."""
+
+    def __init__(self) -> None:
+        self._id: str | int | None = None
+
+    def open(self, body: bytes) -> tuple[str, Any]:
+        """The method and its parameters. Raises ``JSONParseError`` and ``InvalidRequestError``."""
+        request = json_of(body)
+        if not isinstance(request, dict):
+            raise InvalidRequestError("A request is one object; batches are not supported.")
+        request_id = request.get("id")
+        if isinstance(request_id, str | int) and not isinstance(request_id, bool):
+            self._id = request_id
+        elif request_id is not None:
+            raise InvalidRequestError("id is a string or an integer.")
+        if request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
+            raise InvalidRequestError('A request has jsonrpc "2.0" and a method.')
+        return request["method"], request.get("params", {})
+
+    def result(self, result: dict[str, Any]) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": self._id, "result": result}
+
+    def failure(self, error: A2AError) -> Response:
+        return json_answer(orjson.dumps(json_rpc_error(self._id, error)))
+
+
+class HttpJson:
+    """An address for each method; failures have the statuses of HTTP."""
+
+    def result(self, result: dict[str, Any]) -> dict[str, Any]:
+        return result
+
+    def failure(self, error: A2AError) -> Response:
+        status, body = http_error(error)
+        return json_answer(orjson.dumps(body), status)
+
+
+def check_version(request: Request) -> None:
+    """Raises ``VersionNotSupportedError``."""
+    given = request.headers.get(VERSION_HEADER) or request.query_params.get(VERSION_HEADER) or _OF_BEFORE
+    if given.partition(".")[0] != PROTOCOL_VERSION.partition(".")[0]:
+        raise VersionNotSupportedError(
+            f"A2A {given[:20]} is not supported: send the header {VERSION_HEADER}: {PROTOCOL_VERSION}."
+        )
+
+
+def parsed(values: Any, model: type[M]) -> M:
+    """The parameters of a method. Fields of newer releases are ignored, as the protocol says.
+
+    Raises ``InvalidParamsError`` for what does not fit.
+    """
+    if not isinstance(values, dict):
+        raise InvalidParamsError("The parameters are an object.")
+    try:
+        params: M = ParseDict(values, model(), ignore_unknown_fields=True)
+    except ParseError as problem:
+        raise InvalidParamsError(str(problem)) from None
+    validate_proto_required_fields(params)
+    return params
+
+
+def json_of(body: bytes) -> Any:
+    """Raises ``JSONParseError`` for what is not JSON, and ``InvalidParamsError`` for values that cannot be stored."""
+    try:
+        return parse_json(body.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise JSONParseError("The body is not valid UTF-8.") from None
+    except InvalidRequest as problem:
+        raise JSONParseError(problem.message) from None
+    except ServiceError as problem:
+        raise InvalidParamsError(problem.message) from None
+
+
+def rendered(message: Message) -> dict[str, Any]:
+    values: dict[str, Any] = MessageToDict(message)
+    return values
+
+
+def rendered_list(message: Message) -> dict[str, Any]:
+    """With its empty fields, which clients of lists want."""
+    values: dict[str, Any] = MessageToDict(message, always_print_fields_with_no_presence=True)
+    return values

@@ -1,0 +1,127 @@
+"""Calls of A2A clients: from a request in either binding to the answer in the same one."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from a2a.types.a2a_pb2 import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    SendMessageRequest,
+    SendMessageResponse,
+    StreamResponse,
+    SubscribeToTaskRequest,
+)
+from a2a.utils.errors import (
+    A2AError,
+    ExtendedAgentCardNotConfiguredError,
+    MethodNotFoundError,
+    PushNotificationNotSupportedError,
+)
+from fastapi import Request
+from google.protobuf.message import Message
+from starlette.responses import Response
+
+from libs.contracts.errors import ServiceError
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.idempotency import Write
+from services.gateway.entrypoints.a2a.bindings import Binding, check_version, parsed, rendered, rendered_list
+from services.gateway.entrypoints.a2a.errors import a2a_error
+from services.gateway.entrypoints.a2a.messages import NO_PUSH_NOTIFICATIONS
+from services.gateway.entrypoints.a2a.operations import Operations
+from services.gateway.entrypoints.http.authentication import require_scopes
+from services.gateway.entrypoints.http.dependencies import UseCases
+from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE
+from services.gateway.entrypoints.http.forwarding import json_answer
+
+_METHODS: Final[dict[str, type[Message]]] = {
+    "SendMessage": SendMessageRequest,
+    "SendStreamingMessage": SendMessageRequest,
+    "GetTask": GetTaskRequest,
+    "ListTasks": ListTasksRequest,
+    "CancelTask": CancelTaskRequest,
+    "SubscribeToTask": SubscribeToTaskRequest,
+}
+_READS: Final = ("GetTask", "ListTasks", "SubscribeToTask")
+_ABOUT_PUSH: Final = ("TaskPushNotificationConfig", "TaskPushNotificationConfigs")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request of a caller to an agent, by one of the bindings."""
+
+    request: Request
+    agent_key: str
+    caller: Principal
+    write: Write
+    use: UseCases
+    binding: Binding
+
+    async def answer(self, method: str, values: Any) -> Response:
+        """Carries the method out. Failures that are not the protocol's own are raised."""
+        try:
+            check_version(self.request)
+            if method.endswith(_ABOUT_PUSH):
+                raise PushNotificationNotSupportedError(NO_PUSH_NOTIFICATIONS)
+            if method == "GetExtendedAgentCard":
+                raise ExtendedAgentCardNotConfiguredError
+            if method not in _METHODS:
+                raise MethodNotFoundError(f"There is no method {method[:100]!r}.")
+            params = parsed(values, _METHODS[method])
+            require_scopes(self.caller, [Scope.SESSIONS_READ if method in _READS else Scope.RUNTIME_EXECUTE])
+            return await self._outcome(method, params)
+        except A2AError as error:
+            return self.binding.failure(error)
+
+    async def _outcome(self, method: str, params: Any) -> Response:
+        agent = await self.use.turns.find_agent(self.caller.identity, self.agent_key)
+        operations = Operations(
+            use=self.use,
+            caller=self.caller,
+            agent=agent,
+            write=self.write,
+            base=address_of(self.request),
+            headers={},
+        )
+        try:
+            if method in ("SendStreamingMessage", "SubscribeToTask"):
+                stream = operations.stream if method == "SendStreamingMessage" else operations.subscribe
+                return await self.use.streams.respond(self._events(stream(params)), self.caller, operations.headers)
+            result = await _result(operations, method, params)
+        except ServiceError as problem:
+            error = a2a_error(problem)
+            if error is None:
+                raise
+            raise error from None
+        return json_answer(orjson.dumps(self.binding.result(result)), headers=operations.headers)
+
+    async def _events(self, updates: AsyncGenerator[StreamResponse | None, None]) -> AsyncGenerator[bytes, None]:
+        async with aclosing(updates):
+            async for update in updates:
+                if update is None:
+                    yield KEEP_ALIVE
+                else:
+                    yield b"data: " + orjson.dumps(self.binding.result(rendered(update))) + b"\n\n"
+
+
+async def _result(operations: Operations, method: str, params: Any) -> dict[str, Any]:
+    match method:
+        case "SendMessage":
+            return rendered(SendMessageResponse(task=await operations.send(params)))
+        case "GetTask":
+            return rendered(await operations.get(params))
+        case "ListTasks":
+            return rendered_list(await operations.list_tasks(params))
+        case _:
+            return rendered(await operations.cancel(params))
+
+
+def address_of(request: Request) -> str:
+    """The gateway's address as the caller sees it; a proxy that ends TLS says so."""
+    forwarded = request.headers.get("x-forwarded-proto", "").lower()
+    scheme = forwarded if forwarded in ("http", "https") else request.url.scheme
+    return f"{scheme}://{request.url.netloc}"

@@ -1,0 +1,84 @@
+"""Errors in the forms of A2A, with the codes by which the protocol's clients know their own classes."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+from a2a.utils.error_handlers import build_error_details, build_rest_error_payload
+from a2a.utils.errors import (
+    JSON_RPC_ERROR_CODE_MAP,
+    A2AError,
+    ContentTypeNotSupportedError,
+    InternalError,
+    InvalidParamsError,
+    InvalidRequestError,
+    MethodNotFoundError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+
+from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceError
+from services.gateway.entrypoints.http.errors import ErrorShape
+from services.gateway.entrypoints.http.event_streams import render_event
+
+_CLASSES: Final[Mapping[ErrorKind, type[A2AError]]] = {
+    ErrorKind.INVALID_REQUEST: InvalidRequestError,
+    ErrorKind.AUTHENTICATION: InvalidRequestError,
+    ErrorKind.PERMISSION: InvalidRequestError,
+    ErrorKind.NOT_FOUND: TaskNotFoundError,
+    ErrorKind.METHOD_NOT_ALLOWED: MethodNotFoundError,
+    ErrorKind.CONFLICT: UnsupportedOperationError,
+    ErrorKind.TOO_LARGE: InvalidRequestError,
+    ErrorKind.UNSUPPORTED_MEDIA_TYPE: ContentTypeNotSupportedError,
+    ErrorKind.VALIDATION: InvalidParamsError,
+}
+_OF_OPERATIONS: Final = frozenset(
+    {
+        ErrorKind.INVALID_REQUEST,
+        ErrorKind.NOT_FOUND,
+        ErrorKind.CONFLICT,
+        ErrorKind.VALIDATION,
+        ErrorKind.UNSUPPORTED_MEDIA_TYPE,
+    }
+)
+
+
+def a2a_error(problem: ServiceError) -> A2AError | None:
+    """The protocol's own error; None for one that HTTP tells of by its status, such as a missing scope or an outage."""
+    return _translated(problem.info()) if problem.kind in _OF_OPERATIONS else None
+
+
+def json_rpc_error(request_id: str | int | None, error: A2AError) -> dict[str, Any]:
+    """The response of JSON-RPC to a request that fails."""
+    code = JSON_RPC_ERROR_CODE_MAP.get(type(error), -32603)
+    fields = {"code": code, "message": error.message, "data": build_error_details(error)}
+    return {"jsonrpc": "2.0", "id": request_id, "error": fields}
+
+
+def http_error(error: A2AError) -> tuple[int, dict[str, Any]]:
+    """The status and the body of HTTP+JSON for a request that fails."""
+    payload = build_rest_error_payload(error)
+    return payload["error"]["code"], payload
+
+
+def _translated(info: ErrorInfo) -> A2AError:
+    error = _CLASSES.get(info.type, InternalError)
+    data: dict[str, Any] = {"type": info.type.value}
+    if error is InvalidParamsError and info.details:
+        places = [(".".join(map(str, detail.loc)), detail.message) for detail in info.details]
+        data["errors"] = [{"field": place, "message": message} for place, message in places]
+    return error(info.message, data)
+
+
+def _outside_of_operations(info: ErrorInfo) -> dict[str, Any]:
+    # Which request of JSON-RPC, if it is one, is not known here. Clients of HTTP+JSON look into ``details``.
+    response = json_rpc_error(None, _translated(info))
+    response["error"]["details"] = response["error"]["data"]
+    return response
+
+
+SHAPE: Final = ErrorShape(
+    body=lambda info: orjson.dumps(_outside_of_operations(info)),
+    event=lambda info: render_event("error", orjson.dumps(_outside_of_operations(info))),
+)
+"""For what fails before or beside an operation: authentication, limits, outages, the end of the process."""

@@ -1,0 +1,92 @@
+"""Messages of A2A clients: what a turn is begun with, and answers to a turn that waits."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+from a2a.types.a2a_pb2 import Message, Part, SendMessageConfiguration
+from a2a.utils.errors import (
+    ContentTypeNotSupportedError,
+    InvalidParamsError,
+    PushNotificationNotSupportedError,
+)
+from google.protobuf.json_format import MessageToDict
+from pydantic import TypeAdapter, ValidationError
+
+from libs.contracts.api.sessions import MessageBlocks, ResolveActionBody
+
+OUTPUT_MODES: Final = ("text/plain", "application/json")
+INPUT_MODES: Final = ("text/plain", "application/json", "image/*")
+NO_PUSH_NOTIFICATIONS: Final = (
+    "Push notifications are not supported: a webhook, POST /api/v1/webhooks/, tells of turns."
+)
+_BLOCKS: Final[TypeAdapter[MessageBlocks]] = TypeAdapter(MessageBlocks)
+_ANY: Final = ("*/*", "text", "text/*")
+
+
+def check_configuration(configuration: SendMessageConfiguration) -> None:
+    """Refuses by name what no agent of ours does."""
+    if configuration.HasField("task_push_notification_config"):
+        raise PushNotificationNotSupportedError(NO_PUSH_NOTIFICATIONS)
+    accepted = configuration.accepted_output_modes
+    if accepted and not any(mode in (*OUTPUT_MODES, *_ANY) for mode in accepted):
+        raise ContentTypeNotSupportedError(f"Agents answer with {' and '.join(OUTPUT_MODES)}.")
+
+
+def content_of(message: Message) -> MessageBlocks:
+    """The content of a turn. Data goes to the agent as its JSON."""
+    blocks = list(_blocks(message))
+    try:
+        return _BLOCKS.validate_python(blocks)
+    except ValidationError as problem:
+        found = problem.errors(include_url=False)[0]
+        place = ".".join(map(str, ("message", "parts", *found["loc"])))
+        raise InvalidParamsError(f"{place}: {found['msg'].removeprefix('Value error, ')}") from None
+
+
+def answers_of(message: Message) -> dict[str, ResolveActionBody]:
+    """Answers by the ids of their actions: data parts ``{action_id, decision | output | error}``."""
+    answers: dict[str, ResolveActionBody] = {}
+    for number, part in enumerate(message.parts):
+        data = _data(part)
+        if not isinstance(data, dict) or not isinstance(action_id := data.pop("action_id", None), str):
+            raise InvalidParamsError(
+                f"message.parts.{number}: a waiting task is answered by data parts {{action_id, decision | output |"
+                " error}, one for each action."
+            )
+        try:
+            answers[action_id] = ResolveActionBody.model_validate(data)
+        except ValidationError as problem:
+            found = problem.errors(include_url=False)[0]
+            place = ".".join(map(str, ("message", "parts", number, "data", *found["loc"])))
+            raise InvalidParamsError(f"{place}: {found['msg'].removeprefix('Value error, ')}") from None
+    return answers
+
+
+def _blocks(message: Message) -> Iterator[dict[str, Any]]:
+    for number, part in enumerate(message.parts):
+        kind = part.WhichOneof("content")
+        if kind == "text":
+            yield {"type": "text", "text": part.text}
+        elif kind == "data":
+            yield {"type": "text", "text": orjson.dumps(_data(part), option=orjson.OPT_SORT_KEYS).decode()}
+        elif kind == "url" and part.media_type.startswith("image/"):
+            yield {"type": "image_url", "image_url": {"url": part.url}}
+        else:
+            raise ContentTypeNotSupportedError(
+                f"message.parts.{number}: parts are texts, data, or images by their url. Upload a file to the session"
+                " (POST /api/v1/sessions/{contextId}/artifacts/) instead."
+            )
+
+
+def _data(part: Part) -> Any:
+    return _with_integers(MessageToDict(part)["data"]) if part.WhichOneof("content") == "data" else None
+
+
+def _with_integers(value: Any) -> Any:
+    """The protocol's data has no integers; whole numbers become ones again."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    if isinstance(value, list):
+        return [_with_integers(each) for each in value]
+    return {name: _with_integers(each) for name, each in value.items()} if isinstance(value, dict) else value

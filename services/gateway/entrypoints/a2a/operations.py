@@ -1,0 +1,285 @@
+"""The operations of A2A on one agent, for one caller."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Final
+
+from a2a.types.a2a_pb2 import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    ListTasksResponse,
+    Message,
+    SendMessageRequest,
+    StreamResponse,
+    SubscribeToTaskRequest,
+    Task,
+)
+from a2a.utils.errors import (
+    InvalidParamsError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+from google.protobuf.json_format import MessageToDict
+
+from libs.contracts.api.agents import Agent
+from libs.contracts.api.sessions import ExecuteBody, Turn, TurnStatus
+from libs.contracts.errors import Conflict, NotFound, ServiceError
+from libs.contracts.events.runtime import TurnQueued
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.turn_stream import START, StreamedEvent
+from services.gateway.entrypoints.a2a.messages import answers_of, check_configuration, content_of
+from services.gateway.entrypoints.a2a.tasks import STATES, TaskUpdates, begun_task, task_of
+from services.gateway.entrypoints.http.authentication import require_scopes
+from services.gateway.entrypoints.http.dependencies import MAX_WAIT, UseCases, repeatable
+from services.gateway.entrypoints.http.protocol_application import turn_headers
+from services.gateway.entrypoints.http.routers.actions import scope_for
+from services.gateway.use_cases.agent_turns import TurnQuery, part_of
+from services.gateway.use_cases.follow_up_to_wait import FollowUpToWait, TurnPart
+
+_ENDED: Final = ("completed", "failed", "cancelled")
+_STATUSES: Final = {state: status for status, state in STATES.items()}
+_PAGE: Final = 50
+_LARGEST_PAGE: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """``base``: the gateway's own address. ``headers`` of the answer are filled on the way."""
+
+    use: UseCases
+    caller: Principal
+    agent: Agent
+    write: Write
+    base: str
+    headers: dict[str, str]
+
+    async def send(self, params: SendMessageRequest) -> Task:
+        """Raises the refusal of the message; a turn that fails is a task that did."""
+        check_configuration(params.configuration)
+        message = params.message
+        if message.task_id:
+            turn, _ = await self._answered(message)
+            if not params.configuration.return_immediately:
+                turn = await self._settled(turn)
+            return self._task(turn, self._history(params, turn.session_id, turn.turn_id))
+        session_id = await self._session(message)
+        body = ExecuteBody(content=content_of(message))
+        async with self.use.turns.submit(self._repeatable(message), session_id, body, stream=False) as submitted:
+            problem = None
+            try:
+                if params.configuration.return_immediately:
+                    await submitted.accepted()
+                else:
+                    await submitted.finish(MAX_WAIT)
+            except ServiceError as failure:
+                problem = failure
+            turn = await self._read(submitted.command_id, problem)
+            return self._task(turn, self._history(params, session_id, turn.turn_id))
+
+    async def stream(self, params: SendMessageRequest) -> AsyncGenerator[StreamResponse | None, None]:
+        """The task first, then updates of it; up to its end, or until it needs an answer."""
+        check_configuration(params.configuration)
+        message = params.message
+        if message.task_id:
+            turn, answered = await self._answered(message)
+            yield StreamResponse(task=self._task(turn, self._history(params, turn.session_id, turn.turn_id)))
+            async for update in self._updates(turn.session_id, turn.turn_id, self._follow(turn), answered=answered):
+                yield update
+            return
+        session_id = await self._session(message)
+        body = ExecuteBody(content=content_of(message))
+        async with (
+            self.use.turns.submit(self._repeatable(message), session_id, body, stream=True) as submitted,
+            aclosing(submitted.follow()) as events,
+        ):
+            first = await anext(events, None)
+            turn_id = submitted.command_id
+            self.headers.update(turn_headers(session_id, turn_id))
+            status: TurnStatus = "queued" if first is not None and first.type == TurnQueued.TYPE else "running"
+            yield StreamResponse(
+                task=begun_task(session_id, turn_id, status, self._history(params, session_id, turn_id))
+            )
+            async for update in self._updates(session_id, turn_id, _chain(first, events)):
+                yield update
+
+    async def get(self, params: GetTaskRequest) -> Task:
+        return self._task(await self._turn(params.id))
+
+    async def list_tasks(self, params: ListTasksRequest) -> ListTasksResponse:
+        """Newest first. Raises ``InvalidParamsError`` for a page that cannot be."""
+        size = params.page_size if params.HasField("page_size") else _PAGE
+        if not 1 <= size <= _LARGEST_PAGE:
+            raise InvalidParamsError(f"pageSize is 1 to {_LARGEST_PAGE}.")
+        if params.page_token and not (params.page_token.isascii() and params.page_token.isdigit()):
+            raise InvalidParamsError("pageToken is not one of an earlier answer.")
+        offset = int(params.page_token[:9] or 0)
+        if params.status and params.status not in _STATUSES:
+            return ListTasksResponse(page_size=size)
+        page = await self.use.turns.list(
+            self.caller.identity,
+            TurnQuery(
+                self.agent.id,
+                session_id=params.context_id or None,
+                status=_STATUSES.get(params.status),
+                changed_after=_time(params),
+                limit=size,
+                offset=offset,
+            ),
+        )
+        tasks = [self._task(turn, with_artifacts=params.include_artifacts) for turn in page.turns]
+        token = str(offset + size) if page.has_more else ""
+        return ListTasksResponse(tasks=tasks, next_page_token=token, page_size=size, total_size=page.total)
+
+    async def cancel(self, params: CancelTaskRequest) -> Task:
+        turn = await self._turn(params.id)
+        if turn.status in _ENDED:
+            raise TaskNotCancelableError(f"The task is {turn.status} already.")
+        try:
+            await self.use.turns.cancel(self.write, turn.session_id, turn.turn_id)
+        except Conflict as problem:
+            raise TaskNotCancelableError(problem.message) from None
+        return self._task(await self._turn(params.id))
+
+    async def subscribe(self, params: SubscribeToTaskRequest) -> AsyncGenerator[StreamResponse | None, None]:
+        """The task as it is, then all of its updates from the beginning on."""
+        turn = await self._turn(params.id)
+        if turn.status in _ENDED:
+            raise UnsupportedOperationError(f"The task is {turn.status} already: get it instead.")
+        yield StreamResponse(task=self._task(turn))
+        waits = [action.action_id for action in turn.required_actions]
+        async for update in self._updates(turn.session_id, turn.turn_id, self._follow(turn), known=waits):
+            yield update
+
+    async def _turn(self, turn_id: str) -> Turn:
+        """Raises ``TaskNotFoundError`` for a turn of another agent as well."""
+        try:
+            turn = await self.use.turns.read(self.caller.identity, turn_id)
+            session = await self.use.turns.read_session(self.caller.identity, turn.session_id)
+        except NotFound:
+            raise TaskNotFoundError from None
+        if session.agent_id != self.agent.id:
+            raise TaskNotFoundError
+        self.headers.update(turn_headers(turn.session_id, turn.turn_id))
+        return turn
+
+    async def _session(self, message: Message) -> str:
+        """The session of the context, or a new one. A message that is repeated finds the one made for it."""
+        session_id = message.context_id
+        if not session_id:
+            wanted = {"agent_key": self.agent.agent_key}
+            opening = part_of(self._repeatable(message), "session")
+            opened = await self.use.turns.open_session(opening, wanted, self.caller.identity)
+            session_id = opened.session_id
+        else:
+            try:
+                session = await self.use.turns.read_session(self.caller.identity, session_id)
+            except NotFound:
+                session = None
+            if session is None or session.agent_id != self.agent.id:
+                raise InvalidParamsError("message.contextId names no session of this agent; a new one needs none.")
+        self.headers.update(turn_headers(session_id))
+        return session_id
+
+    async def _answered(self, message: Message) -> tuple[Turn, Collection[str]]:
+        """The waiting turn after the answers in the message, and the ids of the answered actions."""
+        turn = await self._turn(message.task_id)
+        if message.context_id not in ("", turn.session_id):
+            raise InvalidParamsError("message.contextId is not that of the task.")
+        if turn.status in _ENDED:
+            raise UnsupportedOperationError(f"The task is {turn.status} already: begin another one in its context.")
+        answers = answers_of(message)
+        require_scopes(self.caller, {scope_for(answer) for answer in answers.values()})
+        for action_id, answer in answers.items():
+            try:
+                turn = await self.use.turns.answer(
+                    replace(self.write), turn.session_id, turn.turn_id, action_id, answer
+                )
+            except NotFound:
+                raise InvalidParamsError(f"The task has no action {action_id}.") from None
+        return turn, answers.keys()
+
+    async def _settled(self, turn: Turn) -> Turn:
+        """The turn once it has ended or needs an answer, or as it is after ten minutes."""
+        if turn.status in ("queued", "running"):
+            try:
+                async with asyncio.timeout(MAX_WAIT):
+                    async with aclosing(self._up_to_wait(self._follow(turn))) as parts:
+                        async for _ in parts:
+                            pass
+            except TimeoutError:
+                pass
+        return await self.use.turns.read(self.caller.identity, turn.turn_id)
+
+    async def _read(self, turn_id: str, problem: ServiceError | None) -> Turn:
+        """The turn, which may have failed. Raises the problem of one that was refused."""
+        try:
+            return await self.use.turns.read(self.caller.identity, turn_id)
+        except NotFound:
+            raise problem or TaskNotFoundError from None
+
+    def _follow(self, turn: Turn) -> AsyncGenerator[StreamedEvent | None, None]:
+        return self.use.turns.follow(self.caller.identity, turn.session_id, turn.turn_id, START)
+
+    async def _updates(
+        self,
+        session_id: str,
+        turn_id: str,
+        events: AsyncGenerator[StreamedEvent | None, None],
+        *,
+        answered: Collection[str] = (),
+        known: Collection[str] = (),
+    ) -> AsyncGenerator[StreamResponse | None, None]:
+        updates = TaskUpdates(session_id, turn_id, self._files(session_id), answered)
+        async with aclosing(self._up_to_wait(events, known)) as parts:
+            async for part in parts:
+                if part is None:
+                    yield None
+                elif isinstance(part, Turn):
+                    yield updates.waiting(part.required_actions)
+                else:
+                    for update in updates.take(part):
+                        yield update
+
+    def _up_to_wait(
+        self, events: AsyncGenerator[StreamedEvent | None, None], known: Collection[str] = ()
+    ) -> AsyncGenerator[TurnPart, None]:
+        return FollowUpToWait(self.use.turns.read)(self.caller.identity, events, known)
+
+    def _repeatable(self, message: Message) -> Write:
+        """The write of a message, which is carried out once for its id."""
+        values: Mapping[str, object] = MessageToDict(message)
+        path = f"/a2a/{self.agent.agent_key}"
+        return replace(self.write, request=repeatable(self.caller, "POST", path, message.message_id, values))
+
+    def _task(self, turn: Turn, history: Sequence[Message] = (), *, with_artifacts: bool = True) -> Task:
+        self.headers.update(turn_headers(turn.session_id, turn.turn_id))
+        return task_of(turn, self._files(turn.session_id), history, with_artifacts=with_artifacts)
+
+    def _history(self, params: SendMessageRequest, session_id: str, turn_id: str) -> list[Message]:
+        configuration = params.configuration
+        if configuration.HasField("history_length") and configuration.history_length == 0:
+            return []
+        own = Message()
+        own.CopyFrom(params.message)
+        own.context_id, own.task_id = session_id, turn_id
+        return [own]
+
+    def _files(self, session_id: str) -> str:
+        return f"{self.base}/api/v1/sessions/{session_id}/artifacts"
+
+
+def _time(params: ListTasksRequest) -> str | None:
+    return params.status_timestamp_after.ToJsonString() if params.HasField("status_timestamp_after") else None
+
+
+async def _chain(
+    first: StreamedEvent | None, events: AsyncGenerator[StreamedEvent | None, None]
+) -> AsyncGenerator[StreamedEvent | None, None]:
+    yield first
+    async for event in events:
+        yield event

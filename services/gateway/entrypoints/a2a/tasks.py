@@ -1,0 +1,221 @@
+"""A turn in the words of A2A: its task, and updates of the task from the turn's events."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from a2a.types.a2a_pb2 import (
+    Artifact,
+    Message,
+    Part,
+    Role,
+    StreamResponse,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from google.protobuf.json_format import ParseDict
+
+from libs.contracts.api.sessions import ExecuteReply, RequiredAction, Turn, TurnStatus
+from libs.contracts.errors import ErrorInfo
+from libs.contracts.events.runtime import (
+    OutputTextDelta,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallStarted,
+    TurnActionResolved,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnRestarted,
+    TurnStarted,
+)
+from libs.contracts.timestamps import now_text
+from services.gateway.domain.turn_progress import TurnProgress
+
+REPLY: Final = "reply"
+"""The id of the artifact that is the model's text; at the turn's end exactly the reply."""
+OUTPUT: Final = "output"
+"""The id of the artifact with the value of an agent with an output schema."""
+STATES: Final[Mapping[TurnStatus, TaskState]] = {
+    "queued": TaskState.TASK_STATE_SUBMITTED,
+    "running": TaskState.TASK_STATE_WORKING,
+    "waiting": TaskState.TASK_STATE_INPUT_REQUIRED,
+    "completed": TaskState.TASK_STATE_COMPLETED,
+    "failed": TaskState.TASK_STATE_FAILED,
+    "cancelled": TaskState.TASK_STATE_CANCELED,
+}
+_ANSWER_BY: Final = "Answer with a message of this task that has a data part for each action."
+
+
+def task_of(turn: Turn, files: str, history: Sequence[Message] = (), *, with_artifacts: bool = True) -> Task:
+    """``files``: the address below which the agent's artifacts are found by id."""
+    status = _status(STATES[turn.status], turn.finished_at or turn.started_at or turn.created_at)
+    if turn.status == "waiting":
+        status.message.CopyFrom(_waiting(turn.session_id, turn.turn_id, turn.required_actions))
+    if turn.error is not None:
+        status.message.CopyFrom(_failure(turn.session_id, turn.turn_id, turn.error))
+    artifacts = artifacts_of(turn.reply, files) if turn.reply is not None and with_artifacts else []
+    return Task(id=turn.turn_id, context_id=turn.session_id, status=status, artifacts=artifacts, history=history)
+
+
+def begun_task(session_id: str, turn_id: str, status: TurnStatus, history: Sequence[Message]) -> Task:
+    """The task of a turn that has just begun."""
+    return Task(id=turn_id, context_id=session_id, status=_status(STATES[status], now_text()), history=history)
+
+
+def artifacts_of(reply: ExecuteReply, files: str) -> list[Artifact]:
+    """The reply's text, the value of its output schema, and the files that the agent made."""
+    return [_reply(reply.response.content, _facts_of(reply)), *_further(reply, files)]
+
+
+class TaskUpdates:
+    """Makes updates of a task from the events of its turn, in their order.
+
+    The first piece of each step's text replaces the artifact ``reply``, further pieces are appended: whoever applies
+    the updates has exactly the reply at the end, whatever was given up in between.
+
+    ``answered``: actions whose answers this stream begins with; what happened before them was in an earlier one.
+    """
+
+    def __init__(self, session_id: str, turn_id: str, files: str, answered: Iterable[str] = ()) -> None:
+        self._session_id = session_id
+        self._turn_id = turn_id
+        self._files = files
+        self._answered = set(answered)
+        self._place: tuple[int, int] | None = None
+        self._length = 0
+
+    def take(self, progress: TurnProgress) -> list[StreamResponse]:
+        event = progress.event
+        if isinstance(event, TurnCompleted | TurnFailed | TurnCancelled):
+            return list(self._end(event))
+        if self._answered:
+            if isinstance(event, TurnActionResolved):
+                self._answered.discard(event.action_id)
+            return []
+        return list(self._update(progress))
+
+    def waiting(self, actions: Sequence[RequiredAction]) -> StreamResponse:
+        """The update that says that the turn needs these answers."""
+        status = _status(TaskState.TASK_STATE_INPUT_REQUIRED, now_text())
+        status.message.CopyFrom(_waiting(self._session_id, self._turn_id, actions))
+        return self._status_update(status)
+
+    def _update(self, progress: TurnProgress) -> Iterator[StreamResponse]:
+        match progress.event:
+            case OutputTextDelta() as delta:
+                yield self._text(delta)
+            case TurnStarted():
+                yield self._working(progress)
+            case TurnRestarted() as restarted:
+                if self._place is not None and self._place[1] > restarted.resumed_from_step:
+                    self._place, self._length = None, 0
+                    yield self._artifact_update(_reply(""))
+                yield self._working(progress, {"restarted": {"attempt": restarted.attempt}})
+            case ToolCallStarted() as call:
+                about = {"id": call.call_id, "name": call.name, "arguments": call.arguments}
+                yield self._working(progress, {"tool_call": about})
+            case ToolCallCompleted() as call:
+                about = {"id": call.call_id, "name": call.name, "status": "completed", "output": call.output}
+                yield self._working(progress, {"tool_result": about})
+            case ToolCallFailed() as call:
+                about = {"id": call.call_id, "name": call.name, "status": "failed", "output": call.reason}
+                yield self._working(progress, {"tool_result": about})
+
+    def _text(self, delta: OutputTextDelta) -> StreamResponse:
+        place = delta.attempt, delta.step
+        if place != self._place:
+            self._place, self._length = place, 0
+        is_first = self._length == 0
+        self._length += len(delta.text)
+        return self._artifact_update(_reply(delta.text), append=not is_first)
+
+    def _end(self, event: TurnCompleted | TurnFailed | TurnCancelled) -> Iterator[StreamResponse]:
+        if isinstance(event, TurnCompleted):
+            text = event.response.content
+            # The pieces were the whole text unless nobody streamed them, or the step that ended the turn has none.
+            is_whole = 0 < self._length == len(text)
+            last = _reply("" if is_whole else text, _facts_of(event))
+            yield self._artifact_update(last, append=is_whole, last_chunk=True)
+            for artifact in _further(event, self._files):
+                yield self._artifact_update(artifact, last_chunk=True)
+            state = TaskState.TASK_STATE_COMPLETED
+        else:
+            state = TaskState.TASK_STATE_FAILED if isinstance(event, TurnFailed) else TaskState.TASK_STATE_CANCELED
+        status = _status(state, now_text())
+        if isinstance(event, TurnFailed):
+            status.message.CopyFrom(_failure(self._session_id, self._turn_id, event.error))
+        yield self._status_update(status)
+
+    def _working(self, progress: TurnProgress, about: Mapping[str, Any] | None = None) -> StreamResponse:
+        status = _status(TaskState.TASK_STATE_WORKING, now_text())
+        if about is not None:
+            own_id = f"{self._turn_id}.{progress.at.sequence}"
+            status.message.CopyFrom(_message(self._session_id, self._turn_id, own_id, [data_part(about)]))
+        return self._status_update(status)
+
+    def _status_update(self, status: TaskStatus) -> StreamResponse:
+        update = TaskStatusUpdateEvent(task_id=self._turn_id, context_id=self._session_id, status=status)
+        return StreamResponse(status_update=update)
+
+    def _artifact_update(self, artifact: Artifact, *, append: bool = False, last_chunk: bool = False) -> StreamResponse:
+        update = TaskArtifactUpdateEvent(
+            task_id=self._turn_id,
+            context_id=self._session_id,
+            artifact=artifact,
+            append=append,
+            last_chunk=last_chunk,
+        )
+        return StreamResponse(artifact_update=update)
+
+
+def data_part(value: Mapping[str, Any]) -> Part:
+    part: Part = ParseDict({"data": value}, Part())
+    return part
+
+
+def _status(state: TaskState, time: str) -> TaskStatus:
+    status = TaskStatus(state=state)
+    status.timestamp.FromJsonString(time)
+    return status
+
+
+def _message(session_id: str, turn_id: str, message_id: str, parts: Sequence[Part]) -> Message:
+    return Message(message_id=message_id, context_id=session_id, task_id=turn_id, role=Role.ROLE_AGENT, parts=parts)
+
+
+def _waiting(session_id: str, turn_id: str, actions: Sequence[RequiredAction]) -> Message:
+    parts = [Part(text=_ANSWER_BY), *(data_part(action.model_dump(mode="json")) for action in actions)]
+    own_id = f"{turn_id}.{actions[0].action_id}" if actions else turn_id
+    return _message(session_id, turn_id, own_id, parts)
+
+
+def _failure(session_id: str, turn_id: str, error: ErrorInfo) -> Message:
+    about = data_part({"error": {"type": error.type.value, "message": error.message}})
+    return _message(session_id, turn_id, f"{turn_id}.error", [Part(text=error.message), about])
+
+
+def _reply(text: str, facts: Mapping[str, Any] | None = None) -> Artifact:
+    artifact = Artifact(artifact_id=REPLY, name=REPLY, parts=[Part(text=text, media_type="text/plain")])
+    if facts:
+        ParseDict(facts, artifact.metadata)
+    return artifact
+
+
+def _facts_of(reply: ExecuteReply) -> dict[str, Any]:
+    citations = [citation.model_dump(mode="json", exclude_none=True) for citation in reply.response.citations]
+    facts = {"message_id": reply.message_id, "usage": reply.usage.model_dump()}
+    return {**facts, "citations": citations} if citations else facts
+
+
+def _further(reply: ExecuteReply, files: str) -> Iterator[Artifact]:
+    if reply.response.output is not None:
+        part = ParseDict({"data": reply.response.output, "mediaType": "application/json"}, Part())
+        yield Artifact(artifact_id=OUTPUT, name=OUTPUT, parts=[part])
+    for made in reply.response.artifacts:
+        name, media_type = str(made.get("name", "")), str(made.get("content_type", ""))
+        own_id = str(made["artifact_id"])
+        part = Part(url=f"{files}/{own_id}/download/", filename=name, media_type=media_type)
+        yield Artifact(artifact_id=own_id, name=name, parts=[part])

@@ -1,0 +1,52 @@
+"""Follows a turn for protocols whose streams end when the turn needs an answer from outside."""
+
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from libs.contracts.api.sessions import Turn
+from libs.contracts.errors import NotFound, ServiceUnavailable
+from libs.contracts.events.runtime import TurnActionRequired
+from libs.contracts.identity import Identity
+from services.gateway.domain.turn_progress import TurnProgress, typed_events
+from services.gateway.domain.turn_stream import StreamedEvent
+from services.gateway.use_cases.agent_turns import ReadTurn
+
+TurnPart = TurnProgress | Turn | None
+"""An event, the turn that waits, or ``None``: a moment to keep the connection alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUpToWait:
+    read: ReadTurn
+
+    async def __call__(
+        self,
+        identity: Identity,
+        events: AsyncGenerator[StreamedEvent | None, None],
+        known: Collection[str] = (),
+    ) -> AsyncGenerator[TurnPart, None]:
+        """Yields the events up to the terminal one, or up to the turn as it waits, which comes last.
+
+        Waits that are over are passed by. ``known``: ids of open actions that the reader waits for others to answer.
+        """
+        async with aclosing(typed_events(events)) as progress:
+            async for each in progress:
+                yield each
+                if each is None or not isinstance(each.event, TurnActionRequired):
+                    continue
+                if each.event.action.action_id in known:
+                    continue
+                turn = await self._waiting(identity, each.event)
+                if turn is not None:
+                    yield turn
+                    return
+
+    async def _waiting(self, identity: Identity, required: TurnActionRequired) -> Turn | None:
+        try:
+            turn = await self.read(identity, required.turn_id)
+        except (ServiceUnavailable, NotFound):
+            # Whether it still waits cannot be said: the stream goes on, and its reader can ask.
+            return None
+        is_open = any(action.action_id == required.action.action_id for action in turn.required_actions)
+        return turn if is_open else None

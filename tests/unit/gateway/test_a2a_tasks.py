@@ -1,0 +1,236 @@
+"""Turns in the words of A2A: whoever applies the updates has the reply, whatever was given up on the way."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from a2a.server.tasks.task_manager import append_artifact_to_task
+from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageConfiguration, StreamResponse, Task, TaskState
+from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError, PushNotificationNotSupportedError
+from google.protobuf.json_format import MessageToDict
+
+from libs.contracts.api.sessions import ExecuteReply, RequiredAction, Turn
+from libs.contracts.errors import ErrorInfo, ErrorKind, NotFound, RateLimited
+from libs.contracts.events.runtime import (
+    OutputInvalid,
+    OutputTextDelta,
+    ToolCallCompleted,
+    ToolCallStarted,
+    TurnActionRequired,
+    TurnActionResolved,
+    TurnCompleted,
+    TurnFailed,
+    TurnRestarted,
+    TurnStarted,
+)
+from libs.contracts.messages import Event
+from services.gateway.domain.turn_progress import TurnProgress
+from services.gateway.domain.turn_stream import Cursor
+from services.gateway.entrypoints.a2a.errors import SHAPE, a2a_error, http_error, json_rpc_error
+from services.gateway.entrypoints.a2a.messages import answers_of, check_configuration, content_of
+from services.gateway.entrypoints.a2a.tasks import TaskUpdates, data_part, task_of
+
+TURN = {"session_id": "s", "turn_id": "t"}
+FILES = "https://gateway/api/v1/sessions/s/artifacts"
+ACTION = RequiredAction.model_validate(
+    {
+        "action_id": "a",
+        "kind": "approval",
+        "tool_call": {"id": "c", "name": "pay", "arguments": {"amount": 3}},
+        "expires_at": "2030-01-01T00:00:00.000000Z",
+    }
+)
+
+
+def text(text: str, offset: int = 0, *, attempt: int = 1, step: int = 1) -> OutputTextDelta:
+    return OutputTextDelta(**TURN, attempt=attempt, step=step, offset=offset, text=text)
+
+
+def completed(content: str, **response: Any) -> TurnCompleted:
+    return TurnCompleted.model_validate(
+        {
+            **TURN,
+            "message_id": "m",
+            "response": {"content": content, **response},
+            "correlation_id": "label",
+            "user_message_id": "u",
+            "usage": {"input_tokens": 1, "output_tokens": 2, "model_calls": 1},
+            "config_hash": "0",
+        }
+    )
+
+
+def updates_of(*events: Event, answered: Iterable[str] = ()) -> list[StreamResponse]:
+    updates = TaskUpdates("s", "t", FILES, answered)
+    return [
+        update
+        for number, event in enumerate(events, 1)
+        for update in updates.take(TurnProgress(Cursor(sequence=number), event))
+    ]
+
+
+def applied(updates: Iterable[StreamResponse]) -> Task:
+    """The task as the protocol's own library puts it together."""
+    task = Task(id="t", context_id="s")
+    for update in updates:
+        if update.HasField("artifact_update"):
+            append_artifact_to_task(task, update.artifact_update)
+        else:
+            task.status.CopyFrom(update.status_update.status)
+    return task
+
+
+def texts_of(task: Task) -> dict[str, str]:
+    return {each.artifact_id: "".join(part.text for part in each.parts) for each in task.artifacts}
+
+
+STARTED = TurnStarted(**TURN, attempt=1, user_message_id="u")
+CALL = ToolCallStarted(**TURN, step=1, call_id="c", name="pay", arguments={"amount": 3}, text_length=8)
+RESULT = ToolCallCompleted(**TURN, step=1, call_id="c", name="pay", output="done")
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (text("The re"), text("ply", 6)),
+        (),
+        (text("Let me see"), CALL, RESULT, text("The re", step=2), text("ply", 6, step=2)),
+        (text("A lost beginning"), TurnRestarted(**TURN, attempt=2, resumed_from_step=0), text("The reply", attempt=2)),
+        (text("A lost beginning"), TurnRestarted(**TURN, attempt=2, resumed_from_step=0)),
+        (text("{no json"), OutputInvalid(**TURN, step=1, problems=["no"]), text("The reply", step=2)),
+    ],
+)
+def test_the_artifact_reply_ends_as_the_reply(events: tuple[Event, ...]) -> None:
+    updates = updates_of(STARTED, *events, completed("The reply"))
+    task = applied(updates)
+    assert texts_of(task) == {"reply": "The reply"}
+    assert task.status.state == TaskState.TASK_STATE_COMPLETED
+    last = [update.artifact_update for update in updates if update.HasField("artifact_update")][-1]
+    assert (last.artifact.artifact_id, last.last_chunk) == ("reply", True)
+    assert MessageToDict(last.artifact.metadata)["usage"]["output_tokens"] == 2
+
+
+def test_text_that_was_given_up_is_taken_back_at_once() -> None:
+    restarted = TurnRestarted(**TURN, attempt=2, resumed_from_step=0)
+    assert texts_of(applied(updates_of(STARTED, text("A lost beginning"), restarted))) == {"reply": ""}
+    kept = updates_of(STARTED, text("Let me see"), CALL, RESULT, restarted.model_copy(update={"resumed_from_step": 1}))
+    assert texts_of(applied(kept)) == {"reply": "Let me see"}
+
+
+def test_tool_calls_are_told_in_their_order_with_what_they_were_called_with() -> None:
+    updates = updates_of(STARTED, text("Let me"), CALL, RESULT, text("done", step=2), completed("done"))
+    told = [MessageToDict(update.status_update.status) for update in updates if update.HasField("status_update")]
+    assert [status["state"] for status in told] == [*["TASK_STATE_WORKING"] * 3, "TASK_STATE_COMPLETED"]
+    data = [status["message"]["parts"][0]["data"] for status in told if "message" in status]
+    assert data == [
+        {"tool_call": {"id": "c", "name": "pay", "arguments": {"amount": 3}}},
+        {"tool_result": {"id": "c", "name": "pay", "status": "completed", "output": "done"}},
+    ]
+
+
+def test_a_stream_after_answers_begins_behind_them() -> None:
+    required = TurnActionRequired(**TURN, step=1, action=ACTION)
+    resolved = TurnActionResolved(**TURN, action_id="a", kind="approval", call_id="c", decision="approve", by="me")
+    before = (STARTED, text("Let me"), CALL, required, resolved)
+    updates = updates_of(*before, RESULT, text("ok", step=2), completed("ok"), answered=["a"])
+    kinds = [update.WhichOneof("payload") for update in updates]
+    assert kinds == ["status_update", "artifact_update", "artifact_update", "status_update"]
+    assert texts_of(applied(updates)) == {"reply": "ok"}
+    # The end of the turn closes actions without a word.
+    assert len(updates_of(*before[:-1], completed("ok"), answered=["a"])) == 2
+
+
+def test_the_task_of_a_turn_and_its_updates_say_the_same() -> None:
+    made = {"artifact_id": "f", "name": "a.csv", "content_type": "text/csv", "size": 3}
+    citation = {"passage": "so it is", "file_name": "b.txt"}
+    end = completed('{"a":1}', output={"a": 1}, artifacts=[made], citations=[citation])
+    joined = applied(updates_of(STARTED, text('{"a":1}'), end))
+    reply = ExecuteReply.model_validate(end.model_dump())
+    turn = Turn.model_validate(
+        {
+            **TURN,
+            "status": "completed",
+            "attempt": 1,
+            "position": 0,
+            "correlation_id": "label",
+            "user_message_id": "u",
+            "created_at": "2030-01-01T00:00:00.000000Z",
+            "reply": reply,
+        }
+    )
+    task = task_of(turn, FILES)
+    assert texts_of(task) == texts_of(joined) == {"reply": '{"a":1}', "output": "", "f": ""}
+    for own, others in zip(task.artifacts, joined.artifacts, strict=True):
+        assert own.metadata == others.metadata
+        assert own.parts[0] == others.parts[0]
+    assert task.artifacts[2].parts[0].url == f"{FILES}/f/download/"
+    assert MessageToDict(task.artifacts[0].metadata)["citations"] == [citation]
+    waiting = turn.model_copy(update={"status": "waiting", "reply": None, "required_actions": [ACTION]})
+    status = MessageToDict(task_of(waiting, FILES).status)
+    assert status["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert status["message"]["parts"][1]["data"]["action_id"] == "a"
+    assert (
+        MessageToDict(TaskUpdates("s", "t", FILES).waiting([ACTION]).status_update.status)["message"]
+        == status["message"]
+    )
+
+
+def test_a_turn_that_fails_says_why() -> None:
+    failed = TurnFailed(**TURN, error=ErrorInfo(type=ErrorKind.MODEL, message="The model is away."))
+    task = applied(updates_of(STARTED, text("half"), failed))
+    assert task.status.state == TaskState.TASK_STATE_FAILED
+    assert task.status.message.parts[0].text == "The model is away."
+
+
+def message(*parts: Part) -> Message:
+    return Message(message_id="m", role=Role.ROLE_USER, parts=parts)
+
+
+def test_parts_become_the_content_of_a_turn() -> None:
+    image = Part(url="https://example.com/a.png", media_type="image/png")
+    content = content_of(message(Part(text="hello"), data_part({"share": 0.5, "order": 4711}), image))
+    assert [block.model_dump() for block in content] == [
+        {"type": "text", "text": "hello"},
+        {"type": "text", "text": '{"order":4711,"share":0.5}'},
+        {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+    ]
+    for part in (Part(raw=b"bytes", filename="a.bin"), Part(url="https://example.com/a.pdf")):
+        with pytest.raises(ContentTypeNotSupportedError, match=r"message\.parts\.1"):
+            content_of(message(Part(text="hello"), part))
+    with pytest.raises(InvalidParamsError, match=r"message\.parts"):
+        content_of(message(Part(text=" ")))
+
+
+def test_answers_are_data_parts() -> None:
+    answers = answers_of(
+        message(
+            data_part({"action_id": "a", "decision": "deny", "reason": "no"}),
+            data_part({"action_id": "b", "output": 1}),
+        )
+    )
+    assert answers["a"].reason == "no"
+    assert (answers["b"].output, answers["b"].error) == (1, None)
+    assert isinstance(answers["b"].output, int)
+    for wrong in (Part(text="yes"), data_part({"decision": "approve"}), data_part({"action_id": "a"})):
+        with pytest.raises(InvalidParamsError, match=r"message\.parts\.0"):
+            answers_of(message(wrong))
+
+
+def test_what_is_not_done_is_refused_by_name() -> None:
+    with pytest.raises(PushNotificationNotSupportedError, match="webhook"):
+        check_configuration(SendMessageConfiguration(task_push_notification_config={"url": "https://example.com"}))
+    with pytest.raises(ContentTypeNotSupportedError):
+        check_configuration(SendMessageConfiguration(accepted_output_modes=["video/mp4"]))
+    check_configuration(SendMessageConfiguration(accepted_output_modes=["video/mp4", "text/plain"]))
+
+
+def test_errors_carry_the_codes_of_the_protocol() -> None:
+    error = a2a_error(NotFound("There is no turn with this id."))
+    assert error is not None
+    response = json_rpc_error(7, error)
+    assert (response["id"], response["error"]["code"]) == (7, -32001)
+    assert http_error(error)[0] == 404
+    assert a2a_error(RateLimited("Slowly.")) is None
+    body = SHAPE.body(RateLimited("Slowly.").info())
+    assert b'"jsonrpc":"2.0","id":null' in body
+    assert SHAPE.event(RateLimited("Slowly.").info()) == b"event: error\ndata: " + body + b"\n\n"
