@@ -60,6 +60,7 @@ from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 from services.gateway.entrypoints.maintenance import keep_timeline, repeat, repeat_while_busy
 from services.gateway.entrypoints.openai.application import OpenAIApplication
 from services.gateway.settings import GatewaySettings
+from services.gateway.use_cases.agent_configurations import AgentConfigurations
 from services.gateway.use_cases.agent_turns import agent_turns
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, IssueKey, RevokeKey, RotateKey
@@ -153,16 +154,22 @@ def assemble(outside: Dependencies) -> PublicApi:
     texts = SessionTexts()
     feeds = TimelineFeeds(outside.timeline, now=outside.now, on_slow=SLOW_READERS.inc)
 
-    def revoked(identifier: str) -> None:
+    configurations = AgentConfigurations(outside.upstreams, outside.bus.fresh, outside.monotonic)
+
+    def forget(identifier: str) -> None:
         principals.forget(identifier)
+        configurations.forget(identifier)
+
+    def revoked(identifier: str) -> None:
+        forget(identifier)
         streams.refuse(identifier)
 
     def withdrawn(identifier: str) -> None:
-        principals.forget(identifier)
+        forget(identifier)
         streams.end(identifier)
 
     authentication = Authentication(principals, RateLimiter(outside.monotonic))
-    use_cases = _use_cases(outside, streams, feeds, texts, principals.forget)
+    use_cases = _use_cases(outside, streams, feeds, texts, forget, configurations)
     forwarder, in_flight = Forwarder(outside.upstreams), InFlightRequests()
     application = PublicApplication(
         authentication,
@@ -180,7 +187,7 @@ def assemble(outside: Dependencies) -> PublicApi:
         shared_origins=outside.shared_origins,
     )
     protocols = [make(edge) for make in PROTOCOLS]
-    return PublicApi(application, protocols, in_flight, feeds, texts, revoked, withdrawn, principals.forget)
+    return PublicApi(application, protocols, in_flight, feeds, texts, revoked, withdrawn, forget)
 
 
 def _use_cases(
@@ -189,11 +196,12 @@ def _use_cases(
     feeds: TimelineFeeds,
     texts: SessionTexts,
     forget: Callable[[str], None],
+    configurations: AgentConfigurations,
 ) -> UseCases:
     keys, connections, now = outside.keys, outside.connections, outside.now
     commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed)
     history = TurnHistory(outside.timeline, outside.upstreams)
-    turns = agent_turns(commands, outside.upstreams, FollowTurn(outside.bus, history))
+    turns = agent_turns(commands, outside.upstreams, FollowTurn(outside.bus, history), configurations)
     return UseCases(
         commands=commands,
         turns=turns,

@@ -32,6 +32,8 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.domain.ports import Upstreams
 from services.gateway.domain.turn_progress import TurnProgress, typed
 from services.gateway.domain.turn_stream import TurnStream
+from services.gateway.use_cases.agent_configurations import AgentConfigurations
+from services.gateway.use_cases.begin_turn import BeginTurn
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.open_session import OpenSession
@@ -64,6 +66,18 @@ class ListAgents:
         return _AGENTS.validate_json(
             checked(await self.upstreams.request("GET", "registry", "/internal/agents", identity))
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ListProviderModels:
+    """The listed models of the providers that are configured, as ``provider:name``."""
+
+    upstreams: Upstreams
+
+    async def __call__(self, identity: Identity) -> list[str]:
+        reply = checked(await self.upstreams.request("GET", "runtime", "/internal/models", identity))
+        providers = orjson.loads(reply)["providers"]
+        return [model["name"] for each in providers if each["configured"] for model in each["models"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +278,7 @@ class AgentTurns:
     """Everything that an adapter of a protocol does with agents, sessions and turns."""
 
     list_agents: ListAgents
+    list_provider_models: ListProviderModels
     find_agent: FindAgent
     find_public_agent: FindPublicAgent
     open_session: OpenSession
@@ -273,6 +288,8 @@ class AgentTurns:
     list_actions: ListSessionActions
     fork_session: ForkAgentSession
     remove_session: RemoveSession
+    configurations: AgentConfigurations
+    begin: BeginTurn
     submit: SubmitTurn
     follow: FollowTurn
     replay: ReplayTurn
@@ -282,11 +299,14 @@ class AgentTurns:
     cancel: CancelAgentTurn
 
 
-def agent_turns(commands: CommandDispatcher, upstreams: Upstreams, follow: FollowTurn) -> AgentTurns:
+def agent_turns(
+    commands: CommandDispatcher, upstreams: Upstreams, follow: FollowTurn, configurations: AgentConfigurations
+) -> AgentTurns:
     """These use cases on the gateway's mechanisms."""
     open_session = OpenSession(commands, upstreams)
     return AgentTurns(
         list_agents=ListAgents(upstreams),
+        list_provider_models=ListProviderModels(upstreams),
         find_agent=FindAgent(upstreams),
         find_public_agent=FindPublicAgent(upstreams),
         open_session=open_session,
@@ -296,6 +316,8 @@ def agent_turns(commands: CommandDispatcher, upstreams: Upstreams, follow: Follo
         list_actions=ListSessionActions(upstreams),
         fork_session=ForkAgentSession(commands),
         remove_session=RemoveSession(commands),
+        configurations=configurations,
+        begin=BeginTurn(commands, follow.history),
         submit=SubmitTurn(commands, follow.history),
         follow=follow,
         replay=ReplayTurn(follow.history),

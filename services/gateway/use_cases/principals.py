@@ -1,5 +1,6 @@
 """Finds the principal of a credential: of an API key, of a bearer token made from one, or of a public key."""
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -138,7 +139,7 @@ class TTLCache(Generic[K, V]):
         self._fresh = fresh
         self._monotonic = monotonic
         self._found: dict[K, tuple[float, V]] = {}
-        self._by_id: dict[str, K] = {}
+        self._by_id: defaultdict[str, set[K]] = defaultdict(set)
         self._missed: dict[K, float] = {}
         self._forgotten = 0
 
@@ -151,12 +152,11 @@ class TTLCache(Generic[K, V]):
         return await self._load(presented)
 
     def forget(self, identifier: str) -> None:
-        """Drops a value, also one that a look-up under way is about to find."""
+        """Drops the values of that id, also one that a look-up under way is about to find."""
         self._forgotten += 1
         # The event may be about any of the misses: they have no ids.
         self._missed.clear()
-        presented = self._by_id.pop(identifier, None)
-        if presented is not None:
+        for presented in self._by_id.pop(identifier, ()):
             self._found.pop(presented, None)
 
     async def _load(self, presented: K) -> V | None:
@@ -175,7 +175,7 @@ class TTLCache(Generic[K, V]):
             self._found.clear()
             self._by_id.clear()
         self._found[presented] = (self._monotonic() + CACHE_SECONDS, value)
-        self._by_id[self._id_of(value)] = presented
+        self._by_id[self._id_of(value)].add(presented)
         return value
 
 

@@ -53,9 +53,12 @@ async def test_bearer_takes_an_api_key_at_the_root_and_in_the_public_api(
     public: Gateway, openai: httpx.AsyncClient
 ) -> None:
     public.upstreams.answers["GET", "registry", "/internal/agents"] = (200, [AGENT])
+    listed_models = [{"name": "builtin:extractive"}]
+    providers = [{"configured": True, "models": listed_models}, {"configured": False, "models": [{"name": "x:y"}]}]
+    public.upstreams.answers["GET", "runtime", "/internal/models"] = (200, {"providers": providers})
     listed = await openai.get("/models")
     assert listed.status_code == 200, listed.text
-    assert [each["id"] for each in listed.json()["data"]] == ["support"]
+    assert [each["id"] for each in listed.json()["data"]] == ["support", "builtin:extractive"]
     assert listed.headers["x-request-id"] == listed.headers["x-correlation-id"]
     public.upstreams.answers["GET", "runtime", "/internal/sessions"] = (200, {})
     transport = httpx.ASGITransport(public.api.application)  # type: ignore[arg-type]

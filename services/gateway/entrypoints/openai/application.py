@@ -5,12 +5,12 @@ from typing import Final
 from starlette.middleware import Middleware
 
 from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge
-from services.gateway.entrypoints.openai import models
-from services.gateway.entrypoints.openai.conventions import PREFIX, SHAPE, RequestIdMiddleware
+from services.gateway.entrypoints.openai import chat_completions, models
+from services.gateway.entrypoints.openai.conventions import PREFIX, SHAPE, ClientHeadersMiddleware
 
-_ROUTERS: Final = (models.router,)
+_ROUTERS: Final = (models.router, chat_completions.router)
 
 
 class OpenAIApplication(ProtocolApplication):
     def __init__(self, edge: PublicEdge) -> None:
-        super().__init__(edge, PREFIX, _ROUTERS, SHAPE, middleware=[Middleware(RequestIdMiddleware)])
+        super().__init__(edge, PREFIX, _ROUTERS, SHAPE, middleware=[Middleware(ClientHeadersMiddleware)])

@@ -19,6 +19,7 @@ _TYPES: Final = {
     ErrorKind.UNAVAILABLE: "server_error",
     ErrorKind.TIMEOUT: "server_error",
 }
+_NEVER_REPEATED: Final = (409, 504)
 _CODES: Final = {
     ErrorKind.AUTHENTICATION: "invalid_api_key",
     ErrorKind.NOT_FOUND: "not_found",
@@ -54,8 +55,11 @@ def refuse(param: str, message: str, code: str = "unsupported_parameter") -> Val
     return ValidationFailed(message, details=[ErrorDetail(loc=list(param.split(".")), type=code, message=message)])
 
 
-class RequestIdMiddleware:
-    """Answers with the correlation id as ``x-request-id``, where OpenAI's clients look for one."""
+class ClientHeadersMiddleware:
+    """Headers that OpenAI's clients look for: ``x-request-id``, and ``x-should-retry`` where a repeat would do harm.
+
+    They repeat requests after a 409 and a 504: a conflict stays, and of a turn that goes on there would be two.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -65,6 +69,8 @@ class RequestIdMiddleware:
             if message["type"] == "http.response.start":
                 request_id = (current_correlation_id() or "").encode("latin-1")
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+                if message["status"] in _NEVER_REPEATED:
+                    message["headers"].append((b"x-should-retry", b"false"))
             await send(message)
 
         await self._app(scope, receive, named)

@@ -1,5 +1,6 @@
-"""``/openai/v1/models``: the caller's agents by their keys."""
+"""``/openai/v1/models``: the caller's agents by their keys, and the models of the configured providers."""
 
+import asyncio
 from typing import Annotated, Any, Final
 
 import orjson
@@ -22,15 +23,26 @@ Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_READ])]
 
 @router.get("")
 async def list_models(caller: Reader, use: UseCasesDep) -> Response:
-    agents = await use.turns.list_agents(caller.identity)
-    return json_answer(orjson.dumps({"object": "list", "data": [_model(agent) for agent in agents]}))
+    agents, models = await asyncio.gather(
+        use.turns.list_agents(caller.identity), use.turns.list_provider_models(caller.identity)
+    )
+    data = [*(_agent(agent) for agent in agents), *(_of_provider(name) for name in models)]
+    return json_answer(orjson.dumps({"object": "list", "data": data}))
 
 
-@router.get("/{model}")
+@router.get("/{model:path}")
 async def get_model(model: str, caller: Reader, use: UseCasesDep) -> Response:
-    return json_answer(orjson.dumps(_model(await use.turns.find_agent(caller.identity, model))))
+    if ":" not in model:
+        return json_answer(orjson.dumps(_agent(await use.turns.find_agent(caller.identity, model))))
+    await use.turns.configurations.of(caller.identity, model)
+    return json_answer(orjson.dumps(_of_provider(model)))
 
 
-def _model(agent: Agent) -> dict[str, Any]:
+def _agent(agent: Agent) -> dict[str, Any]:
     created = int(parse_time(agent.created_at).timestamp())
     return {"id": agent.agent_key, "object": "model", "created": created, "owned_by": agent.owner}
+
+
+def _of_provider(model: str) -> dict[str, Any]:
+    """An agent without instructions; nobody made it at any time."""
+    return {"id": model, "object": "model", "created": 0, "owned_by": model.partition(":")[0]}

@@ -1,0 +1,147 @@
+"""A turn as a chat completion: one object, or chunks of it."""
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from libs.contracts.api.sessions import ExecuteReply, RequiredAction, ToolCallRecord
+from libs.contracts.errors import Conflict, ErrorDetail, ModelFailed, error_from
+from libs.contracts.events import runtime
+from services.gateway.domain.turn_progress import TurnProgress
+from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE
+
+_ANOTHER_TEXT: Final = "The answer was begun anew after a crash, with another text: ask again."
+DONE: Final = b"data: [DONE]\n\n"
+
+
+def completion_id(turn_id: str) -> str:
+    return f"chatcmpl_{turn_id}"
+
+
+def completion(model: str, reply: ExecuteReply) -> bytes:
+    calls = requested(reply)
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": content_of(reply) or (None if calls else ""),
+        "refusal": None,
+        "annotations": [],
+    }
+    if calls:
+        message["tool_calls"] = [_call(call) for call in calls]
+    choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason, "logprobs": None}
+    return orjson.dumps({**_head(model, reply.turn_id, "chat.completion"), "choices": [choice], "usage": _usage(reply)})
+
+
+def content_of(reply: ExecuteReply) -> str:
+    """The reply's text; of structured output the JSON alone, where the model has put it into a fence."""
+    if reply.response.output is not None and reply.response.content.lstrip().startswith("```"):
+        return orjson.dumps(reply.response.output).decode()
+    return reply.response.content
+
+
+def requested(reply: ExecuteReply) -> list[ToolCallRecord]:
+    return [call for call in reply.response.tool_calls if call.status == "requested"]
+
+
+def needs_approval(session_id: str, turn_id: str, actions: Sequence[RequiredAction]) -> Conflict:
+    """The end of a call whose turn waits for somebody else."""
+    named = ", ".join(f"{action.tool_call.name} (action {action.action_id})" for action in actions) or "a call"
+    message = (
+        f"Turn {turn_id} of session {session_id} waits for an approval of {named}. It goes on when that is answered."
+    )
+    return Conflict(message, details=[ErrorDetail(loc=[], type="requires_action", message=message)])
+
+
+@dataclass(slots=True)
+class ChatStream:
+    """The chunks of a turn. Text cannot be taken back: a repeated step goes on where the first try had got to.
+
+    ``whole``: the text comes in one piece at the end, as an answer that does not fit its schema is given again.
+    """
+
+    model: str
+    session_id: str
+    turn_id: str
+    include_usage: bool
+    whole: bool
+    sent: dict[int, str] = field(default_factory=dict)
+    restarted: bool = False
+
+    async def chunks(self, events: AsyncGenerator[TurnProgress | None, None]) -> AsyncGenerator[bytes, None]:
+        """Raises the error of a turn that failed, was cancelled, waits for an approval, or went on otherwise."""
+        begun = False
+        async with aclosing(events):
+            async for progress in events:
+                if progress is None:
+                    yield KEEP_ALIVE
+                    continue
+                if not begun:
+                    begun = True
+                    yield self._chunk({"role": "assistant", "content": "", "refusal": None})
+                for chunk in self._of(progress.event):
+                    yield chunk
+
+    def _of(self, event: object) -> list[bytes]:
+        match event:
+            case runtime.OutputTextDelta() if not self.whole:
+                text = self._new_text(event)
+                return [self._chunk({"content": text})] if text else []
+            case runtime.TurnRestarted():
+                self.restarted = True
+            case runtime.TurnActionRequired():
+                raise needs_approval(self.session_id, self.turn_id, [event.action])
+            case runtime.TurnCompleted():
+                return self._end(event)
+            case runtime.TurnFailed():
+                raise error_from(event.error)
+            case runtime.TurnCancelled():
+                raise Conflict(f"The turn was cancelled: {event.reason}.")
+        return []
+
+    def _new_text(self, delta: runtime.OutputTextDelta) -> str:
+        """The part of a delta that was not sent yet. Raises ``ModelFailed`` when the text is another one now."""
+        sent = self.sent.get(delta.step, "")
+        known = max(len(sent) - delta.offset, 0)
+        if not sent[delta.offset :].startswith(delta.text[:known]):
+            raise ModelFailed(_ANOTHER_TEXT)
+        self.sent[delta.step] = sent + delta.text[known:]
+        return delta.text[known:]
+
+    def _end(self, reply: ExecuteReply) -> list[bytes]:
+        chunks: list[bytes] = []
+        if self.restarted and self.sent and reply.response.content not in self.sent.values():
+            raise ModelFailed(_ANOTHER_TEXT)
+        if self.whole and (text := content_of(reply)):
+            chunks.append(self._chunk({"content": text}))
+        for index, call in enumerate(requested(reply)):
+            chunks.append(self._chunk({"tool_calls": [{"index": index, **_call(call)}]}))
+        chunks.append(self._chunk({}, finish_reason=reply.finish_reason))
+        if self.include_usage:
+            chunks.append(self._render({"choices": [], "usage": _usage(reply)}))
+        return [*chunks, DONE]
+
+    def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
+        return self._render({"choices": [choice], **({"usage": None} if self.include_usage else {})})
+
+    def _render(self, fields: dict[str, Any]) -> bytes:
+        head = _head(self.model, self.turn_id, "chat.completion.chunk")
+        return b"data: " + orjson.dumps({**head, **fields}) + b"\n\n"
+
+
+def _head(model: str, turn_id: str, kind: str) -> dict[str, Any]:
+    return {"id": completion_id(turn_id), "object": kind, "created": int(time.time()), "model": model}
+
+
+def _call(call: ToolCallRecord) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": orjson.dumps(call.arguments).decode()}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _usage(reply: ExecuteReply) -> dict[str, int]:
+    asked, answered = reply.usage.input_tokens, reply.usage.output_tokens
+    return {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}

@@ -1,0 +1,192 @@
+"""Bodies of chat completions: the fields that are taken, and why others are refused."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, ValidationError
+
+from libs.contracts.api.agents import JsonObject, StrictModel
+from services.gateway.entrypoints.http.validation import invalid
+from services.gateway.entrypoints.openai.conventions import refuse
+
+_NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
+    "n": (1,),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "logit_bias": ({},),
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "modalities": (["text"],),
+    "service_tier": ("auto", "default"),
+    "store": (False,),
+    "metadata": ({},),
+    "seed": (),
+    "audio": (),
+    "prediction": (),
+    "reasoning_effort": (),
+    "verbosity": (),
+    "web_search_options": (),
+    "moderation": (),
+    "prompt_cache_options": (),
+    "prompt_cache_retention": (),
+    "functions": (),
+    "function_call": (),
+}
+"""Fields that are not supported, with the values that ask for nothing."""
+_INSTEAD: Final = {
+    "functions": "use tools",
+    "function_call": "use tool_choice",
+    "store": "nothing is kept but for a day; use responses",
+    "metadata": "nothing is kept but for a day; use responses",
+}
+
+
+class TextPart(StrictModel):
+    type: Literal["text"]
+    text: str
+
+
+class Image(StrictModel):
+    url: str
+    detail: Literal["auto"] | None = None
+
+
+class ImagePart(StrictModel):
+    type: Literal["image_url"]
+    image_url: Image
+
+
+class RefusalPart(StrictModel):
+    type: Literal["refusal"]
+    refusal: str
+
+
+Texts = Annotated[list[TextPart], Field(min_length=1)]
+Parts = Annotated[list[Annotated[TextPart | ImagePart, Field(discriminator="type")]], Field(min_length=1)]
+
+
+class Instruction(StrictModel):
+    role: Literal["system", "developer"]
+    content: str | Texts
+
+
+class UserMessage(StrictModel):
+    role: Literal["user"]
+    content: str | Parts
+
+
+class CalledFunction(StrictModel):
+    name: str
+    arguments: str
+
+
+class Call(StrictModel):
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+
+class AssistantMessage(StrictModel):
+    """``annotations`` and ``refusal`` come back as they were answered: empty."""
+
+    role: Literal["assistant"]
+    content: str | list[Annotated[TextPart | RefusalPart, Field(discriminator="type")]] | None = None
+    tool_calls: list[Call] | None = None
+    refusal: str | None = None
+    annotations: Annotated[list[JsonObject], Field(max_length=0)] | None = None
+    audio: None = None
+    function_call: None = None
+
+
+class ToolMessage(StrictModel):
+    role: Literal["tool"]
+    content: str | Texts
+    tool_call_id: str
+
+
+ChatMessage = Annotated[Instruction | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+
+
+class Function(StrictModel):
+    """``strict`` needs nothing: arguments are always checked against ``parameters``."""
+
+    name: str
+    description: str | None = None
+    parameters: JsonObject | None = None
+    strict: bool | None = None
+
+
+class FunctionTool(StrictModel):
+    type: Literal["function"]
+    function: Function
+
+
+class FunctionName(StrictModel):
+    name: str
+
+
+class NamedFunction(StrictModel):
+    type: Literal["function"]
+    function: FunctionName
+
+
+class PlainText(StrictModel):
+    type: Literal["text"]
+
+
+class JsonText(StrictModel):
+    type: Literal["json_object"]
+
+
+class NamedSchema(StrictModel):
+    name: str
+    description: str | None = None
+    json_schema: JsonObject | None = Field(default=None, alias="schema")
+    strict: bool | None = None
+
+
+class SchemaText(StrictModel):
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+
+class StreamOptions(StrictModel):
+    """``include_obfuscation`` false is what happens anyway: chunks have no padding."""
+
+    include_usage: bool | None = None
+    include_obfuscation: Literal[False] | None = None
+
+
+class ChatBody(StrictModel):
+    """``user``, ``safety_identifier`` and ``prompt_cache_key`` are names of the caller's own, without effect."""
+
+    model: str
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=5000)]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    tools: list[FunctionTool] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedFunction | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: Annotated[PlainText | JsonText | SchemaText, Field(discriminator="type")] | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    stop: str | list[str] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+
+def chat_body(values: dict[str, Any]) -> ChatBody:
+    """Raises ``ValidationFailed`` for fields that are unknown, not supported, or not valid."""
+    taken: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in _NO_EFFECT:
+            taken[name] = value
+        elif value is not None and value not in _NO_EFFECT[name]:
+            hint = _INSTEAD.get(name)
+            raise refuse(name, f"{name!r} is not supported{f': {hint}' if hint else ''}.")
+    try:
+        return ChatBody.model_validate(taken, strict=True)
+    except ValidationError as problem:
+        raise invalid(problem, taken, ChatBody) from None

@@ -1,0 +1,73 @@
+"""``/openai/v1/chat/completions``: each call is a session of its own, which is kept for a day and not listed."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Security
+from starlette.responses import Response
+
+from libs.contracts.api.sessions import ExecuteReply
+from libs.contracts.errors import InvalidRequest, TimedOut, ValidationFailed
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.turn_progress import typed_events
+from services.gateway.entrypoints.http.authentication import by_api_key
+from services.gateway.entrypoints.http.bodies import ParsedObject
+from services.gateway.entrypoints.http.dependencies import MAX_WAIT, IdempotentWrite, UseCasesDep
+from services.gateway.entrypoints.http.forwarding import json_answer
+from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
+from services.gateway.entrypoints.openai.chat_answers import ChatStream, completion, needs_approval
+from services.gateway.entrypoints.openai.chat_bodies import ChatBody, chat_body
+from services.gateway.entrypoints.openai.chat_requests import ChatTurn, chat_turn, renamed
+from services.gateway.entrypoints.openai.conventions import PREFIX
+from services.gateway.use_cases.begin_turn import BeginTurn
+from services.gateway.use_cases.submit_turn import Unfinished
+
+router: Final = protocol_router(f"{PREFIX}/chat/completions")
+_MAX_BODY: Final = 1024 * 1024
+Executor = Annotated[Principal, Security(by_api_key, scopes=[Scope.RUNTIME_EXECUTE, Scope.SESSIONS_WRITE])]
+Body = Annotated[dict[str, Any], Depends(ParsedObject(ChatBody, {}, most_bytes=_MAX_BODY))]
+
+
+@router.post("")
+async def create_chat_completion(caller: Executor, values: Body, write: IdempotentWrite, use: UseCasesDep) -> Response:
+    body = chat_body(values)
+    turn = chat_turn(body, await use.turns.configurations.of(caller.identity, body.model), caller)
+    if body.stream:
+        headers: dict[str, str] = {}
+        return await use.streams.respond(_chunks(use.turns.begin, write, turn, body, headers), caller, headers)
+    return await _complete(use.turns.begin, write, turn, body)
+
+
+async def _complete(begin: BeginTurn, write: Write, turn: ChatTurn, body: ChatBody) -> Response:
+    async with begin(write, turn.begins, turn.body, turn.client_calls, stream=False) as submitted:
+        try:
+            end = await submitted.finish(MAX_WAIT)
+        except (InvalidRequest, ValidationFailed) as problem:
+            raise renamed(problem) from None
+        if not isinstance(end, Unfinished):
+            response = json_answer(completion(body.model, ExecuteReply.model_validate_json(end.payload)))
+            response.headers.update(turn_headers(submitted.session_id, submitted.command_id))
+            return response
+        if end.status == "waiting":
+            raise needs_approval(submitted.session_id, submitted.command_id, end.required_actions)
+        raise TimedOut(f"Turn {submitted.command_id} of session {submitted.session_id} goes on, but takes too long.")
+
+
+async def _chunks(
+    begin: BeginTurn, write: Write, turn: ChatTurn, body: ChatBody, headers: dict[str, str]
+) -> AsyncGenerator[bytes, None]:
+    """``headers`` of the response are filled before the first chunk."""
+    async with begin(write, turn.begins, turn.body, turn.client_calls, stream=True) as submitted:
+        headers |= turn_headers(submitted.session_id, submitted.command_id)
+        usage = body.stream_options is not None and bool(body.stream_options.include_usage)
+        whole = turn.body.options is not None and turn.body.options.output_schema is not None
+        stream = ChatStream(body.model, submitted.session_id, submitted.command_id, usage, whole)
+        try:
+            async with aclosing(stream.chunks(typed_events(submitted.follow()))) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except (InvalidRequest, ValidationFailed) as problem:
+            raise renamed(problem) from None

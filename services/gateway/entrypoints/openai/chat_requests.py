@@ -1,0 +1,188 @@
+"""A chat completion as a turn: the conversation so far, the question, and what was answered since."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from pydantic import ValidationError
+
+from libs.contracts.api.sessions import ExecuteBody, HistoryMessage
+from libs.contracts.commands.runtime import ClientCalls, SessionBeginning
+from libs.contracts.errors import ErrorDetail, ServiceError, ValidationFailed
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.turn_options import check_options
+from services.gateway.entrypoints.openai.chat_bodies import (
+    AssistantMessage,
+    Call,
+    ChatBody,
+    ImagePart,
+    Instruction,
+    JsonText,
+    NamedFunction,
+    SchemaText,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+)
+from services.gateway.entrypoints.openai.conventions import refuse
+
+_EXPIRES_SECONDS: Final = 24 * 3600
+_NAMES: Final[dict[tuple[str | int, ...], tuple[str, ...]]] = {
+    ("options", "instructions"): ("messages",),
+    ("options", "client_tools"): ("tools",),
+    ("options", "output_schema"): ("response_format", "json_schema", "schema"),
+    ("options", "max_tokens"): ("max_completion_tokens",),
+    ("options",): (),
+    ("content",): ("messages",),
+}
+"""The caller's names of what a turn is told, by its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTurn:
+    """A turn that begins a session which nobody lists."""
+
+    begins: SessionBeginning
+    body: ExecuteBody
+    client_calls: ClientCalls
+
+
+def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> ChatTurn:
+    """Raises ``ValidationFailed`` for messages that make no conversation, and for unusable settings."""
+    said = [(place, message) for place, message in enumerate(body.messages) if not isinstance(message, Instruction)]
+    asked = max((place for place, message in said if isinstance(message, UserMessage)), default=None)
+    if asked is None:
+        raise refuse("messages", "There is no message of the user.", "missing_user_message")
+    _check_calls([(place, message) for place, message in said if not isinstance(message, UserMessage)])
+    question = body.messages[asked]
+    assert isinstance(question, UserMessage)
+    before = [_history(place, message) for place, message in said if place < asked]
+    after = [_history(place, message) for place, message in said if place > asked]
+    try:
+        execute = ExecuteBody.model_validate({"content": _content(question), "options": _options(body)})
+        check_options(execute.options, caller)
+    except ValidationError as problem:
+        findings = problem.errors(include_url=False, include_input=False)
+        details = [ErrorDetail(loc=list(each["loc"]), type=each["type"], message=each["msg"]) for each in findings]
+        raise renamed(ValidationFailed(f"The body is not valid: {details[0].message}.", details=details)) from None
+    except ValidationFailed as problem:
+        raise renamed(problem) from None
+    begins = agent.model_copy(update={"messages": before, "listed": False, "expires_after": _EXPIRES_SECONDS})
+    return ChatTurn(begins, execute, ClientCalls(answered=after))
+
+
+def renamed(problem: ServiceError) -> ServiceError:
+    """The problem with the caller's names of fields."""
+    if not problem.details:
+        return problem
+    details = [detail.model_copy(update={"loc": _renamed(detail.loc)}) for detail in problem.details]
+    return type(problem)(problem.message, details=details, retry_after=problem.retry_after)
+
+
+def _renamed(loc: Sequence[str | int]) -> list[str | int]:
+    for own, given in _NAMES.items():
+        if tuple(loc[: len(own)]) == own:
+            return [*given, *loc[len(own) :]]
+    return list(loc)
+
+
+def _options(body: ChatBody) -> dict[str, Any]:
+    instructions = [_text(message.content) for message in body.messages if isinstance(message, Instruction)]
+    if body.max_tokens is not None and body.max_completion_tokens is not None:
+        raise refuse("max_tokens", "Give one of max_tokens and max_completion_tokens.", "invalid_request_error")
+    choice = body.tool_choice
+    options = {
+        "instructions": "\n\n".join(text for text in instructions if text.strip()) or None,
+        "temperature": body.temperature,
+        "top_p": body.top_p,
+        "max_tokens": body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens,
+        "stop": [body.stop] if isinstance(body.stop, str) else body.stop or None,
+        "tool_choice": {"name": choice.function.name} if isinstance(choice, NamedFunction) else choice,
+        "parallel_tool_calls": body.parallel_tool_calls,
+        "client_tools": _tools(body),
+        "output_schema": _schema(body),
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _tools(body: ChatBody) -> list[dict[str, Any]] | None:
+    if not body.tools:
+        return None
+    return [
+        {
+            "name": tool.function.name,
+            "description": tool.function.description or "",
+            "parameters": tool.function.parameters or {"type": "object", "properties": {}},
+        }
+        for tool in body.tools
+    ]
+
+
+def _schema(body: ChatBody) -> dict[str, Any] | None:
+    if isinstance(body.response_format, JsonText):
+        return {"type": "object"}
+    if isinstance(body.response_format, SchemaText):
+        return body.response_format.json_schema.json_schema or {}
+    return None
+
+
+def _content(message: UserMessage) -> str | list[dict[str, Any]]:
+    return message.content if isinstance(message.content, str) else _blocks(message.content)
+
+
+def _blocks(parts: Sequence[TextPart | ImagePart]) -> list[dict[str, Any]]:
+    return [
+        {"type": "text", "text": part.text}
+        if isinstance(part, TextPart)
+        else {"type": "image_url", "image_url": {"url": part.image_url.url}}
+        for part in parts
+    ]
+
+
+def _history(place: int, message: object) -> HistoryMessage:
+    if isinstance(message, UserMessage):
+        content = _content(message)
+        try:
+            return HistoryMessage.model_validate({"role": "user", "content": content})
+        except ValidationError as problem:
+            raise refuse(f"messages.{place}.content", problem.errors()[0]["msg"], "invalid_value") from None
+    if isinstance(message, ToolMessage):
+        return HistoryMessage(role="tool", content=_text(message.content), tool_call_id=message.tool_call_id)
+    assert isinstance(message, AssistantMessage)
+    calls = [_call(f"messages.{place}.tool_calls.{n}", call) for n, call in enumerate(message.tool_calls or ())]
+    text = "" if message.content is None else _text(message.content)
+    said = {"role": "assistant", "content": text or message.refusal or "", "tool_calls": calls}
+    return HistoryMessage.model_validate(said)
+
+
+def _call(place: str, call: Call) -> dict[str, Any]:
+    try:
+        arguments = orjson.loads(call.function.arguments or "{}")
+    except orjson.JSONDecodeError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise refuse(f"{place}.function.arguments", "The arguments of a call are a JSON object.", "invalid_value")
+    return {"id": call.id, "name": call.function.name, "arguments": arguments}
+
+
+def _text(content: str | Sequence[object]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text if isinstance(part, TextPart) else getattr(part, "refusal", "") for part in content)
+
+
+def _check_calls(said: Sequence[tuple[int, object]]) -> None:
+    """Every call is followed by its result, and every result has a call. Raises ``ValidationFailed``."""
+    unanswered: dict[str, int] = {}
+    for place, message in said:
+        if isinstance(message, ToolMessage):
+            if unanswered.pop(message.tool_call_id, None) is None:
+                reason = "No call before it has this id, or it has a result already."
+                raise refuse(f"messages.{place}.tool_call_id", reason, "invalid_value")
+        elif isinstance(message, AssistantMessage):
+            unanswered.update({call.id: place for call in message.tool_calls or ()})
+    if unanswered:
+        call_id, place = next(iter(unanswered.items()))
+        reason = f"The call {call_id!r} has no result: a message of role tool with its id."
+        raise refuse(f"messages.{place}.tool_calls", reason, "invalid_value")

@@ -1,0 +1,399 @@
+"""Chat completions with OpenAI's own client: what becomes of a request, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from libs.contracts.commands.runtime import ExecuteTurn
+from libs.contracts.errors import ErrorInfo, ErrorKind
+from libs.contracts.events.runtime import (
+    OutputTextDelta,
+    TurnActionRequired,
+    TurnCompleted,
+    TurnFailed,
+    TurnRestarted,
+    TurnStarted,
+)
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from tests.support.gateway import Gateway, Sent, rejected
+
+CONFIGURATION = {"agent_config": {"agent_type": "llm_agent"}, "config_hash": "0" * 64, "agent_id": new_id()}
+CLOCK = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}, "strict": True}}
+HELLO = [{"role": "user", "content": "Hello!"}]
+
+
+@pytest.fixture
+async def client(public: Gateway) -> AsyncIterator[AsyncOpenAI]:
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, CONFIGURATION)
+    public.bus.upstream = answering("Good day.")
+    application = next(each for each in public.api.protocols if each.prefix == "/openai/v1")
+    transport = httpx.ASGITransport(application)  # type: ignore[arg-type]
+    async with AsyncOpenAI(
+        api_key=public.client.headers["x-api-key"],
+        base_url="http://gateway/openai/v1",
+        http_client=httpx.AsyncClient(transport=transport),  # type: ignore[arg-type]
+    ) as client:
+        yield client
+
+
+Upstream = Callable[[Sent], Iterable[Event]]
+
+
+def completed(sent: Sent, text: str, **changes: Any) -> TurnCompleted:
+    response = {"content": text, **changes.pop("response", {})}
+    fields = {
+        "message_id": new_id(),
+        "response": response,
+        "correlation_id": sent.correlation_id,
+        "turn_id": sent.command_id,
+        "user_message_id": new_id(),
+        "usage": {"input_tokens": 7, "output_tokens": 3, "model_calls": 1},
+        "config_hash": "0" * 64,
+    }
+    return TurnCompleted.model_validate({**fields, **ids(sent), **changes})
+
+
+def ids(sent: Sent) -> dict[str, str]:
+    assert isinstance(sent.command, ExecuteTurn)
+    return {"session_id": sent.command.session_id, "turn_id": sent.command_id}
+
+
+def started(sent: Sent) -> TurnStarted:
+    return TurnStarted(**ids(sent), attempt=1, user_message_id=new_id())
+
+
+def delta(sent: Sent, text: str, offset: int, attempt: int = 1) -> OutputTextDelta:
+    return OutputTextDelta(**ids(sent), attempt=attempt, step=1, offset=offset, text=text)
+
+
+def answering(text: str, **changes: Any) -> Upstream:
+    return lambda sent: [started(sent), completed(sent, text, **changes)]
+
+
+def command_of(public: Gateway) -> ExecuteTurn:
+    command = public.bus.sent[-1].command
+    assert isinstance(command, ExecuteTurn)
+    return command
+
+
+async def create(client: AsyncOpenAI, **fields: Any) -> Any:
+    return await client.chat.completions.create(**{"model": "support", "messages": HELLO, **fields})
+
+
+async def refused(client: AsyncOpenAI, **fields: Any) -> dict[str, Any]:
+    with pytest.raises(openai.BadRequestError) as problem:
+        await create(client, **fields)
+    assert isinstance(problem.value.body, dict)
+    assert set(problem.value.body) == {"message", "type", "param", "code"}
+    return problem.value.body
+
+
+async def test_a_reply_is_a_completion(public: Gateway, client: AsyncOpenAI) -> None:
+    raw = await client.chat.completions.with_raw_response.create(model="support", messages=HELLO)  # type: ignore[arg-type]
+    reply = raw.parse()
+    sent = public.bus.sent[-1]
+    assert reply.id == f"chatcmpl_{sent.command_id}"
+    assert (reply.object, reply.model) == ("chat.completion", "support")
+    [choice] = reply.choices
+    assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", "Good day.", "stop")
+    assert choice.message.tool_calls is None
+    assert reply.usage is not None
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens, reply.usage.total_tokens) == (7, 3, 10)
+    assert raw.headers["x-turn-id"] == sent.command_id
+    assert raw.headers["x-session-id"] == ids(sent)["session_id"]
+    assert raw.headers["x-request-id"] == raw.headers["x-correlation-id"] == reply._request_id
+
+
+async def test_messages_are_the_history_of_a_session_that_nobody_lists(public: Gateway, client: AsyncOpenAI) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": [{"type": "text", "text": "Look:"}, picture]},
+        {"role": "assistant", "content": "A ferry."},
+        {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
+        {"role": "user", "content": "And now?"},
+    ]
+    await create(client, messages=messages, temperature=1, stop="END", max_tokens=5, user="u", n=1, seed=None)
+    command = command_of(public)
+    assert command.begins is not None
+    assert (command.begins.listed, command.begins.expires_after) == (False, 86400)
+    assert command.begins.agent_id == CONFIGURATION["agent_id"]
+    assert [message.role for message in command.begins.messages] == ["user", "assistant"]
+    assert command.begins.messages[0].model_dump()["content"] == messages[1]["content"]
+    assert command.content == "And now?"
+    assert command.options is not None
+    assert command.options.model_dump(exclude_none=True) == {
+        "instructions": "Be kind.\n\nBe brief.",
+        "temperature": 1,
+        "stop": ["END"],
+        "max_tokens": 5,
+    }
+    assert command.session_id != public.bus.sent[-1].command_id
+
+
+async def test_a_model_is_an_agent_or_that_of_a_provider(public: Gateway, client: AsyncOpenAI) -> None:
+    await create(client)
+    await create(client, model="builtin:extractive")
+    bare = {"name": "builtin:extractive", "agent_type": "llm_agent", "llm_config": {"model": "builtin:extractive"}}
+    assert [body for *_, path, body in public.upstreams.asked if path.endswith("normalize")] == [
+        {"agent_key": "support"},
+        bare,
+    ]
+    missing = {"error": {"type": "not_found_error", "message": "no such agent"}}
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (404, missing)
+    for unknown in ("nobody", "No Model", "x" * 5000):
+        with pytest.raises(openai.NotFoundError) as problem:
+            await create(client, model=unknown)
+        assert (problem.value.code, problem.value.param) == ("model_not_found", "model")
+    findings = [{"loc": ["llm_config", "model"], "type": "unknown_provider", "message": "no such provider"}]
+    invalid = {"error": {"type": "validation_error", "message": "no such provider", "details": findings}}
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (422, invalid)
+    with pytest.raises(openai.NotFoundError):
+        await create(client, model="nothing:else")
+
+
+async def test_an_agent_is_asked_for_once_until_it_changes(public: Gateway, client: AsyncOpenAI) -> None:
+    for _ in range(3):
+        await create(client)
+    assert len(public.upstreams.asked_paths("normalize")) == 1
+    public.api.changed(str(CONFIGURATION["agent_id"]))
+    await create(client)
+    assert len(public.upstreams.asked_paths("normalize")) == 2
+    public.bus.is_fresh = False
+    await create(client)
+    assert len(public.upstreams.asked_paths("normalize")) == 3
+
+
+async def test_functions_are_tools_of_the_client(public: Gateway, client: AsyncOpenAI) -> None:
+    call = {"id": "c1", "name": "clock", "arguments": {"zone": "UTC"}, "status": "requested"}
+    made = {"id": "c0", "name": "calculator", "arguments": {}, "status": "completed", "output": "1"}
+    public.bus.upstream = answering("", finish_reason="tool_calls", response={"tool_calls": [made, call]})
+    choice = {"type": "function", "function": {"name": "clock"}}
+    reply = await create(client, tools=[CLOCK], tool_choice=choice, parallel_tool_calls=False)
+    command = command_of(public)
+    assert command.client_calls is not None
+    assert command.options is not None
+    assert command.options.model_dump(exclude_none=True) == {
+        "tool_choice": {"name": "clock"},
+        "parallel_tool_calls": False,
+        "client_tools": [{"name": "clock", "description": "", "parameters": {"type": "object"}}],
+    }
+    [choice] = reply.choices
+    assert (choice.finish_reason, choice.message.content) == ("tool_calls", None)
+    assert [(each.id, each.function.name, each.function.arguments) for each in choice.message.tool_calls] == [
+        ("c1", "clock", '{"zone":"UTC"}')
+    ]
+    # As the client's documentation says: the message as it came, then the results.
+    again = [*HELLO, choice.message, {"role": "tool", "tool_call_id": "c1", "content": "noon"}]
+    public.bus.upstream = answering("It is noon.")
+    assert (await create(client, messages=again, tools=[CLOCK])).choices[0].message.content == "It is noon."
+    command = command_of(public)
+    assert command.content == "Hello!"
+    assert command.begins is not None
+    assert command.begins.messages == []
+    assert command.client_calls is not None
+    asked, answered = command.client_calls.answered
+    assert [each.model_dump() for each in asked.tool_calls] == [
+        {"id": "c1", "name": "clock", "arguments": {"zone": "UTC"}}
+    ]
+    assert (answered.role, answered.content, answered.tool_call_id) == ("tool", "noon", "c1")
+
+
+async def test_output_of_a_schema_is_json(public: Gateway, client: AsyncOpenAI) -> None:
+    public.bus.upstream = answering('```json\n{"fare": 3}\n```', response={"output": {"fare": 3}})
+    schema = {"type": "object", "properties": {"fare": {"type": "integer"}}}
+    wanted = {"type": "json_schema", "json_schema": {"name": "fare", "schema": schema, "strict": True}}
+    assert (await create(client, response_format=wanted)).choices[0].message.content == '{"fare":3}'
+    options = command_of(public).options
+    assert options is not None
+    assert options.output_schema == schema
+    await create(client, response_format={"type": "json_object"})
+    options = command_of(public).options
+    assert options is not None
+    assert options.output_schema == {"type": "object"}
+    await create(client, response_format={"type": "text"})
+    assert command_of(public).options.output_schema is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"n": 2}, "n"),
+        ({"logprobs": True}, "logprobs"),
+        ({"seed": 1}, "seed"),
+        ({"frequency_penalty": 1}, "frequency_penalty"),
+        ({"reasoning_effort": "low"}, "reasoning_effort"),
+        ({"store": True}, "store"),
+        ({"functions": [{"name": "clock"}]}, "functions"),
+        ({"extra_body": {"temprature": 1}}, "temprature"),
+        ({"temperature": 3}, "temperature"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"max_tokens": 0}, "max_completion_tokens"),
+        ({"max_tokens": 1, "max_completion_tokens": 1}, "max_tokens"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "system", "content": "Be kind."}]}, "messages"),
+        ({"messages": [{"role": "user", "content": "  "}]}, "messages"),
+        ({"messages": [{"role": "user", "content": "Hi", "name": "Ada"}]}, "messages.0.name"),
+        ({"messages": [{"role": "king", "content": "Hi"}]}, "messages.0"),
+        ({"messages": [*HELLO, {"role": "tool", "content": "x", "tool_call_id": "c"}]}, "messages.1.tool_call_id"),
+        ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools.0.type"),
+        ({"tools": [CLOCK, CLOCK]}, "tools.1.name"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": 5}}}}, None),
+    ],
+)
+async def test_every_field_is_honoured_or_refused_by_name(
+    public: Gateway, client: AsyncOpenAI, fields: dict[str, Any], param: str | None
+) -> None:
+    body = await refused(client, **fields)
+    assert param is None or str(body["param"]).startswith(param), body
+    assert public.bus.sent == []
+
+
+async def test_a_call_without_its_result_is_refused(client: AsyncOpenAI) -> None:
+    function = {"name": "clock", "arguments": "{}"}
+    asked = {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": function}]}
+    body = await refused(client, messages=[*HELLO, asked, *HELLO])
+    assert body["param"] == "messages.1.tool_calls"
+    broken = {
+        "role": "assistant",
+        "tool_calls": [{"id": "c1", "type": "function", "function": {**function, "arguments": "{"}}],
+    }
+    body = await refused(client, messages=[*HELLO, broken, {"role": "tool", "content": "", "tool_call_id": "c1"}])
+    assert body["param"] == "messages.1.tool_calls.0.function.arguments"
+
+
+async def test_refusals_of_the_runtime_name_the_callers_fields(public: Gateway, client: AsyncOpenAI) -> None:
+    details = [{"loc": ["options", "tool_choice"], "type": "option_not_supported", "message": "no tools"}]
+    info = ErrorInfo.model_validate({"type": "validation_error", "message": "no tools", "details": details})
+    public.bus.upstream = lambda _: [rejected(ErrorKind.VALIDATION, "x").model_copy(update={"error": info})]
+    assert (await refused(client, tool_choice="required"))["param"] == "tool_choice"
+
+
+async def test_errors_are_the_clients_own(public: Gateway, client: AsyncOpenAI) -> None:
+    client = client.with_options(max_retries=0)
+    for kind, error in (
+        (ErrorKind.RATE_LIMIT, openai.RateLimitError),
+        (ErrorKind.UNAVAILABLE, openai.InternalServerError),
+        (ErrorKind.MODEL, openai.InternalServerError),
+    ):
+        refusal = rejected(kind, "not now")
+        public.bus.upstream = lambda _, refusal=refusal: [refusal]  # type: ignore[misc]
+        with pytest.raises(error):
+            await create(client)
+    with pytest.raises(openai.AuthenticationError):
+        await create(client.with_options(api_key="aes_" + "x" * 43))
+    with pytest.raises(openai.APIStatusError) as large:
+        await create(client, messages=[{"role": "user", "content": "x" * 1_100_000}])
+    assert large.value.status_code == 413
+
+
+async def test_an_approval_is_a_conflict_that_is_not_repeated(public: Gateway, client: AsyncOpenAI) -> None:
+    public.bus.upstream = lambda sent: [started(sent), needed(sent)]
+    with pytest.raises(openai.ConflictError) as problem:
+        await create(client)
+    [sent] = public.bus.sent
+    assert problem.value.code == "requires_action"
+    assert sent.command_id in problem.value.message
+    with pytest.raises(openai.APIError) as broken:
+        await read(await create(client, stream=True))
+    assert broken.value.code == "requires_action"
+
+
+def needed(sent: Sent) -> TurnActionRequired:
+    action = {
+        "action_id": new_id(),
+        "kind": "approval",
+        "tool_call": {"id": "c1", "name": "pay", "arguments": {}},
+        "expires_at": datetime.now(UTC) + timedelta(hours=1),
+    }
+    return TurnActionRequired.model_validate({**ids(sent), "step": 1, "action": action})
+
+
+async def read(stream: Any) -> list[Any]:
+    return [chunk async for chunk in stream]
+
+
+def text_of(chunks: Iterable[Any]) -> str:
+    return "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
+
+
+async def test_a_stream_is_the_text_as_it_comes(public: Gateway, client: AsyncOpenAI) -> None:
+    public.bus.upstream = lambda sent: [
+        started(sent),
+        delta(sent, "Good ", 0),
+        delta(sent, "day.", 5),
+        completed(sent, "Good day."),
+    ]
+    chunks = await read(await create(client, stream=True, stream_options={"include_usage": True}))
+    assert command_of(public).stream
+    assert {chunk.id for chunk in chunks} == {f"chatcmpl_{public.bus.sent[-1].command_id}"}
+    assert [choice.delta.content for chunk in chunks for choice in chunk.choices] == ["", "Good ", "day.", None]
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert [chunk.choices[0].finish_reason for chunk in chunks[:-1]] == [None, None, None, "stop"]
+    assert chunks[-1].choices == []
+    assert chunks[-1].usage.total_tokens == 10
+    without = await read(await create(client, stream=True))
+    assert (text_of(without), without[-1].choices[0].finish_reason) == ("Good day.", "stop")
+
+
+async def test_a_stream_has_calls_of_the_clients_tools(public: Gateway, client: AsyncOpenAI) -> None:
+    call = {"id": "c1", "name": "clock", "arguments": {}, "status": "requested"}
+    public.bus.upstream = answering("Wait.", finish_reason="tool_calls", response={"tool_calls": [call]})
+    async with client.chat.completions.stream(
+        model="support",
+        messages=HELLO,  # type: ignore[arg-type]
+        tools=[CLOCK],  # type: ignore[list-item]
+    ) as stream:
+        final = await stream.get_final_completion()
+    assert final.choices[0].finish_reason == "tool_calls"
+    assert final.choices[0].message.content == "Wait."
+    assert [each.function.name for each in final.choices[0].message.tool_calls or ()] == ["clock"]
+
+
+async def test_a_turn_that_was_taken_over_goes_on_where_its_text_was(public: Gateway, client: AsyncOpenAI) -> None:
+    public.bus.upstream = lambda sent: [
+        started(sent),
+        delta(sent, "Good ", 0),
+        TurnRestarted(**ids(sent), attempt=2, resumed_from_step=0),
+        delta(sent, "Go", 0, attempt=2),
+        delta(sent, "od day.", 2, attempt=2),
+        completed(sent, "Good day."),
+    ]
+    assert text_of(await read(await create(client, stream=True))) == "Good day."
+
+
+async def test_a_turn_that_begins_with_another_text_ends_the_stream(public: Gateway, client: AsyncOpenAI) -> None:
+    public.bus.upstream = lambda sent: [
+        started(sent),
+        delta(sent, "Good ", 0),
+        TurnRestarted(**ids(sent), attempt=2, resumed_from_step=0),
+        delta(sent, "Hello.", 0, attempt=2),
+        completed(sent, "Hello."),
+    ]
+    with pytest.raises(openai.APIError, match="begun anew"):
+        await read(await create(client, stream=True))
+
+
+async def test_a_stream_that_fails_ends_with_the_error(public: Gateway, client: AsyncOpenAI) -> None:
+    info = ErrorInfo(type=ErrorKind.MODEL, message="the provider is away")
+    public.bus.upstream = lambda sent: [started(sent), delta(sent, "Go", 0), TurnFailed(**ids(sent), error=info)]
+    with pytest.raises(openai.APIError, match="the provider is away"):
+        await read(await create(client, stream=True))
+    public.bus.upstream = lambda _: [rejected(ErrorKind.RATE_LIMIT, "not now")]
+    with pytest.raises(openai.RateLimitError):
+        await create(client.with_options(max_retries=0), stream=True)
+
+
+async def test_a_repeat_with_its_key_finds_the_first_turn(public: Gateway, client: AsyncOpenAI) -> None:
+    first = await create(client, extra_headers={"Idempotency-Key": "k1"})
+    second = await create(client, extra_headers={"Idempotency-Key": "k1"})
+    assert first.id == second.id
+    assert len(public.bus.sent) == 1
