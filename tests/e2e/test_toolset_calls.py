@@ -64,6 +64,29 @@ async def test_a_turn_calls_a_tool_of_a_toolset(api: Api, target: HostileTarget,
     assert secret not in orjson.dumps(turn).decode()
 
 
+async def test_a_turn_calls_an_operation_of_an_openapi_document(api: Api, target: HostileTarget) -> None:
+    target.answers = {"/tickets/7": answering(b'{"ticket": 7}')}
+    full = {"name": "full", "in": "query", "schema": {"type": "boolean"}}
+    number = {"name": "number", "in": "path", "required": True, "schema": {"type": "integer"}}
+    read = {"operationId": "read", "summary": "Reads a ticket.", "parameters": [number, full], "responses": {}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Desk", "version": "1"},
+        "servers": [{"url": target.url("")}],
+        "paths": {"/tickets/{number}": {"get": read}},
+    }
+    name = unique("desk").lower()
+    created = await api.http.post("/toolsets/", json={"name": name, "type": "openapi", "document": document})
+    assert created.status_code == 201, created.text
+    order = {"tool": f"{name}_read", "arguments": {"number": 7, "full": True}}
+
+    reply = (await api.execute(await api.session(ORDERED, tools=[f"{name}.read"]), orjson.dumps(order).decode())).json()
+
+    (call,) = reply["response"]["tool_calls"]
+    assert (call["name"], call["status"], orjson.loads(call["output"])) == (f"{name}.read", "completed", {"ticket": 7})
+    assert [request.path for request in target.taken] == ["/tickets/7?full=true"]
+
+
 async def test_targets_that_misbehave_fail_the_call_and_the_turn_goes_on(api: Api, target: HostileTarget) -> None:
     target.answers = {
         "/tickets/1": dripping,
