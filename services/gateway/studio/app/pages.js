@@ -2,7 +2,9 @@
 import { Agents } from "../pages/agents.js";
 import { Chat } from "../pages/chat.js";
 import { Connections } from "../pages/connections.js";
+import { Files } from "../pages/files.js";
 import { Keys } from "../pages/keys.js";
+import { Knowledge } from "../pages/knowledge.js";
 import { Overview } from "../pages/overview.js";
 import { Secrets } from "../pages/secrets.js";
 import { Timeline } from "../pages/timeline.js";
@@ -14,6 +16,8 @@ export const PAGES = [
   { path: "agents/", label: "Agents", icon: "agents", page: Agents, scope: "agents:read" },
   { path: "chat/", label: "Chat", icon: "chat", page: Chat, scope: "runtime:execute" },
   { path: "timeline/", label: "Timeline", icon: "timeline", page: Timeline, scope: "events:read" },
+  { path: "knowledge/", label: "Knowledge", icon: "knowledge", page: Knowledge, scope: "knowledge:read" },
+  { path: "files/", label: "Files", icon: "files", page: Files, scope: "files:read" },
   { path: "toolsets/", label: "Toolsets", icon: "tool", page: Toolsets, scope: "toolsets:read" },
   { path: "keys/", label: "Keys", icon: "keys", page: Keys, scope: "keys:read" },
   { path: "connections/", label: "Connections", icon: "connections", page: Connections, scope: "keys:read" },

@@ -39,6 +39,11 @@ function pair(value, base, large, small) {
   return rest ? `${Math.floor(whole / base)} ${large} ${rest} ${small}` : `${Math.floor(whole / base)} ${large}`;
 }
 
+/** How many of something: `1 file`, `2 files`. */
+export function countText(count, one, many = `${one}s`) {
+  return `${numberText(count)} ${count === 1 ? one : many}`;
+}
+
 export function sizeText(bytes) {
   if (bytes < 1000) return `${bytes} B`;
   const units = ["kB", "MB", "GB", "TB"];

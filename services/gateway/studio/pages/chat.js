@@ -8,6 +8,7 @@ import { ChatTurn } from "../parts/chat/turn.js";
 import { useAttachments } from "../parts/chat/use_attachments.js";
 import { useConversation } from "../parts/chat/use_conversation.js";
 import { Icon } from "../parts/icon.js";
+import { useDrop } from "../parts/use_drop.js";
 
 // What a new session is to be told at once; it belongs to no address.
 let pending = null;
@@ -150,24 +151,4 @@ function useSession(id) {
     if (id) get(`/sessions/${id}/`).then(setDetails, () => setDetails(null));
   }, [id]);
   return details;
-}
-
-/** Whether files are held over the element, and the handlers that tell. */
-function useDrop(onFiles) {
-  const [depth, setDepth] = useState(0);
-  const holdsFiles = (event) => event.dataTransfer?.types.includes("Files");
-  return [
-    depth > 0,
-    {
-      onDragEnter: (event) => holdsFiles(event) && setDepth((now) => now + 1),
-      onDragLeave: (event) => holdsFiles(event) && setDepth((now) => Math.max(0, now - 1)),
-      onDragOver: (event) => holdsFiles(event) && event.preventDefault(),
-      onDrop: (event) => {
-        if (!holdsFiles(event)) return;
-        event.preventDefault();
-        setDepth(0);
-        onFiles([...event.dataTransfer.files]);
-      },
-    },
-  ];
 }

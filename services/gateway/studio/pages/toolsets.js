@@ -3,7 +3,7 @@ import { get, write } from "../api/client.js";
 import { allows } from "../api/session.js";
 import { html, useState } from "../app/html.js";
 import { go, hrefOf } from "../app/router.js";
-import { agoText } from "../model/format.js";
+import { agoText, countText } from "../model/format.js";
 import { changeOf, TEMPLATES, textOf } from "../model/toolset_text.js";
 import { Confirm } from "../parts/confirm.js";
 import { DataTable } from "../parts/data_table.js";
@@ -71,7 +71,7 @@ function ToolsetPage({ name }) {
   const [said, setSaid] = useState("");
   const again = useAction(async () => {
     const refreshed = await write("POST", `${path}refresh/`);
-    setSaid(`It offers ${refreshed.tools.length} tools, as version ${refreshed.version}.`);
+    setSaid(`It offers ${countText(refreshed.tools.length, "tool")}, as version ${refreshed.version}.`);
     set({ ...toolset, ...refreshed });
   });
   const may = allows("toolsets:write");

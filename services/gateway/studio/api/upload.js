@@ -1,0 +1,37 @@
+/** One file on its way to the service, with how far it is: `fetch` does not tell. */
+import { urlOf } from "./client.js";
+import { ApiError, Unreachable } from "./errors.js";
+import { credential, signOut } from "./session.js";
+
+/** Resolves to the service's record. Rejects with `ApiError`, `Unreachable`, or an `AbortError`. */
+export function upload(path, file, { key, onProgress, signal }) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    const form = new FormData();
+    form.append("file", file);
+    request.open("POST", urlOf(path));
+    for (const [name, value] of Object.entries({ ...credential(), "idempotency-key": key })) request.setRequestHeader(name, value);
+    request.upload.onprogress = ({ loaded, total }) => onProgress(total ? loaded / total : 0);
+    request.onload = () => settle(request, resolve, reject);
+    request.onerror = () => reject(new Unreachable());
+    request.onabort = () => reject(new DOMException("The upload was ended.", "AbortError"));
+    signal.addEventListener("abort", () => request.abort(), { once: true });
+    request.send(form);
+  });
+}
+
+function settle(request, resolve, reject) {
+  const answer = bodyOf(request.responseText);
+  if (request.status < 300 && answer) return resolve(answer);
+  const problem = new ApiError(request.status, answer?.error, Number(request.getResponseHeader("retry-after")) || null);
+  if (problem.status === 401) signOut(`You were signed out: the key is not valid any more. ${problem.message}`);
+  return reject(problem);
+}
+
+function bodyOf(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,136 @@
+"""Knowledge: files go up, become a knowledge base, and are found and shown in their documents."""
+
+import re
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.api import unique
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.studio.conftest import Open
+from tests.support.browser import violations
+from tests.support.office_files import pdf
+
+HOSTILE = "<img src=x onerror=\"document.title='hacked'\">"
+LONG = "".join(f"Line {number} of the harbour's log.\n" for number in range(4000))
+
+
+def file(name: str, content: str | bytes) -> dict[str, object]:
+    body = content if isinstance(content, bytes) else content.encode()
+    return {"name": name, "mimeType": "application/octet-stream", "buffer": body}
+
+
+def test_files_become_a_knowledge_base_that_is_searched(open_page: Open) -> None:
+    mark = unique()
+    log, broken, base = f"log-{mark}.md", f"broken-{mark}.pdf", f"Harbour {mark}"
+    text = f"{LONG}\n# Berths\n\nThe harbour master {HOSTILE} keeps the key to berth nine.\n\n{LONG}"
+    page = open_page("knowledge/")
+    given = [file(log, text), file(broken, b"%PDF-1.4 this is no document"), file(f"bad-{mark}.exe", b"MZ")]
+    page.get_by_label("Upload files").set_input_files(given)
+    refused = page.get_by_role("list", name="On their way").get_by_role("listitem").filter(has_text=f"bad-{mark}")
+    expect(refused.get_by_role("alert")).to_contain_text("exe")
+    expect(page.get_by_role("link", name=log)).to_be_visible()
+    page.get_by_role("checkbox", name=broken).check()
+    assert violations(page) == []
+
+    page.get_by_role("button", name="New knowledge base").click()
+    expect(page.get_by_role("checkbox", name=broken)).to_be_checked()
+    page.get_by_label("Name").fill(base)
+    page.get_by_role("checkbox", name=log).check()
+    page.get_by_text("Settings: engine").click()
+    page.get_by_label("Size").fill("64")
+    page.get_by_label("Overlap").fill("64")
+    assert violations(page) == []
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert").filter(has_text="smaller than chunk_size")).to_be_visible()
+    page.get_by_label("Overlap").fill("8")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    expect(page.locator(".chip").get_by_text("failed")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("row").filter(has_text=broken)).to_contain_text("damaged")
+    page.get_by_role("button", name="Ingest again").click()
+    expect(page.get_by_role("row").filter(has_text=broken)).to_be_visible(timeout=60_000)
+
+    page.get_by_label("Search").fill("harbour master of berth nine")
+    page.keyboard.press("Enter")
+    found = page.get_by_role("listitem").filter(has_text="keeps the key")
+    expect(found).to_contain_text(HOSTILE)
+    page.reload()
+    expect(found.get_by_role("button", name=log)).to_be_visible()
+    page.get_by_text("side by side").click()
+    for mode in ("hybrid", "semantic", "keyword"):
+        expect(page.get_by_label(f"{mode} results").get_by_role("listitem").first).to_be_visible()
+    assert violations(page) == []
+    found.first.get_by_role("button", name=log).click()
+    shown = page.get_by_role("dialog").locator("mark")
+    expect(shown).to_contain_text("keeps the key to berth nine")
+    expect(shown).to_be_in_viewport()
+    page.keyboard.press("Escape")
+    page.get_by_role("link", name="Change").click()
+    page.get_by_role("checkbox", name=broken).uncheck()
+    page.get_by_role("button", name="Save and ingest").click()
+    expect(page.get_by_text("completed", exact=True)).to_be_visible(timeout=60_000)
+    assert "hacked" not in page.title()
+
+
+def test_a_collection_takes_files_and_they_get_tags(open_page: Open, http: httpx.Client) -> None:
+    mark = unique()
+    table = f"fares & <b>-{mark}.csv"
+    page = open_page("knowledge/", viewport={"width": 390, "height": 800}, color_scheme="dark")
+    page.get_by_role("button", name="New collection").click()
+    page.get_by_label("Name").fill(f"Fares {mark}")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"Fares {mark}")
+    page.get_by_label("Upload files").set_input_files([file(table, 'crossing,fare\n"Kiel, Oslo",99\n')])
+    row = page.get_by_role("row").filter(has_text=mark)
+    expect(row).to_be_visible()
+    row.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Tags…").click()
+    page.get_by_role("textbox", name="Tags").fill(f"{mark}, <i>tag</i>")
+    page.get_by_role("button", name="Save").click()
+    expect(row).to_contain_text("<i>tag</i>")
+    expect(row).to_contain_text("fares & ")
+    page.get_by_role("button", name="Deactivate").click()
+    expect(row).to_contain_text("inactive")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(page) == []
+
+    page.goto(f"{page.url.split('/knowledge/')[0]}/files/?tag={mark}")
+    row.get_by_role("link").click()
+    expect(page.get_by_role("cell", name="Kiel, Oslo")).to_be_visible()
+    assert violations(page) == []
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Files")
+    assert http.get("/files/", params={"tag": mark}).json()["total"] == 0
+
+
+@pytest.mark.slow
+def test_an_upload_outlasts_the_gateway(open_page: Open, http: httpx.Client, breakable: RunningStack) -> None:
+    name = f"late-{unique()}.txt"
+    page = open_page("files/")
+    expect(page.get_by_label("Upload files")).to_be_attached()
+    pid = breakable.kill("gateway")
+    page.get_by_label("Upload files").set_input_files([file(name, "whatever")])
+    expect(page.get_by_text("Connection lost")).to_be_visible()
+    breakable.wait_replaced("gateway", pid)
+    expect(page.get_by_role("link", name=name)).to_be_visible(timeout=40_000)
+    expect(page.get_by_text("1 file was stored.")).to_be_visible()
+    assert http.get("/files/", params={"name": name}).json()["total"] == 1
+
+
+def test_a_document_is_shown_by_its_text(open_page: Open, http: httpx.Client) -> None:
+    content = pdf([f"The lighthouse of {unique()} is white."])
+    made = http.post("/files/", files={"file": (f"{unique()}.pdf", content)}).json()
+    page = open_page(f"files/{made['id']}/")
+    expect(page.get_by_role("alert").filter(has_text="not been read yet")).to_be_visible()
+    collection = http.post("/collections/", json={"name": unique()}).json()["id"]
+    http.post(f"/collections/{collection}/files/", json={"file_ids": [made["id"]]})
+    for _ in range(60):
+        if http.get(f"/files/{made['id']}/text/").status_code == 200:
+            break
+        page.wait_for_timeout(250)
+    page.reload()
+    expect(page.get_by_label("Text of the document")).to_contain_text("The lighthouse of")
+    expect(page.get_by_role("link", name=re.compile("collection|[0-9a-f]{8}")).first).to_be_visible()
