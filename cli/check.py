@@ -12,6 +12,8 @@ _CHECKS = (
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),
     ("mypy",),
+    # The client is for older versions of Python, too.
+    ("mypy", "--python-version", "3.10", "--package", "aes_client"),
     ("lint-imports", "--no-logo"),
     ("python", "-m", "cli.vocabulary"),
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-_ROOMS: Final = ("services", "libs", "cli", "deploy", "benchmarks", "examples", "tests")
+_ROOMS: Final = ("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients", "tests")
 _RETIRED: Final = re.compile(r"^\| `(\w+)` \| (.+) \|$", re.MULTILINE)
 _FIRST_WORD: Final = re.compile(r"\s*(\w+)")
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")

@@ -45,7 +45,6 @@ from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.domain.usage import UsageStore
 from services.gateway.domain.webhook_ports import WebhookClient, WebhookStore
 from services.gateway.entrypoints.a2a.application import A2AApplication
-from services.gateway.entrypoints.ag_ui.application import AGUIApplication
 from services.gateway.entrypoints.events import TimelineEvents
 from services.gateway.entrypoints.http.application import PublicApplication
 from services.gateway.entrypoints.http.authentication import Authentication
@@ -98,7 +97,6 @@ WEBHOOKS: Final = "webhooks"
 PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (
     OpenAIApplication,
     A2AApplication,
-    AGUIApplication,
 )
 """Applications at the root of the server, beside the public API."""
 _IDEMPOTENCY_DAYS: Final = 3

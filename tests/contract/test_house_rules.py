@@ -63,7 +63,7 @@ def methods(node: ast.ClassDef) -> set[str]:
 
 
 def test_no_function_is_longer_than_a_screen() -> None:
-    for file, tree in modules("services", "libs", "cli", "deploy", "benchmarks", "examples"):
+    for file, tree in modules("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients"):
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -71,7 +71,7 @@ def test_no_function_is_longer_than_a_screen() -> None:
 
 
 def test_nothing_is_put_into_a_junk_drawer() -> None:
-    for file, _ in modules("services", "libs", "cli", "deploy", "benchmarks", "tests"):
+    for file, _ in modules("services", "libs", "cli", "deploy", "benchmarks", "clients", "tests"):
         assert not {file.stem, *file.parent.parts} & JUNK_DRAWERS, file
 
 

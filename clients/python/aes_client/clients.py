@@ -1,0 +1,121 @@
+"""The two clients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import httpx
+
+from aes_client.resource import R
+from aes_client.resources.access import Access, ApiKeys, Connections, Tokens
+from aes_client.resources.actions import Actions
+from aes_client.resources.agents import Agents
+from aes_client.resources.catalogues import Catalogues
+from aes_client.resources.collections import Collections
+from aes_client.resources.events import Events
+from aes_client.resources.files import Files
+from aes_client.resources.knowledge_bases import KnowledgeBases
+from aes_client.resources.sessions import SessionHandle, Sessions
+from aes_client.resources.toolsets import Secrets, Toolsets
+from aes_client.resources.usage import Usage
+from aes_client.resources.webhooks import Webhooks
+from aes_client.retries import RetryPolicy
+from aes_client.runners import Address, AsyncRunner, SyncRunner
+from aes_client.tools import Tools
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_TIMEOUT_SECONDS = 60.0
+# Streams hold a connection each, for as long as they last.
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+
+
+class _Service(Catalogues[R], Access[R], Usage[R]):
+    """The whole API, by resource."""
+
+    def __init__(self, runner: R, policy: RetryPolicy) -> None:
+        super().__init__(runner, policy)
+        self.agents: Agents[R] = Agents(runner, policy)
+        self.sessions: Sessions[R] = Sessions(runner, policy)
+        self.actions: Actions[R] = Actions(runner, policy)
+        self.events: Events[R] = Events(runner, policy)
+        self.files: Files[R] = Files(runner, policy)
+        self.collections: Collections[R] = Collections(runner, policy)
+        self.knowledge_bases: KnowledgeBases[R] = KnowledgeBases(runner, policy)
+        self.toolsets: Toolsets[R] = Toolsets(runner, policy)
+        self.secrets: Secrets[R] = Secrets(runner, policy)
+        self.webhooks: Webhooks[R] = Webhooks(runner, policy)
+        self.api_keys: ApiKeys[R] = ApiKeys(runner, policy)
+        self.tokens: Tokens[R] = Tokens(runner, policy)
+        self.connections: Connections[R] = Connections(runner, policy)
+
+    def session(self, session_id: str, *, tools: Tools = ()) -> SessionHandle[R]:
+        """Returns the session of that id, without asking for it. ``tools`` run when its turns wait for them."""
+        return SessionHandle(self._runner, self._policy, session_id, tools)
+
+
+class Client(_Service[SyncRunner]):
+    """A blocking client, which threads may share.
+
+    ``base_url`` and ``api_key`` default to ``AES_BASE_URL`` and ``AES_API_KEY``; ``token`` is a bearer token instead of
+    a key. ``timeout``: seconds for one attempt of a request. Requests are repeated as ``retries`` says. ``http``: a
+    client of one's own, for proxies or certificates, which stays open.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        token: str | None = None,
+        timeout: float = _TIMEOUT_SECONDS,
+        retries: RetryPolicy | None = None,
+        http: httpx.Client | None = None,
+    ) -> None:
+        address = Address.of(base_url, api_key, token, timeout)
+        self._closes = http is None
+        super().__init__(SyncRunner(address, http or httpx.Client(limits=_LIMITS)), retries or RetryPolicy())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        if self._closes:
+            self._runner.http.close()
+
+
+class AsyncClient(_Service[AsyncRunner]):
+    """A client for asyncio; its operations are awaited, its series are taken by ``async for``.
+
+    Parameters as of ``Client``.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        token: str | None = None,
+        timeout: float = _TIMEOUT_SECONDS,
+        retries: RetryPolicy | None = None,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        address = Address.of(base_url, api_key, token, timeout)
+        self._closes = http is None
+        super().__init__(AsyncRunner(address, http or httpx.AsyncClient(limits=_LIMITS)), retries or RetryPolicy())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        if self._closes:
+            await self._runner.http.aclose()

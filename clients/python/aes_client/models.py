@@ -1,0 +1,943 @@
+"""Answers of the service.
+
+Made by `generate.py` from the contracts of the service: change those.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Model(BaseModel):
+    """An answer. Fields that a newer service has are kept, and are attributes as well."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
+
+
+if TYPE_CHECKING:
+    ActionKind = Literal["approval", "tool_result"]
+    Approval = Literal["never", "always"]
+    ArtifactOrigin = Literal["uploaded", "generated"]
+    CallToolReplyStatus = Literal["completed", "failed"]
+    CollectionStatus = Literal["pending", "running", "completed", "failed"]
+    DeliveryStatus = Literal["pending", "delivered", "failed"]
+    DisabledReason = Literal["requested", "gone", "unreachable", "key_revoked"]
+    ErrorKind = Literal[
+        "invalid_request_error",
+        "authentication_error",
+        "permission_error",
+        "not_found_error",
+        "method_not_allowed",
+        "conflict_error",
+        "request_too_large",
+        "unsupported_media_type",
+        "range_not_satisfiable",
+        "validation_error",
+        "rate_limit_error",
+        "internal_error",
+        "model_error",
+        "service_unavailable",
+        "timeout_error",
+    ]
+    FileStatus = Literal["active", "inactive"]
+    FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
+    KnowledgeBaseStatus = Literal["pending", "running", "completed", "failed"]
+    MessageRole = Literal["user", "assistant"]
+    ProcessingStatus = Literal["pending", "ready", "failed"]
+    ProcessingStrategy = Literal["vision", "rag_indexing", "structural_parsing"]
+    SearchMode = Literal["hybrid", "semantic", "keyword"]
+    SessionStatus = Literal["active", "deleting"]
+    TurnActionResolvedDecision = Literal["approve", "deny", "expired"]
+    TurnStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
+    WebhookStatus = Literal["enabled", "disabled"]
+else:
+    # A newer service may know more values.
+    ActionKind = str
+    Approval = str
+    ArtifactOrigin = str
+    CallToolReplyStatus = str
+    CollectionStatus = str
+    DeliveryStatus = str
+    DisabledReason = str
+    ErrorKind = str
+    FileStatus = str
+    FinishReason = str
+    KnowledgeBaseStatus = str
+    MessageRole = str
+    ProcessingStatus = str
+    ProcessingStrategy = str
+    SearchMode = str
+    SessionStatus = str
+    TurnActionResolvedDecision = str
+    TurnStatus = str
+    WebhookStatus = str
+
+
+class ErrorDetail(Model):
+    """One finding about one place of a document."""
+
+    loc: list[str | int]
+    type: str
+    message: str
+    hint: str | None = None
+
+
+class ErrorInfo(Model):
+    """The body of every error, on HTTP under ``error`` and in ``….rejected`` events."""
+
+    type: ErrorKind
+    message: str
+    details: list[ErrorDetail] | None = None
+    correlation_id: str | None = None
+    retry_after: int | None = None
+
+
+class ValidationReport(Model):
+    """The findings of a validation; ``config_hash`` only for a valid configuration."""
+
+    valid: bool
+    errors: list[ErrorDetail] = []
+    warnings: list[ErrorDetail] = []
+    config_hash: str | None = None
+
+
+class Agent(Model):
+    """A stored agent. ``owner`` and ``company`` are identifiers."""
+
+    id: str
+    agent_key: str
+    name: str
+    architecture: str
+    entry_point: str
+    is_public: bool
+    is_shared: bool
+    origin_url: str | None
+    allowed_origins: list[str] = []
+    owner: str
+    company: str
+    system_config: dict[str, Any]
+    version_number: str
+    config_hash: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class AgentVersion(Model):
+    """One immutable version of an agent's configuration."""
+
+    version_number: str
+    config_hash: str
+    system_config: dict[str, Any]
+    created_by: str
+    created_at: datetime
+
+
+class SessionCreatedReply(Model):
+    success: bool = True
+    session_id: str
+    config_hash: str
+
+
+class Session(Model):
+    """A conversation with the agent it was created with. ``forked_from``: the session whose history it began with."""
+
+    session_id: str
+    config_hash: str
+    created_at: datetime
+    status: SessionStatus
+    agent_config: dict[str, Any]
+    agent_id: str | None = None
+    owner_id: str = ""
+    forked_from: str | None = None
+
+
+class Usage(Model):
+    """Tokens, calls and time that a turn took. ``seconds`` of work on it, without the time that it waited.
+
+    ``cost`` is an exact decimal at the price that its model had then; null without a price.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    seconds: float = 0.0
+    cost: str | None = None
+
+
+class Attribution(Model):
+    """The agent and model of a turn, and the user and key that began it."""
+
+    agent_id: str | None = None
+    model: str = ""
+    user_id: str = ""
+    key_id: str = ""
+
+
+class ToolCallRecord(Model):
+    """A tool call of a turn.
+
+    ``status`` is ``completed``, ``failed``, ``unknown`` (outcome lost in a crash), or ``requested`` for a call that the
+    caller runs, with which the turn has ended.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    status: str
+    output: str | None = None
+
+
+class Citation(Model):
+    """A passage that a reply rests on."""
+
+    knowledge_base_id: str | None = None
+    knowledge_base_name: str | None = None
+    file_id: str | None = None
+    file_name: str | None = None
+    artifact_id: str | None = None
+    page: int | None = None
+    row: int | None = None
+    passage: str
+    score: float | None = None
+
+
+class Reply(Model):
+    """``output``: the value that ``content`` is the JSON of, when the turn has an output schema; else left out."""
+
+    content: str
+    output: Any = None
+    tool_calls: list[ToolCallRecord] = []
+    citations: list[Citation] = []
+    artifacts: list[dict[str, Any]] = []
+
+
+class ExecuteReply(Attribution):
+    """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself.
+
+    ``finish_reason`` is left out for a reply that the model ended by itself: ``length`` for one that was cut,
+    ``content_filter``, or ``tool_calls`` when the turn has ended with calls that the caller runs.
+    """
+
+    success: bool = True
+    message_id: str
+    response: Reply
+    correlation_id: str
+    session_id: str
+    turn_id: str
+    user_message_id: str
+    usage: Usage
+    config_hash: str
+    warnings: list[str] = []
+    finish_reason: FinishReason = "stop"
+
+
+class RequestedToolCall(Model):
+    """A tool call that the model asked for and that has not been made."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class RequiredAction(Model):
+    """An answer from outside that a waiting turn needs before it goes on.
+
+    ``approval``: a person decides whether the call is made, with exactly these arguments. ``tool_result``: the caller
+    runs the tool and gives its result. At ``expires_at`` the call fails and the turn goes on.
+    """
+
+    action_id: str
+    kind: ActionKind
+    tool_call: RequestedToolCall
+    expires_at: datetime
+
+
+class OpenAction(RequiredAction):
+    """An action of ``GET /actions/``, with the turn that waits for it."""
+
+    session_id: str
+    turn_id: str
+    created_at: datetime
+
+
+class TurnAccepted(Model):
+    """The 202 body: the turn goes on; ``Location`` names it. ``required_actions``: what a waiting turn needs."""
+
+    success: bool = True
+    turn_id: str
+    session_id: str
+    status: TurnStatus
+    correlation_id: str
+    required_actions: list[RequiredAction] = []
+
+
+class TurnToolset(Model):
+    """The version of a toolset that a turn works with."""
+
+    name: str
+    version: int
+
+
+class Turn(Model):
+    """A turn's state; ``reply`` once completed, ``error`` once failed, ``required_actions`` while it is waiting."""
+
+    turn_id: str
+    session_id: str
+    status: TurnStatus
+    attempt: int
+    position: int
+    correlation_id: str
+    user_message_id: str
+    message_id: str | None = None
+    usage: Usage | None = None
+    reply: ExecuteReply | None = None
+    error: ErrorInfo | None = None
+    required_actions: list[RequiredAction] = []
+    toolsets: list[TurnToolset] = []
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class Message(Model):
+    """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves."""
+
+    id: str
+    role: MessageRole
+    content: str
+    timestamp: datetime
+    content_blocks: list[dict[str, Any]] = []
+    turn_id: str | None = None
+
+
+class File(Model):
+    """A stored document of a company. ``size`` in bytes; ``sha256`` names the bytes, stored once per company."""
+
+    id: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    status: FileStatus
+    tags: list[str]
+    collection_ids: list[str]
+    created_at: datetime
+    updated_at: datetime
+
+
+class FileText(Model):
+    """A part of the text that was read from a file: it begins at ``offset`` of ``characters``."""
+
+    file_id: str
+    text: str
+    offset: int
+    characters: int
+
+
+class UploadedFiles(Model):
+    """The reply to an upload of several files."""
+
+    success: bool
+    files: list[File]
+
+
+class FileResult(Model):
+    """The result for one file of a bulk request; ``error`` when ``status`` is ``failed``."""
+
+    file_id: str
+    status: str
+    error: ErrorInfo | None = None
+
+
+class BulkReply(Model):
+    """``processed`` counts the successes; ``success`` is false only when there was none."""
+
+    success: bool
+    processed: int
+    failed: int
+    results: list[FileResult]
+
+
+class Collection(Model):
+    """A group of files. ``status`` follows the parsing of its files; ``total_size`` in bytes."""
+
+    id: str
+    name: str
+    description: str
+    status: CollectionStatus
+    progress: int
+    data_source_count: int
+    total_size: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class CollectionFilesReply(Model):
+    success: bool
+    added: int
+    failed: int
+    results: list[FileResult]
+
+
+class AvailableCollection(Model):
+    id: str
+    name: str
+    description: str
+    created_at: datetime
+    datasource_count: int
+
+
+class AvailableCollections(Model):
+    success: bool
+    collections: list[AvailableCollection]
+    count: int
+
+
+class Datasource(Model):
+    id: str
+    name: str
+    type: str = "file-upload"
+    status: FileStatus = "active"
+
+
+class DatasourceSnapshot(Model):
+    id: str
+    name: str
+    type: str = "file-upload"
+    ingestion_status: str
+
+
+class DatasourceError(Model):
+    """Why a datasource could not be ingested. ``retryable``: another ingestion may succeed."""
+
+    code: str
+    message: str
+    phase: str
+    attempt: int
+    retryable: bool
+
+
+class KnowledgeBase(Model):
+    """Documents made searchable. ``success_rate`` in percent; ``processing_metadata`` is empty when completed."""
+
+    id: str
+    name: str
+    description: str
+    processing_engine: str
+    dataset_name: str
+    normalized_dataset_name: str
+    status: KnowledgeBaseStatus
+    progress: int
+    collection_ids: list[str]
+    file_ids: list[str]
+    datasources: list[Datasource]
+    datasource_count: int
+    total_datasources: int
+    ingested_datasources: list[Datasource]
+    failed_datasources: list[Datasource]
+    datasource_errors: dict[str, DatasourceError]
+    datasource_snapshots: dict[str, DatasourceSnapshot]
+    success_rate: float
+    chunking_strategy: dict[str, Any]
+    embedding_config: dict[str, Any]
+    llm_config: dict[str, Any]
+    processing_metadata: dict[str, Any]
+    created_by_name: str
+    company_name: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class KnowledgeBaseState(Model):
+    """``check_status``: ``status_updated`` tells whether the status changed since this caller last asked."""
+
+    success: bool = True
+    message: str
+    knowledge_base: KnowledgeBase
+    status_updated: bool
+
+
+class SearchReply(Model):
+    """Passages, best first; ``score`` 0 to 1."""
+
+    success: bool = True
+    query: str
+    mode: SearchMode
+    results: list[Citation]
+
+
+class Artifact(Model):
+    """A file of one session. ``url`` is a signed download link that works until ``url_expires_at``."""
+
+    artifact_id: str
+    session_id: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    origin: ArtifactOrigin
+    processing_strategy: ProcessingStrategy
+    processing_status: ProcessingStatus
+    error: ErrorInfo | None = None
+    metadata: dict[str, Any] = {}
+    platform_file_id: str | None = None
+    created_at: datetime
+    updated_at: datetime
+    url: str
+    url_expires_at: datetime
+
+
+class ArtifactState(Model):
+    """``progress`` in percent."""
+
+    artifact_id: str
+    processing_status: ProcessingStatus
+    progress: int
+    error: ErrorInfo | None = None
+
+
+class ArtifactUrl(Model):
+    """A signed link, good until ``expires_at``."""
+
+    url: str
+    expires_at: datetime
+
+
+class Sheet(Model):
+    """One table: ``headers`` and ``types`` of its columns, its first ``rows``, and how many rows there are."""
+
+    name: str
+    headers: list[str]
+    types: list[str]
+    rows: list[list[Any]]
+    row_count: int
+
+
+class ArtifactPreview(Model):
+    sheets: list[Sheet]
+
+
+class PlatformCopy(Model):
+    """The reply to ``copy-to-platform`` and ``remove-from-platform``."""
+
+    success: bool = True
+    file_id: str
+
+
+class ToolsetTool(Model):
+    """A tool of a toolset, with the settings that hold for its calls."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+    safe_to_repeat: bool = False
+    approval: Approval = "never"
+    timeout_seconds: float = 30.0
+    retries: int = 2
+
+
+class CallToolReply(Model):
+    """The result of a call; ``output`` is the text that a model would get."""
+
+    status: CallToolReplyStatus
+    output: str
+    seconds: float
+
+
+class McpToolset(Model):
+    safe_to_repeat: bool | None = None
+    approval: Approval | None = None
+    timeout_seconds: float | None = None
+    retries: int | None = None
+    name: str
+    description: str
+    tool_settings: dict[str, dict[str, Any]]
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    refreshed_at: datetime
+    type: Literal["mcp"]
+    url: str
+    headers: dict[str, str]
+    allowed_tools: list[str] | None
+    tools: list[ToolsetTool]
+
+
+class OpenApiToolset(Model):
+    """``document`` is in the answer to ``GET /toolsets/{name}/`` alone: it may be large."""
+
+    safe_to_repeat: bool | None = None
+    approval: Approval | None = None
+    timeout_seconds: float | None = None
+    retries: int | None = None
+    name: str
+    description: str
+    tool_settings: dict[str, dict[str, Any]]
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    refreshed_at: datetime
+    type: Literal["openapi"]
+    document: dict[str, Any] | str | None = None
+    document_url: str | None
+    base_url: str | None
+    operations: list[str] | None
+    headers: dict[str, str]
+    tools: list[ToolsetTool]
+
+
+class HttpToolsetTool(ToolsetTool):
+    """A tool together with the request that it makes."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    query: dict[str, Any]
+    body: Any = None
+
+
+class HttpToolset(Model):
+    safe_to_repeat: bool | None = None
+    approval: Approval | None = None
+    timeout_seconds: float | None = None
+    retries: int | None = None
+    name: str
+    description: str
+    tool_settings: dict[str, dict[str, Any]]
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    refreshed_at: datetime
+    type: Literal["http"]
+    tools: list[HttpToolsetTool]
+
+
+class Secret(Model):
+    """A secret without its value, which nobody gets to see again."""
+
+    name: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class TurnQueued(Model):
+    """The turn waits for earlier turns of its session, or for a free worker."""
+
+    session_id: str
+    turn_id: str
+    position: int
+    user_message_id: str
+
+
+class TurnStarted(Model):
+    session_id: str
+    turn_id: str
+    attempt: int
+    user_message_id: str
+
+
+class TurnRestarted(Model):
+    """Another worker has taken over the turn. Consumers discard text of steps after ``resumed_from_step``."""
+
+    session_id: str
+    turn_id: str
+    attempt: int
+    resumed_from_step: int
+
+
+class TurnCompleted(ExecuteReply):
+    """The turn has ended with a reply. The payload is the body of the HTTP answer to ``execute``."""
+
+
+class TurnFailed(Attribution):
+    """``usage`` is that of the model's answers that were recorded or came with the failure."""
+
+    session_id: str
+    turn_id: str
+    error: ErrorInfo
+    usage: Usage = Usage(input_tokens=0, output_tokens=0, model_calls=0, tool_calls=0, seconds=0.0, cost=None)
+
+
+class TurnCancelled(Attribution):
+    """``usage`` is that of the model's answers that were recorded until then."""
+
+    session_id: str
+    turn_id: str
+    reason: str
+    usage: Usage = Usage(input_tokens=0, output_tokens=0, model_calls=0, tool_calls=0, seconds=0.0, cost=None)
+
+
+class ToolCallStarted(Model):
+    """A call that the model asked for. ``text_length``, on a step's first call: characters of the step's text."""
+
+    session_id: str
+    turn_id: str
+    step: int
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    text_length: int = 0
+
+
+class ToolCallCompleted(Model):
+    session_id: str
+    turn_id: str
+    step: int
+    call_id: str
+    name: str
+    output: str
+
+
+class ToolCallFailed(Model):
+    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason`` as the result."""
+
+    session_id: str
+    turn_id: str
+    step: int
+    call_id: str
+    name: str
+    reason: str
+
+
+class TurnActionRequired(Model):
+    """The turn waits for an answer to this action. A turn may wait for several; it goes on when all are resolved."""
+
+    session_id: str
+    turn_id: str
+    step: int
+    action: RequiredAction
+
+
+class TurnActionResolved(Model):
+    """An action was answered, or has expired. ``decision`` is null for a tool's result, ``by`` empty for an expiry.
+
+    A result, a denial and an expiry are followed by the call's ``tool_call.completed`` or ``tool_call.failed``, an
+    approval once the call was made. The end of the turn closes its open actions without this event.
+    """
+
+    session_id: str
+    turn_id: str
+    action_id: str
+    kind: ActionKind
+    call_id: str
+    decision: TurnActionResolvedDecision | None = None
+    by: str = ""
+
+
+class OutputInvalid(Model):
+    """The model's answer does not fit the output schema, and it is asked again. ``text_length``: as for tool calls."""
+
+    session_id: str
+    turn_id: str
+    step: int
+    problems: list[str]
+    text_length: int = 0
+
+
+class CitationAdded(Model):
+    session_id: str
+    turn_id: str
+    citation: Citation
+
+
+class OutputTextDelta(Model):
+    """A piece of the text of one step; ``offset`` counts characters from the step's beginning."""
+
+    session_id: str
+    turn_id: str
+    attempt: int
+    step: int
+    offset: int
+    text: str
+
+
+class OutputTextDone(Model):
+    """A step's text is complete; ``length`` counts its characters."""
+
+    session_id: str
+    turn_id: str
+    attempt: int
+    step: int
+    length: int
+
+
+class TokenReply(Model):
+    """A bearer token, which is not kept. It ends with its key at the latest."""
+
+    access_token: str
+    token_type: str = "Bearer"
+    expires_in: int
+    expires_at: datetime
+    scopes: list[str]
+
+
+class Connection(Model):
+    """A connection. ``connection_key`` is public: it stands in web pages. ``quota`` counts requests a minute."""
+
+    id: str
+    name: str
+    connection_key: str
+    agent_id: str
+    agent_key: str
+    allowed_origins: list[str]
+    scopes: list[str]
+    quota: int | None
+    user_id: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
+class Key(Model):
+    """An API key. ``prefix`` is how its secret begins; ``rate_limit`` counts requests a minute, null for no limit."""
+
+    id: str
+    name: str
+    prefix: str
+    scopes: list[str]
+    user_id: str
+    rate_limit: int | None
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    successor_id: str | None
+
+
+class IssuedKeyReply(Key):
+    """A new key with its secret, which is shown this once."""
+
+    secret: str
+
+
+class Me(Model):
+    """The credential's owner and its rights."""
+
+    user_id: str
+    user_name: str
+    company_id: str
+    company_name: str
+    key_id: str
+    scopes: list[str]
+    rate_limit: int | None
+    expires_at: datetime | None
+
+
+class TurnCancelledReply(Model):
+    success: bool = True
+    turn_id: str
+    session_id: str
+    status: str
+
+
+class TimelineEventView(Model):
+    """An event of the timeline. `position` counts the company's events; `type` is without prefix and version."""
+
+    id: str
+    position: int
+    type: str
+    source: str
+    subject: str
+    sequence: int
+    time: datetime
+    correlation_id: str
+    causation_id: str | None
+    session_id: str | None = None
+    turn_id: str | None = None
+    data: dict[str, Any]
+
+
+class UsageTotals(Model):
+    """Sums over turns. ``cost`` in the currency of the prices, without the ``unpriced_turns``."""
+
+    turns: int
+    input_tokens: int
+    output_tokens: int
+    tool_calls: int
+    seconds: float
+    cost: str
+    unpriced_turns: int
+
+
+class UsageItem(UsageTotals):
+    """A group, named by the fields that were asked for; null where a turn has none, or an older release told none."""
+
+    day: str | None = None
+    agent_id: str | None = None
+    model: str | None = None
+    user_id: str | None = None
+    key_id: str | None = None
+
+
+class UsageReport(Model):
+    """Usage ``from`` one time ``to`` before another; ``total`` counts all groups."""
+
+    begin: datetime = Field(alias="from")
+    end: datetime = Field(alias="to")
+    group_by: list[str]
+    usage: list[UsageItem]
+    totals: UsageTotals
+    total: int
+    has_more: bool
+
+
+class Webhook(Model):
+    """A webhook. ``company_wide``: it gets events of all users' private sessions, as its maker could see them."""
+
+    id: str
+    url: str
+    event_types: list[str]
+    description: str
+    status: WebhookStatus
+    disabled_reason: DisabledReason | None
+    company_wide: bool
+    user_id: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class IssuedWebhookReply(Webhook):
+    """A webhook with its newest secret, which is shown this once."""
+
+    secret: str
+
+
+class Delivery(Model):
+    """An event on its way to a webhook.
+
+    ``next_attempt_at`` is null for one that waits for an earlier event of its subject. ``last_response`` is the
+    beginning of the last answer, or why there was none.
+    """
+
+    id: str
+    event_id: str
+    type: str
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: datetime | None
+    last_status: int | None
+    last_response: str | None
+    created_at: datetime
+
+
+Toolset = Annotated[McpToolset | OpenApiToolset | HttpToolset, Field(discriminator="type")]
+
+TURN_EVENTS: dict[str, type[Model]] = {
+    "turn.queued": TurnQueued,
+    "turn.started": TurnStarted,
+    "turn.restarted": TurnRestarted,
+    "turn.completed": TurnCompleted,
+    "turn.failed": TurnFailed,
+    "turn.cancelled": TurnCancelled,
+    "turn.tool_call.started": ToolCallStarted,
+    "turn.tool_call.completed": ToolCallCompleted,
+    "turn.tool_call.failed": ToolCallFailed,
+    "turn.action_required": TurnActionRequired,
+    "turn.action_resolved": TurnActionResolved,
+    "turn.output_invalid": OutputInvalid,
+    "turn.citation.added": CitationAdded,
+    "turn.output_text.delta": OutputTextDelta,
+    "turn.output_text.done": OutputTextDone,
+}

@@ -1,0 +1,152 @@
+"""One request of the API, with the type of its answer. Nothing here sends anything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO, Generic, Literal, TypeVar, Union
+from urllib.parse import quote
+from uuid import uuid4
+
+import httpx
+import pydantic
+
+from aes_client.errors import UnexpectedAnswer
+
+T = TypeVar("T")
+Answer = Callable[[httpx.Response], T]
+Content = Union["str | os.PathLike[str]", bytes, BinaryIO]
+"""A file to upload: its path, its bytes, or an open file."""
+Repeat = Literal["always", "unless_sent", "gone_is_done"]
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file to send. ``name`` may be left out for one that has a name."""
+
+    content: Content
+    name: str | None = None
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[str, Any]]:
+        """Yields name and content from its beginning; each attempt sends it anew."""
+        if isinstance(self.content, bytes):
+            yield self._name(None), self.content
+        elif isinstance(self.content, (str, os.PathLike)):
+            path = Path(self.content)
+            with path.open("rb") as file:
+                yield self._name(path.name), file
+        else:
+            self.content.seek(0)
+            yield self._name(getattr(self.content, "name", None)), self.content
+
+    def _name(self, own: object) -> str:
+        name = self.name or (Path(own).name if isinstance(own, str) else "")
+        if not name:
+            raise ValueError("content without a file name needs a name: its extension says what it is")
+        return name
+
+
+@dataclass(frozen=True)
+class Request(Generic[T]):
+    """A request and the reader of its answer.
+
+    ``path`` stands below ``/api/v1``. ``repeat``: ``always`` for what changes nothing or carries an idempotency key;
+    ``unless_sent`` for what may have happened once it was sent; ``gone_is_done`` for deletions without a key, whose
+    repetition finds nothing any more. ``timeout``: seconds for one attempt.
+    """
+
+    method: str
+    path: str
+    answer: Answer[T]
+    body: Any = None
+    query: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    upload: Upload | None = None
+    repeat: Repeat = "always"
+    timeout: float | None = None
+
+    def with_key(self, key: str | None = None) -> Request[T]:
+        """The request with an idempotency key: that one, its own, or a new one."""
+        if self.method == "GET" or "Idempotency-Key" in self.headers:
+            return self
+        return replace(self, headers={**self.headers, "Idempotency-Key": key or str(uuid4())})
+
+
+def path_of(template: str, **parts: str) -> str:
+    """Fills in a path. Raises ``ValueError`` for an empty part, which would name another thing."""
+    for name, part in parts.items():
+        if not part:
+            raise ValueError(f"{name} is empty")
+    return template.format(**{name: quote(part, safe="") for name, part in parts.items()})
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """The values that are not ``None``."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def nothing(_: httpx.Response) -> None:
+    """Reads an answer without a body."""
+
+
+def content(response: httpx.Response) -> bytes:
+    return response.content
+
+
+def document(response: httpx.Response) -> Any:
+    """Reads JSON of any kind. Raises ``UnexpectedAnswer``."""
+    try:
+        return response.json()
+    except ValueError:
+        raise UnexpectedAnswer(f"{response.request.url} answered {response.status_code} without JSON") from None
+
+
+@cache
+def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
+    return pydantic.TypeAdapter(kind)
+
+
+def one(kind: type[T]) -> Answer[T]:
+    """Returns the reader of an answer that is one such thing."""
+
+    def read(response: httpx.Response) -> T:
+        found: T = validated(kind, response)
+        return found
+
+    return read
+
+
+def validated(kind: Any, response: httpx.Response) -> Any:
+    """Reads an answer of that type. Raises ``UnexpectedAnswer`` for any other."""
+    try:
+        return _adapter(kind).validate_json(response.content)
+    except pydantic.ValidationError as problem:
+        place = f"{response.request.method} {response.request.url}"
+        raise UnexpectedAnswer(f"{place} answered {response.status_code} with something else: {problem}") from problem
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """A page of a list. ``next``: the position to go on after, for the timeline."""
+
+    items: list[T]
+    has_more: bool
+    next: int | None = None
+
+
+def page(kind: Any, name: str) -> Answer[Page[Any]]:
+    """Returns the reader of a page whose items stand under that name."""
+
+    def read(response: httpx.Response) -> Page[Any]:
+        found = document(response)
+        try:
+            return Page(_adapter(list[kind]).validate_python(found[name]), bool(found["has_more"]), found.get("next"))
+        except (KeyError, TypeError, pydantic.ValidationError) as problem:
+            raise UnexpectedAnswer(f"{response.request.url} answered with no page of {name}") from problem
+
+    return read

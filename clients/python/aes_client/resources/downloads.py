@@ -1,0 +1,65 @@
+"""Downloads into files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+from uuid import uuid4
+
+import httpx
+
+from aes_client.errors import ApiError, ConnectionFailed
+from aes_client.flows import Flow, Open, OpenAnswer, Pause, Read
+from aes_client.requests import Request
+from aes_client.retries import RetryPolicy, refusal
+
+# For one attempt; between two pieces as well.
+TRANSFER_SECONDS = 300.0
+
+
+def saved(request: Request[Any], path: str | os.PathLike[str], policy: RetryPolicy) -> Flow[int]:
+    """Writes an answer into a file beside the target, which it replaces once it is whole. Returns the bytes.
+
+    A download that breaks off begins again. Raises ``ApiError``, and ``ConnectionFailed`` in the end.
+    """
+    target, request = Path(path), replace(request, timeout=TRANSFER_SECONDS)
+    beside = target.with_name(f".{target.name}.{uuid4()}.part")
+    try:
+        with beside.open("xb") as file:
+            size = yield from _downloaded(request, file, policy)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+    return size
+
+
+def _downloaded(request: Request[Any], file: BinaryIO, policy: RetryPolicy) -> Flow[int]:
+    failures = 0
+    while True:
+        try:
+            return (yield from _read_into(request, file))
+        except (httpx.TransportError, ApiError) as problem:
+            failures += 1
+            pause = policy.pause_after(failures, problem)
+            if pause is None and isinstance(problem, ApiError):
+                raise
+            if pause is None:
+                raise ConnectionFailed(f"GET {request.path}: {problem or type(problem).__name__}") from problem
+        yield Pause(pause)
+
+
+def _read_into(request: Request[Any], file: BinaryIO) -> Flow[int]:
+    file.seek(0)
+    file.truncate()
+    opened: OpenAnswer = yield Open(request)
+    response, body = opened.response, b""
+    while piece := (yield Read(opened)):
+        if response.status_code < 400:
+            file.write(piece)
+        else:
+            body += piece
+    if response.status_code >= 400:
+        raise refusal(response, body)
+    return file.tell()

@@ -1,0 +1,66 @@
+"""The timeline: the company's recorded events, read or followed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from aes_client.flows import Deadline, Emit, Emitting
+from aes_client.models import TimelineEventView
+from aes_client.requests import Request, given, nothing, page
+from aes_client.resource import PAGE, R, Resource, iteration
+from aes_client.sse import ServerEvent
+from aes_client.streams import Source, follow
+
+_PATH = "/events/"
+
+
+class Events(Resource[R]):
+    """``client.events``. ``type`` is a name, or a prefix that ends in ``*``; several are separated by commas."""
+
+    @iteration
+    def list(
+        self,
+        *,
+        after: int | None = None,
+        newest_first: bool = False,
+        type: str | None = None,
+        correlation_id: str | None = None,
+        session_id: str | None = None,
+        turn_id: str | None = None,
+    ) -> Emitting[TimelineEventView]:
+        """Yields the events that are there now: oldest first, after a position, or ``newest_first``."""
+        query = given(type=type, correlation_id=correlation_id, session_id=session_id, turn_id=turn_id, after=after)
+        query = {**query, "limit": PAGE, **({"order": "desc"} if newest_first else {})}
+        while True:
+            found = yield from self._send(Request("GET", _PATH, page(TimelineEventView, "events"), query=query))
+            for event in found.items:
+                yield Emit(event)
+            # A page may be short, even empty, while there are more events.
+            if not found.has_more:
+                return
+            query["before" if newest_first else "after"] = found.next
+
+    @iteration
+    def follow(
+        self,
+        *,
+        after: int | None = None,
+        type: str | None = None,
+        correlation_id: str | None = None,
+        session_id: str | None = None,
+        turn_id: str | None = None,
+        timeout: float | None = None,
+    ) -> Emitting[TimelineEventView]:
+        """Yields events as they happen, without end: after a position, or from now on.
+
+        Goes on after a lost connection: no event is missing, none comes twice. Raises ``TimeLimitReached`` after
+        ``timeout`` seconds.
+        """
+        query = given(after=after, type=type, correlation_id=correlation_id, session_id=session_id, turn_id=turn_id)
+        yield from follow(Source(Request("GET", _PATH, nothing, query=query)), _take, self._policy, Deadline(timeout))
+
+
+def _take(event: ServerEvent) -> Generator[Any, Any, bool]:
+    yield Emit(TimelineEventView.model_validate_json(event.data))
+    return False

@@ -1,0 +1,215 @@
+"""Sessions: conversations with agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Union
+
+from aes_client import params
+from aes_client.errors import ActionRequired
+from aes_client.flows import Deadline, Emitting, Flow
+from aes_client.models import ExecuteReply, Message, Session, SessionCreatedReply, TurnAccepted
+from aes_client.requests import Request, given, nothing, one, path_of, validated
+from aes_client.resource import R, Resource, iteration, operation
+from aes_client.resources.artifacts import Artifacts
+from aes_client.resources.turns import StreamedEvent, TurnHandle, taking
+from aes_client.retries import RetryPolicy
+from aes_client.streams import Source, follow
+from aes_client.tools import Answers, Approval, Tools
+
+if TYPE_CHECKING:
+    import httpx
+
+# Shorter than what proxies usually allow for one request; a turn that takes longer is asked for again.
+_WAIT_SECONDS = 50.0
+_GRACE_SECONDS = 30.0
+Content = Union[str, "list[params.ContentBlock]"]
+"""A message: a text, or blocks of text, images and files."""
+
+
+class SessionHandle(Resource[R]):
+    """A session.
+
+    ``tools``: functions that its agent's ``client_tools`` describe; they run when a turn waits for them.
+    """
+
+    def __init__(self, runner: R, policy: RetryPolicy, session_id: str, tools: Tools = ()) -> None:
+        super().__init__(runner, policy)
+        self.session_id = session_id
+        self.artifacts: Artifacts[R] = Artifacts(runner, policy, session_id)
+        self._tools = tuple(tools)
+
+    def __repr__(self) -> str:
+        return f"<session {self.session_id}>"
+
+    def turn(self, turn_id: str) -> TurnHandle[R]:
+        """Returns the turn of that id, without asking for it."""
+        return TurnHandle(self._runner, self._policy, self.session_id, turn_id)
+
+    @operation
+    def get(self) -> Request[Session]:
+        return Request("GET", self._place(), one(Session))
+
+    @operation
+    def delete(self) -> Request[None]:
+        """Ends the session: cancels its turns and removes its history and artifacts."""
+        return Request("DELETE", self._place(), nothing)
+
+    @operation
+    def fork(self, *, up_to_turn_id: str | None = None) -> Flow[SessionHandle[R]]:
+        """Opens a session that begins with a copy of this one's history."""
+        body = given(up_to_turn_id=up_to_turn_id)
+        made = yield from self._send(Request("POST", f"{self._place()}fork/", one(SessionCreatedReply), body=body))
+        return SessionHandle(self._runner, self._policy, made.session_id, self._tools)
+
+    @iteration
+    def messages(self) -> Emitting[Message]:
+        """Yields the history, oldest message first."""
+        yield from self._pages(f"{self._runtime()}messages/", "messages", Message, {})
+
+    @operation
+    def execute(
+        self,
+        content: Content,
+        *,
+        options: params.TurnOptions | None = None,
+        tools: Tools | None = None,
+        approve: Approval | None = None,
+        correlation_id: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Flow[ExecuteReply]:
+        """Executes a message and returns the reply, however long that takes.
+
+        ``tools`` are functions that the agent may call in this turn, in place of its own ``client_tools``; ``approve``
+        decides about calls that wait for approval. Raises the error of a turn that fails (``ModelError``),
+        ``ActionRequired`` when it waits for an answer that nobody here gives, and ``TimeLimitReached`` after
+        ``timeout`` seconds; the turn itself goes on after both.
+        """
+        answers, deadline = self._answers(tools, approve), Deadline(timeout)
+        request = self._message(content, self._options(options, tools), correlation_id).with_key(idempotency_key)
+        return self._executed(request, answers, deadline)
+
+    @operation
+    def start(
+        self,
+        content: Content,
+        *,
+        options: params.TurnOptions | None = None,
+        correlation_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Flow[TurnHandle[R]]:
+        """Begins a turn in the background, and returns it once the service is sure to carry it out."""
+        request = self._message(content, options, correlation_id).with_key(idempotency_key)
+        accepted = yield from self._send(_preferring(request, "respond-async"))
+        return self.turn(accepted.turn_id)
+
+    @iteration
+    def stream(
+        self,
+        content: Content,
+        *,
+        options: params.TurnOptions | None = None,
+        tools: Tools | None = None,
+        approve: Approval | None = None,
+        correlation_id: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Emitting[StreamedEvent]:
+        """Executes a message and yields the turn's events as they happen, to its last one.
+
+        Goes on after a lost connection: no event is missing, none comes twice. ``tools`` and ``approve`` as for
+        ``execute``; an action that nobody here answers keeps the stream open until somebody else does.
+        """
+        request = self._message(content, self._options(options, tools), correlation_id).with_key(idempotency_key)
+        source, deadline = Source(request), Deadline(timeout)
+        answers = self._answers(tools, approve)
+        yield from follow(source, taking(answers, self.turn), self._policy, deadline)
+
+    def _executed(
+        self, request: Request[ExecuteReply | TurnAccepted], answers: Answers, deadline: Deadline
+    ) -> Flow[ExecuteReply]:
+        while True:
+            wait = max(1, round(deadline.left(_WAIT_SECONDS)))
+            answer = yield from self._send(_preferring(request, f"wait={wait}", timeout=wait + _GRACE_SECONDS))
+            if isinstance(answer, ExecuteReply):
+                return answer
+            if answer.status == "waiting":
+                left = yield from self.turn(answer.turn_id).answered(answer.required_actions, answers)
+                if left:
+                    raise ActionRequired(self.session_id, answer.turn_id, left)
+            deadline.check("The turn", session_id=self.session_id, turn_id=answer.turn_id)
+
+    def _message(
+        self, content: Content, options: params.TurnOptions | None, correlation_id: str | None
+    ) -> Request[ExecuteReply | TurnAccepted]:
+        body = given(content=content, options=options, correlation_id=correlation_id)
+        return Request("POST", f"{self._runtime()}execute/", _reply_or_accepted, body=body)
+
+    def _options(self, options: params.TurnOptions | None, tools: Tools | None) -> params.TurnOptions | None:
+        if tools is None:
+            return options
+        return {**(options or {}), "client_tools": Answers.by(tools).definitions}
+
+    def _answers(self, tools: Tools | None, approve: Approval | None) -> Answers:
+        return Answers.by(self._tools if tools is None else tools, approve, awaits=self._runner.awaits)
+
+    def _place(self) -> str:
+        return path_of("/sessions/{session}/", session=self.session_id)
+
+    def _runtime(self) -> str:
+        return path_of("/runtime/{session}/", session=self.session_id)
+
+
+class Sessions(Resource[R]):
+    """``client.sessions``."""
+
+    @operation
+    def create(
+        self,
+        *,
+        agent_id: str | None = None,
+        agent_key: str | None = None,
+        config: params.AgentConfiguration | Mapping[str, Any] | None = None,
+        tools: Tools = (),
+        idempotency_key: str | None = None,
+    ) -> Flow[SessionHandle[R]]:
+        """Opens a session with a stored agent, named by id or key, or with an agent configuration.
+
+        ``tools``: functions that run when a turn of this session waits for them. With a ``config`` they become its
+        ``client_tools``; a stored agent has them already, or a message names them.
+        """
+        tools = tuple(tools)
+        body: dict[str, Any] = given(agent_id=agent_id, agent_key=agent_key, **(config or {}))
+        if config is not None and tools:
+            body["client_tools"] = [*body.get("client_tools", ()), *Answers.by(tools).definitions]
+        request = Request("POST", "/sessions/", one(SessionCreatedReply), body=body).with_key(idempotency_key)
+        made = yield from self._send(request)
+        return SessionHandle(self._runner, self._policy, made.session_id, tools)
+
+    @operation
+    def get(self, session_id: str) -> Request[Session]:
+        return Request("GET", path_of("/sessions/{session}/", session=session_id), one(Session))
+
+    @iteration
+    def list(self) -> Emitting[Session]:
+        """Yields sessions, newest first."""
+        yield from self._pages("/sessions/", "sessions", Session, {})
+
+    @operation
+    def delete(self, session_id: str) -> Request[None]:
+        return Request("DELETE", path_of("/sessions/{session}/", session=session_id), nothing)
+
+
+def _preferring(
+    request: Request[ExecuteReply | TurnAccepted], preference: str, timeout: float | None = None
+) -> Request[ExecuteReply | TurnAccepted]:
+    return replace(request, headers={**request.headers, "Prefer": preference}, timeout=timeout)
+
+
+def _reply_or_accepted(response: httpx.Response) -> ExecuteReply | TurnAccepted:
+    found: ExecuteReply | TurnAccepted = validated(
+        ExecuteReply if response.status_code == 200 else TurnAccepted, response
+    )
+    return found

@@ -1,0 +1,217 @@
+"""Turns: following them, waiting for them, and answering what they wait for."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aes_client import params
+from aes_client.errors import ActionRequired, ConflictError, error_of
+from aes_client.flows import Deadline, Emit, Emitting, Flow
+from aes_client.models import (
+    TURN_EVENTS,
+    ExecuteReply,
+    OutputTextDelta,
+    RequiredAction,
+    Turn,
+    TurnActionRequired,
+    TurnCancelled,
+    TurnCancelledReply,
+    TurnFailed,
+)
+from aes_client.requests import Request, nothing, one, path_of
+from aes_client.resource import R, Resource, iteration, operation
+from aes_client.retries import RetryPolicy
+from aes_client.sse import ServerEvent
+from aes_client.streams import Source, Taking, follow
+from aes_client.tools import Answers, Approval, Tools
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_log = logging.getLogger("aes_client")
+_ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
+_ENDED = frozenset({"completed", "failed", "cancelled"})
+
+
+@dataclass(frozen=True)
+class StreamedEvent:
+    """An event of a turn's stream.
+
+    ``data`` is the model of its ``type`` in ``aes_client.models``, or the plain document for a type that a newer
+    service has. ``id`` is the place after which ``stream(after=…)`` goes on.
+    """
+
+    id: str
+    type: str
+    data: Any
+
+    @property
+    def text(self) -> str:
+        """The piece of text that an ``output_text.delta`` brings, else nothing."""
+        return self.data.text if isinstance(self.data, OutputTextDelta) else ""
+
+    @property
+    def is_last(self) -> bool:
+        return self.type in _ENDS
+
+    def reply(self) -> ExecuteReply:
+        """The reply that the last event brings. Raises the error of a turn that failed or was cancelled."""
+        if isinstance(self.data, ExecuteReply):
+            return self.data
+        if isinstance(self.data, TurnFailed):
+            raise error_of(self.data.error)
+        if isinstance(self.data, TurnCancelled):
+            raise ConflictError("The turn was cancelled.")
+        raise ValueError(f"{self.type} is not the last event of a turn")
+
+
+def reply_of(turn: Turn) -> ExecuteReply:
+    """The reply of a turn. Raises the error of one that failed, was cancelled, or waits."""
+    if turn.reply is not None:
+        return turn.reply
+    if turn.error is not None:
+        raise error_of(turn.error)
+    if turn.status == "waiting":
+        raise ActionRequired(turn.session_id, turn.turn_id, turn.required_actions)
+    raise ConflictError(f"The turn is {turn.status}.")
+
+
+class TurnHandle(Resource[R]):
+    """A turn of a session, which may run, wait, or have ended."""
+
+    def __init__(self, runner: R, policy: RetryPolicy, session_id: str, turn_id: str) -> None:
+        super().__init__(runner, policy)
+        self.session_id = session_id
+        self.turn_id = turn_id
+        self._path = path_of("/runtime/{session}/turns/{turn}/", session=session_id, turn=turn_id)
+
+    def __repr__(self) -> str:
+        return f"<turn {self.turn_id} of session {self.session_id}>"
+
+    @operation
+    def get(self) -> Request[Turn]:
+        """Returns the state of the turn."""
+        return Request("GET", self._path, one(Turn))
+
+    @operation
+    def cancel(self) -> Request[TurnCancelledReply]:
+        """Cancels the turn. Raises ``ConflictError`` when it has ended already."""
+        return Request("POST", f"{self._path}cancel/", one(TurnCancelledReply))
+
+    @operation
+    def resolve(self, action: RequiredAction | str, **answer: Unpack[params.ResolveActionBody]) -> Request[Turn]:
+        """Answers an action: ``decision="approve"`` or ``"deny"`` with a ``reason``, ``output=…``, or ``error=…``.
+
+        The turn goes on with its last answer. Raises ``ConflictError`` when it was answered differently, or is over.
+        """
+        return self._resolution(action, answer)
+
+    @operation
+    def wait(self, *, timeout: float | None = None, tools: Tools = (), approve: Approval | None = None) -> Flow[Turn]:
+        """Returns the turn when it has ended, or when it waits for an answer that nobody here gives.
+
+        ``tools`` and ``approve`` answer its actions. Raises ``TimeLimitReached`` after ``timeout`` seconds.
+        """
+        return self._waited(self._answers(tools, approve), Deadline(timeout))
+
+    @operation
+    def reply(
+        self, *, timeout: float | None = None, tools: Tools = (), approve: Approval | None = None
+    ) -> Flow[ExecuteReply]:
+        """Returns the reply, as ``wait`` does the turn. Raises the error of a turn that failed or was cancelled, and
+        ``ActionRequired`` when it waits for an answer that nobody here gives.
+        """
+        return reply_of((yield from self._waited(self._answers(tools, approve), Deadline(timeout))))
+
+    @iteration
+    def stream(
+        self,
+        *,
+        after: str = "",
+        tools: Tools = (),
+        approve: Approval | None = None,
+        timeout: float | None = None,
+    ) -> Emitting[StreamedEvent]:
+        """Yields the turn's events from its start, or after the event with that id, to its last one.
+
+        Goes on after a lost connection: no event is missing, none comes twice.
+        """
+        source = Source(self._events(), last_id=after)
+        take = taking(self._answers(tools, approve), lambda _: self)
+        yield from follow(source, take, self._policy, Deadline(timeout))
+
+    def _events(self) -> Request[None]:
+        return Request("GET", f"{self._path}events/", nothing)
+
+    def _resolution(self, action: RequiredAction | str, answer: params.ResolveActionBody) -> Request[Turn]:
+        action_id = action if isinstance(action, str) else action.action_id
+        path = self._path + path_of("actions/{action}/", action=action_id)
+        return Request("POST", path, one(Turn), body=dict(answer))
+
+    def _answers(self, tools: Tools, approve: Approval | None) -> Answers:
+        return Answers.by(tools, approve, awaits=self._runner.awaits)
+
+    def answered(self, actions: Sequence[RequiredAction], answers: Answers) -> Flow[list[RequiredAction]]:
+        """Answers the actions that the program has answers to, each once; returns the others."""
+        left = []
+        for action in actions:
+            if action.action_id in answers.given:
+                continue
+            answer = yield from answers.to(action)
+            if answer is None:
+                left.append(action)
+                continue
+            answers.given.add(action.action_id)
+            try:
+                yield from self._send(self._resolution(action, answer))
+            except ConflictError as problem:
+                # Somebody else was faster, or it has expired: the turn goes on.
+                _log.info("The action %s was over before it was answered: %s", action.action_id, problem)
+        return left
+
+    def answered_if_open(self, required: TurnActionRequired, answers: Answers) -> Flow[None]:
+        """Answers an action of a stream, unless that was done before: a replay must not run its tool again."""
+        turn = yield from self._send(Request("GET", self._path, one(Turn)))
+        is_this = [each for each in turn.required_actions if each.action_id == required.action.action_id]
+        yield from self.answered(is_this, answers)
+
+    def _waited(self, answers: Answers, deadline: Deadline) -> Flow[Turn]:
+        source = Source(self._events())
+        while True:
+            turn = yield from self._send(Request("GET", self._path, one(Turn)))
+            if turn.status in _ENDED:
+                return turn
+            if turn.status == "waiting":
+                left = yield from self.answered(turn.required_actions, answers)
+                if left:
+                    return turn.model_copy(update={"required_actions": left})
+            deadline.check("The turn", session_id=self.session_id, turn_id=self.turn_id)
+            yield from follow(source, _until_something_to_do, self._policy, deadline)
+
+
+def taking(answers: Answers, turn_of: Callable[[str], TurnHandle[Any]]) -> Taking:
+    """Returns what to do with each event of a turn: hand it out, then answer the action that it asks for."""
+
+    def take(event: ServerEvent) -> Generator[Any, Any, bool]:
+        shown = _streamed(event)
+        yield Emit(shown)
+        if isinstance(shown.data, TurnActionRequired) and (answers.tools or answers.approve):
+            yield from turn_of(shown.data.turn_id).answered_if_open(shown.data, answers)
+        return shown.is_last
+
+    return take
+
+
+def _streamed(event: ServerEvent) -> StreamedEvent:
+    model = TURN_EVENTS.get(event.name)
+    data = json.loads(event.data) if model is None else model.model_validate_json(event.data)
+    return StreamedEvent(event.id, event.name, data)
+
+
+def _until_something_to_do(event: ServerEvent) -> Generator[Any, Any, bool]:
+    yield from ()
+    return event.name in _ENDS or event.name == "turn.action_required"

@@ -1,0 +1,94 @@
+"""Repeats requests that met a passing problem."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TypeVar
+
+import httpx
+
+from aes_client.errors import ApiError, ConnectionFailed, RateLimitError, ServiceTimeoutError, error_in
+from aes_client.flows import Flow, Pause, Send
+from aes_client.requests import Request
+
+T = TypeVar("T")
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_HOPELESS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """``retries`` after the first attempt, with pauses in seconds that double from ``first`` to ``longest``.
+
+    A part of each pause is random, so that clients that failed together do not come back together. ``Retry-After`` of
+    an answer makes a pause longer; with one beyond ``longest_retry_after`` the client gives up at once.
+    """
+
+    retries: int = 7
+    first: float = 0.5
+    longest: float = 8.0
+    longest_retry_after: float = 60.0
+
+    def pause(self, failures: int, retry_after: float | None = None) -> float | None:
+        """The pause after so many failures in a row; ``None`` to give up."""
+        if failures > self.retries or (retry_after or 0.0) > self.longest_retry_after:
+            return None
+        backoff = min(self.first * 2.0 ** (failures - 1), self.longest)
+        jittered = backoff * random.uniform(0.5, 1.0)
+        # On top: all who were told the same time would come at the same moment.
+        return jittered if not retry_after else retry_after + jittered / 2
+
+    def pause_after(self, failures: int, problem: Exception) -> float | None:
+        """The pause after that problem; ``None`` when a repetition is of no use."""
+        if isinstance(problem, ApiError):
+            return self.pause(failures, problem.retry_after) if problem.is_transient else None
+        return None if isinstance(problem, _HOPELESS) else self.pause(failures)
+
+
+def attempts(request: Request[T], policy: RetryPolicy) -> Flow[T]:
+    """Sends a request until it is answered for good, with the same idempotency key every time.
+
+    Raises ``ApiError``, and ``ConnectionFailed`` when there is no answer.
+    """
+    request = request.with_key()
+    failures, may_be_done = 0, False
+    while True:
+        failures += 1
+        try:
+            response: httpx.Response = yield Send(request)
+        except httpx.TransportError as problem:
+            was_sent = not isinstance(problem, _NEVER_SENT)
+            pause = policy.pause_after(failures, problem)
+            if pause is None or (was_sent and request.repeat == "unless_sent"):
+                raise ConnectionFailed(_explained(request, problem, failures)) from problem
+            may_be_done = may_be_done or was_sent
+        else:
+            if response.status_code < 400:
+                return request.answer(response)
+            if response.status_code == 404 and may_be_done and request.repeat == "gone_is_done":
+                return request.answer(response)
+            error = refusal(response, response.content)
+            pause = _pause_after_refusal(request, error, failures, policy)
+            if pause is None:
+                raise error
+            may_be_done = may_be_done or isinstance(error, ServiceTimeoutError)
+        yield Pause(pause)
+
+
+def refusal(response: httpx.Response, body: bytes) -> ApiError:
+    """The error of an answer with that body, together with its ``Retry-After``."""
+    given = response.headers.get("retry-after", "")
+    seconds = float(given) if given.isascii() and given.isdigit() else None
+    return error_in(body, status=response.status_code, retry_after=seconds)
+
+
+def _pause_after_refusal(request: Request[T], error: ApiError, failures: int, policy: RetryPolicy) -> float | None:
+    if request.repeat == "unless_sent" and not isinstance(error, RateLimitError):
+        return None
+    return policy.pause_after(failures, error)
+
+
+def _explained(request: Request[T], problem: Exception, attempts: int) -> str:
+    times = "once" if attempts == 1 else f"{attempts} times"
+    return f"{request.method} {request.path} got no answer, tried {times}: {problem or type(problem).__name__}"

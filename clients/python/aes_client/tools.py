@@ -1,0 +1,144 @@
+"""Functions as client tools: the schema comes from the signature, the description from the docstring."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import re
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
+
+import pydantic
+from pydantic.json_schema import GenerateJsonSchema
+
+from aes_client import params
+from aes_client.flows import Call
+from aes_client.models import RequestedToolCall, RequiredAction
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_log = logging.getLogger("aes_client")
+_ARGUMENT = re.compile(r"^\s+(\w+)(?:\s*\([^)]*\))?:\s*(.+)$")
+_SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$", re.MULTILINE)
+
+
+class _Plain(GenerateJsonSchema):
+    """Schemas without titles, which tell a model nothing that names do not."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+
+class ClientTool(Generic[P, T]):
+    """A function that an agent may call. It can still be called like the function that it is."""
+
+    def __init__(self, function: Callable[P, T], *, name: str | None = None, description: str | None = None) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name = name or function.__name__
+        text = inspect.cleandoc(function.__doc__ or "")
+        self.description = description if description is not None else _SECTION.split(text)[0].strip()
+        self._arguments = _arguments_model(function, _described_arguments(text))
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.function(*args, **kwargs)
+
+    @property
+    def definition(self) -> params.ClientTool:
+        """The tool as an agent's ``client_tools`` have it."""
+        schema = self._arguments.model_json_schema(schema_generator=_Plain)
+        schema.pop("title", None)
+        return {"name": self.name, "description": self.description, "parameters": schema}
+
+    def answer(self, call: RequestedToolCall) -> Generator[Any, Any, params.ResolveActionBody]:
+        """Calls the function as the model asked; a failure is an answer that the model is told."""
+        try:
+            checked = self._arguments.model_validate(call.arguments)
+        except pydantic.ValidationError as problem:
+            return {"error": f"The arguments are not valid: {problem}"}
+        arguments = {name: getattr(checked, name) for name in type(checked).model_fields if name in call.arguments}
+        try:
+            output = yield Call(self.function, (), arguments)
+            return {"output": pydantic.TypeAdapter(Any).dump_python(output, mode="json")}
+        except Exception as problem:
+            _log.exception("The client tool %s has failed; the model is told.", self.name)
+            return {"error": f"{type(problem).__name__}: {problem}"}
+
+
+@overload
+def tool(function: Callable[P, T], /) -> ClientTool[P, T]: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None
+) -> Callable[[Callable[P, T]], ClientTool[P, T]]: ...
+def tool(function: Callable[P, T] | None = None, /, *, name: str | None = None, description: str | None = None) -> Any:
+    """Makes a function a tool that agents may call.
+
+    Parameters are described by their annotations, by ``Annotated[…, Field(description=…)]``, or in an ``Args:`` section
+    of the docstring. With ``AsyncClient`` it may be a coroutine function; an ordinary one runs in a thread there.
+    """
+    if function is not None:
+        return ClientTool(function)
+    return lambda decorated: ClientTool(decorated, name=name, description=description)
+
+
+Tools = Iterable[ClientTool[Any, Any] | Callable[..., Any]]
+Approval = Callable[[RequiredAction], Any]
+"""Decides about a call that waits for approval: true allows it. With ``AsyncClient`` it may be a coroutine function."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers that a program gives to the actions of a turn. ``given``: the ids of actions that it has answered."""
+
+    tools: dict[str, ClientTool[Any, Any]]
+    approve: Approval | None = None
+    given: set[str] = field(default_factory=set)
+
+    @classmethod
+    def by(cls, tools: Tools, approve: Approval | None = None, *, awaits: bool = True) -> Answers:
+        """Raises ``TypeError`` for a coroutine function when nothing awaits it."""
+        made = [each if isinstance(each, ClientTool) else ClientTool(each) for each in tools]
+        for function in (approve, *(each.function for each in made)):
+            if not awaits and inspect.iscoroutinefunction(function):
+                raise TypeError(f"{function.__name__} is a coroutine function, which needs AsyncClient")
+        return cls({each.name: each for each in made}, approve)
+
+    @property
+    def definitions(self) -> list[params.ClientTool]:
+        return [each.definition for each in self.tools.values()]
+
+    def to(self, action: RequiredAction) -> Generator[Any, Any, params.ResolveActionBody | None]:
+        """The answer to an action, or ``None`` when there is nobody for it here."""
+        if action.kind == "tool_result" and action.tool_call.name in self.tools:
+            return (yield from self.tools[action.tool_call.name].answer(action.tool_call))
+        if action.kind == "approval" and self.approve is not None:
+            allowed = yield Call(self.approve, (action,))
+            return {"decision": "approve" if allowed else "deny"}
+        return None
+
+
+def _arguments_model(function: Callable[..., Any], described: dict[str, str]) -> type[pydantic.BaseModel]:
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise TypeError(
+                f"{function.__name__}: a tool's parameters have names, and {parameter.name} cannot be given by one"
+            )
+        default = ... if parameter.default is parameter.empty else parameter.default
+        if parameter.name in described:
+            default = pydantic.Field(default, description=described[parameter.name])
+        fields[parameter.name] = (hints.get(parameter.name, Any), default)
+    configuration = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False, protected_namespaces=())
+    return pydantic.create_model(function.__name__, __config__=configuration, **fields)
+
+
+def _described_arguments(docstring: str) -> dict[str, str]:
+    """Names and texts of the ``Args:`` section."""
+    parts: Sequence[str] = _SECTION.split(docstring)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    text = sections.get("Args") or sections.get("Arguments") or sections.get("Parameters") or ""
+    return {found[1]: found[2].strip() for found in map(_ARGUMENT.match, text.splitlines()) if found}

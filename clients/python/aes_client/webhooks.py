@@ -1,0 +1,49 @@
+"""Verifies deliveries of webhooks, signed as https://www.standardwebhooks.com says."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from aes_client.errors import AesError
+from aes_client.models import Model
+
+_TOLERANCE_SECONDS = 300
+
+
+class WebhookNotVerified(AesError):
+    """A delivery that is not the service's, was changed, or is old."""
+
+
+class WebhookEvent(Model):
+    """A delivery. ``data`` is the event as the timeline has it; its ``id`` stays the same when it comes again."""
+
+    type: str
+    timestamp: datetime
+    data: dict[str, Any]
+
+
+def verify_webhook(secret: str, headers: Mapping[str, str], body: bytes, *, now: float | None = None) -> WebhookEvent:
+    """Returns the event of a delivery.
+
+    ``secret`` is the webhook's ``whsec_…``; ``body`` the bytes as they came. Raises ``WebhookNotVerified``.
+    """
+    given = {name.lower(): value for name, value in headers.items()}
+    try:
+        delivery, sent, signatures = (given[f"webhook-{name}"] for name in ("id", "timestamp", "signature"))
+        age = (time.time() if now is None else now) - int(sent)
+        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except (KeyError, ValueError) as problem:
+        raise WebhookNotVerified("A header is missing or malformed, or the secret is none.") from problem
+    if abs(age) > _TOLERANCE_SECONDS:
+        raise WebhookNotVerified("The delivery is too old, or one of the clocks is wrong.")
+    digest = hmac.new(key, b".".join([delivery.encode(), sent.encode(), body]), hashlib.sha256).digest()
+    expected = b"v1," + base64.b64encode(digest)
+    if not any(hmac.compare_digest(each.encode(), expected) for each in signatures.split()):
+        raise WebhookNotVerified("No signature fits.")
+    return WebhookEvent.model_validate_json(body)

@@ -1,0 +1,172 @@
+"""Requests that meet passing problems are repeated, and never carried out twice."""
+
+from typing import Any
+
+import aes_client
+import httpx
+import pytest
+from aes_client import RetryPolicy
+
+from libs.contracts.errors import ErrorKind
+from tests.support.client_service import FakeService, blocking, error
+
+COLLECTION = {
+    "id": "c1",
+    "name": "n",
+    "description": "",
+    "status": "pending",
+    "progress": 0,
+    "data_source_count": 0,
+    "total_size": 0,
+    "created_at": "2026-03-01T09:30:00.000000Z",
+    "updated_at": "2026-03-01T09:30:00.000000Z",
+}
+PASSING = [
+    httpx.ConnectError("refused"),
+    httpx.ReadError("reset"),
+    httpx.ReadTimeout("silence"),
+    httpx.RemoteProtocolError("ended"),
+    error(429, "rate_limit_error", retry_after=0),
+    error(503, "service_unavailable", retry_after=0),
+    error(504, "timeout_error"),
+    httpx.Response(502, text="<html>a proxy</html>"),
+]
+
+
+def keys(requests: list[httpx.Request]) -> set[str]:
+    return {each.headers["idempotency-key"] for each in requests}
+
+
+@pytest.mark.parametrize("problem", PASSING, ids=lambda each: str(getattr(each, "status_code", type(each).__name__)))
+def test_a_passing_problem_is_overcome_with_one_key(client: Any, service: FakeService, problem: Any) -> None:
+    service.on("POST", "/collections/", problem, problem, COLLECTION)
+
+    assert client.collections.create(name="n").id == "c1"
+    sent = service.calls("POST", "/collections/")
+    assert len(sent) == 3
+    assert len(keys(sent)) == 1
+    assert {each.content for each in sent} == {b'{"name":"n"}'}
+
+
+def test_two_calls_have_two_keys(client: Any, service: FakeService) -> None:
+    service.on("POST", "/collections/", COLLECTION)
+    client.collections.create(name="n")
+    client.collections.create(name="n")
+    assert len(keys(service.requests)) == 2
+
+
+@pytest.mark.parametrize("kind", list(ErrorKind))
+def test_every_error_of_the_service_has_a_class(client: Any, service: FakeService, kind: ErrorKind) -> None:
+    details = [{"loc": ["body", "name"], "type": "missing", "message": "is missing", "hint": None}]
+    service.on("GET", "/collections/c1/", error(418, kind, details=details, correlation_id="c"))
+
+    with pytest.raises(aes_client.ApiError) as raised:
+        client.collections.get("c1")
+    assert raised.type is not aes_client.ApiError
+    assert getattr(aes_client, raised.type.__name__) is raised.type
+    found = raised.value
+    assert (found.type, found.status, found.correlation_id) == (kind, 418, "c")
+    assert str(found) == f"a {kind}\n  body.name: is missing"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(422, "validation_error"), (404, "not_found_error"), (409, "conflict_error"), (502, "model_error")],
+)
+def test_a_final_refusal_is_not_repeated(client: Any, service: FakeService, status: int, kind: str) -> None:
+    service.on("POST", "/collections/", error(status, kind))
+    with pytest.raises(aes_client.ApiError):
+        client.collections.create(name="n")
+    assert len(service.requests) == 1
+
+
+def test_an_error_type_of_a_newer_service_is_an_api_error(client: Any, service: FakeService) -> None:
+    service.on("GET", "/me/", error(400, "lunar_error"))
+    with pytest.raises(aes_client.ApiError) as raised:
+        client.me()
+    assert raised.value.type == "lunar_error"
+
+
+def test_a_used_up_budget_is_not_waited_for(client: Any, service: FakeService) -> None:
+    service.on("GET", "/me/", error(429, "budget_exceeded", retry_after=1))
+    with pytest.raises(aes_client.BudgetExceededError):
+        client.me()
+    assert len(service.requests) == 1
+
+
+def test_it_gives_up_in_the_end(client: Any, service: FakeService) -> None:
+    service.on("GET", "/me/", httpx.ConnectError("refused"))
+    with pytest.raises(aes_client.ConnectionFailed, match=r"GET /me/ got no answer, tried 8 times: refused"):
+        client.me()
+    assert len(service.requests) == 8
+
+
+def test_a_long_retry_after_is_not_sat_out(client: Any, service: FakeService) -> None:
+    service.on("GET", "/me/", error(429, "rate_limit_error", retry_after=3600))
+    with pytest.raises(aes_client.RateLimitError) as raised:
+        client.me()
+    assert raised.value.retry_after == 3600
+    assert len(service.requests) == 1
+
+
+def test_pauses_grow_vary_and_respect_retry_after() -> None:
+    policy = RetryPolicy(retries=6, first=1.0, longest=8.0)
+    for failures, backoff in ((1, 1), (2, 2), (3, 4), (4, 8), (6, 8)):
+        assert {backoff / 2 <= (policy.pause(failures) or 0) <= backoff for _ in range(50)} == {True}
+    assert policy.pause(7) is None
+    assert len({policy.pause(3) for _ in range(20)}) > 1
+    assert {5.25 <= (policy.pause(1, 5) or 0) <= 5.5 for _ in range(50)} == {True}
+
+
+def test_a_tool_that_may_have_run_is_not_called_again(client: Any, service: FakeService) -> None:
+    place = "/toolsets/shop/tools/refund/call/"
+    service.on("POST", place, httpx.ConnectError("refused"), httpx.ReadError("reset"))
+    with pytest.raises(aes_client.ConnectionFailed):
+        client.toolsets.call("shop", "refund", {"order": 1})
+    assert len(service.requests) == 2
+
+
+def test_a_deletion_whose_answer_was_lost_is_done_when_there_is_nothing_any_more(
+    client: Any, service: FakeService
+) -> None:
+    service.on("DELETE", "/api-keys/k/", httpx.ReadError("reset"), error(404, "not_found_error"))
+    assert client.api_keys.revoke("k") is None
+    service.on("DELETE", "/api-keys/unknown/", httpx.ConnectError("refused"), error(404, "not_found_error"))
+    with pytest.raises(aes_client.NotFoundError):
+        client.api_keys.revoke("unknown")
+
+
+def test_an_answer_of_something_else_is_said_to_be_one(client: Any, service: FakeService) -> None:
+    service.on("GET", "/me/", httpx.Response(200, text="<html>hello</html>"))
+    with pytest.raises(aes_client.UnexpectedAnswer, match="/api/v1/me/ answered 200"):
+        client.me()
+
+
+def test_ids_stay_in_their_place(service: FakeService) -> None:
+    client = blocking(service)
+    with pytest.raises(aes_client.NotFoundError):
+        client.files.get("../me")
+    assert service.requests[0].url.raw_path == b"/api/v1/files/..%2Fme/"
+    with pytest.raises(ValueError, match="file is empty"):
+        client.files.get("")
+
+
+def test_the_address_and_the_credential_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AES_BASE_URL", raising=False)
+    monkeypatch.delenv("AES_API_KEY", raising=False)
+    with pytest.raises(ValueError, match="AES_BASE_URL"):
+        aes_client.Client()
+    monkeypatch.setenv("AES_BASE_URL", "http://service/api/v1/")
+    with pytest.raises(ValueError, match="AES_API_KEY"):
+        aes_client.Client()
+    monkeypatch.setenv("AES_API_KEY", "aes_1")
+    service = FakeService()
+    http = httpx.Client(transport=httpx.MockTransport(service))
+    for client in (aes_client.Client(http=http), aes_client.Client(http=http, token="t")):
+        with pytest.raises(aes_client.NotFoundError):
+            client.me()
+    with_key, with_token = service.requests
+    assert str(with_key.url) == "http://service/api/v1/me/"
+    assert with_key.headers["x-api-key"] == "aes_1"
+    assert with_token.headers["authorization"] == "Bearer t"
+    assert "x-api-key" not in with_token.headers
