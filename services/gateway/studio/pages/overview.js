@@ -1,21 +1,80 @@
-/** What one sees first: who one is here, and what one may do. */
-import { session } from "../api/session.js";
-import { html } from "../app/html.js";
+/** What runs, waits and has failed, how the last hour went, and what waits for a decision. */
+import { get } from "../api/client.js";
+import { allows, session } from "../api/session.js";
+import { html, useMemo } from "../app/html.js";
 import { useStore } from "../app/store.js";
-import { momentText } from "../model/format.js";
+import { quantile } from "../model/activity.js";
+import { durationText, numberText } from "../model/format.js";
+import { Chart } from "../parts/charts/chart.js";
+import { Approvals } from "../parts/overview/approvals.js";
+import { TurnList } from "../parts/overview/turn_list.js";
+import { useActivity } from "../parts/overview/use_activity.js";
+import { PageHead } from "../parts/page_head.js";
+import { Problem } from "../parts/problem.js";
+import { useLoaded } from "../parts/use_loaded.js";
 
 export function Overview() {
   const { me } = useStore(session);
+  const whose = me.scopes.some((scope) => scope.startsWith("company:")) ? me.company_name : `${me.user_name} at ${me.company_name}`;
   return html`
-    <div class="page">
-      <h1 tabindex="-1">Overview</h1>
-      <section class="card" aria-labelledby="overview-you">
-        <h2 id="overview-you">${me.user_name} at ${me.company_name}</h2>
-        <dl class="facts">
-          <dt>Limit</dt><dd>${me.rate_limit ? `${me.rate_limit} requests a minute` : "no limit of requests"}</dd>
-          <dt>Key ends</dt><dd>${me.expires_at ? momentText(me.expires_at) : "never"}</dd>
-          <dt>Scopes</dt><dd class="scopes">${me.scopes.map((scope) => html`<code key=${scope}>${scope}</code> `)}</dd>
-        </dl>
-      </section>
+    <div class="page overview">
+      <${PageHead} title="Overview" aside=${html`<span class="muted">${whose}</span>`} />
+      ${allows("events:read") ? html`<${Lately} />` : html`<p class="empty">What happens is shown to keys with the scope <code>events:read</code>.</p>`}
     </div>`;
+}
+
+function Lately() {
+  const { activity, from, now, state, problem } = useActivity();
+  const [running, queued, waiting, failed] = ["running", "queued", "waiting", "failed"].map((status) => activity.of(status));
+  const names = useNames(`${running.length} ${failed.length} ${waiting.length}`);
+  const minute = Math.floor(now / 60_000);
+  const ended = activity.of("completed", "failed", "cancelled").length;
+  const series = useMemo(() => activity.series(now, from), [minute, ended, from]);
+  const changes = waiting.map(({ id, at }) => `${id} ${at}`).join();
+  return html`
+    <${Problem} of=${problem} />
+    <dl class="tiles" aria-busy=${state === "loading"}>
+      <${Tile} label="Running" value=${running.length} aside=${queued.length ? `${numberText(queued.length)} queued` : ""} />
+      <${Tile} label="Waiting" value=${waiting.length} look=${waiting.length ? "warning" : ""} />
+      <${Tile} label="Ended in the last hour" value=${sum(series.turns)} />
+      <${Tile} label="Failed in the last hour" value=${sum(series.failed)} look=${sum(series.failed) ? "bad" : ""} />
+    </dl>
+    ${from > 0 && html`<p class="muted">So many turns ended that only the last ${durationText(now - from)} are shown.</p>`}
+    <div class="charts"><${Charts} series=${series} /></div>
+    ${allows("sessions:read") && html`<${Approvals} changes=${changes} />`}
+    <div class="overview-lists">
+      <${TurnList} title="Under way" turns=${[...waiting, ...running, ...queued]} names=${names} now=${now} empty="Nothing runs at the moment." />
+      <${TurnList} title="Failed lately" turns=${failed} names=${names} now=${now} empty="Nothing has failed in the last hour." />
+    </div>`;
+}
+
+function Charts({ series }) {
+  const { minutes, turns, failed, tokens, median, slow } = series;
+  const seconds = (value) => (value ? durationText(value * 1000) : "0");
+  const middle = quantile(median.filter((value) => value !== null), 0.5);
+  return html`
+    <${Chart} title="Turns per minute" times=${minutes} summary=${`${numberText(sum(turns))} in the last hour, ${numberText(Math.max(0, ...turns))} in the busiest minute.`}
+      series=${[{ label: "ended", values: turns, colour: "runtime", kind: "bars" }, { label: "failed", values: failed, colour: "danger", kind: "bars" }]} />
+    <${Chart} title="Time to the answer" times=${minutes} text=${seconds} summary=${middle === null ? "no answer in the last hour." : `${seconds(middle)} in the middle.`}
+      series=${[{ label: "median", values: median, colour: "runtime" }, { label: "slowest 5%", values: slow, colour: "artifacts" }]} />
+    <${Chart} title="Tokens per minute" times=${minutes} summary=${`${numberText(sum(tokens))} in the last hour.`}
+      series=${[{ label: "tokens", values: tokens, colour: "gateway", kind: "bars" }]} />`;
+}
+
+function Tile({ label, value, aside, look = "" }) {
+  return html`
+    <div class=${`tile card ${look}`}>
+      <dt>${label}</dt>
+      <dd><b>${numberText(value)}</b>${aside && html` <small>${aside}</small>`}</dd>
+    </div>`;
+}
+
+/** The agents of the newest sessions, by the session's id. */
+function useNames(key) {
+  const { value } = useLoaded((signal) => (allows("sessions:read") ? get("/sessions/", { limit: 100 }, { signal }) : { sessions: [] }), key);
+  return useMemo(() => new Map((value?.sessions ?? []).map(({ session_id: id, agent_config: config }) => [id, config?.name ?? "Session"])), [value]);
+}
+
+function sum(values) {
+  return values.reduce((total, value) => total + (value ?? 0), 0);
 }

@@ -43,7 +43,7 @@ function useAnswer(onResolve) {
   return [state, answer];
 }
 
-function Approval({ onResolve }) {
+export function Approval({ onResolve }) {
   const [{ busy, problem }, answer] = useAnswer(onResolve);
   if (!allows("runtime:approve")) return html`<p class="muted">Somebody whose key has <code>runtime:approve</code> has to decide.</p>`;
   return html`

@@ -1,0 +1,42 @@
+/** Calls that wait for somebody's decision, of all sessions that one may see. */
+import { get, write } from "../../api/client.js";
+import { html, useEffect } from "../../app/html.js";
+import { hrefOf } from "../../app/router.js";
+import { agoText } from "../../model/format.js";
+import { Approval } from "../chat/tool_card.js";
+import { Icon } from "../icon.js";
+import { JsonView } from "../json_view.js";
+import { Problem } from "../problem.js";
+import { useLoaded } from "../use_loaded.js";
+
+const LIMIT = 20;
+
+/** `changes` is another value whenever something may have begun or ceased to wait. */
+export function Approvals({ changes }) {
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/actions/", { kind: "approval", limit: LIMIT }, { signal }));
+  useEffect(() => {
+    refresh();
+  }, [changes]);
+  const resolve = async ({ session_id: session, turn_id: turn, action_id: action }, answer) => {
+    await write("POST", `/runtime/${session}/turns/${turn}/actions/${action}/`, answer);
+    await refresh();
+  };
+  return html`
+    <section class="overview-approvals" aria-labelledby="approvals">
+      <h2 id="approvals">Open approvals${page?.total > 0 && html` <span class="chip busy">${page.total}</span>`}</h2>
+      <${Problem} of=${problem} />
+      ${page?.actions.length === 0 && html`<p class="muted">Nothing waits for a decision.</p>`}
+      <div class="approval-cards">${page?.actions.map((action) => html`
+        <section key=${action.action_id} class="tool-card waiting" aria-label=${`${action.tool_call.name} waits`}>
+          <p class="tool-head">
+            <${Icon} name="tool" /><b>${action.tool_call.name}</b>
+            <span>asked ${agoText(action.created_at)}</span>
+            <a href=${hrefOf(`chat/${action.session_id}/`)}>Chat</a>
+            <a href=${hrefOf("timeline/", { turn_id: action.turn_id })}>Timeline</a>
+          </p>
+          <${JsonView} value=${action.tool_call.arguments} label="Arguments" />
+          <${Approval} onResolve=${(answer) => resolve(action, answer)} />
+        </section>`)}</div>
+      ${page?.total > LIMIT && html`<p class="muted">The oldest ${LIMIT} of ${page.total} are shown.</p>`}
+    </section>`;
+}

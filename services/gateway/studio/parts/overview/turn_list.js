@@ -1,0 +1,29 @@
+/** Turns that run or have failed, each with the way to what happened. */
+import { html } from "../../app/html.js";
+import { hrefOf } from "../../app/router.js";
+import { durationText } from "../../model/format.js";
+import { StatusChip } from "../status_chip.js";
+
+const MOST = 8;
+
+export function TurnList({ title, turns, names, now, empty }) {
+  return html`
+    <section class="card turn-list" aria-label=${title}>
+      <h2>${title}</h2>
+      ${turns.length === 0 && html`<p class="muted">${empty}</p>`}
+      <ul>
+        ${turns.slice(0, MOST).map((turn) => html`
+          <li key=${turn.id}>
+            <p>
+              <${StatusChip} status=${turn.status} />
+              <b>${names.get(turn.sessionId) ?? "Session"}</b>
+              <span class="muted">${turn.ended ? `${durationText(now - turn.ended)} ago` : `for ${durationText(Math.max(0, now - turn.begun))}`}</span>
+              <a href=${hrefOf("timeline/", { turn_id: turn.id })}>Timeline</a>
+              <a href=${hrefOf(`chat/${turn.sessionId}/`)}>Chat</a>
+            </p>
+            ${turn.error && html`<p class="turn-error">${turn.error}</p>`}
+          </li>`)}
+      </ul>
+      ${turns.length > MOST && html`<p class="muted">and ${turns.length - MOST} more</p>`}
+    </section>`;
+}

@@ -1,0 +1,40 @@
+"""The last hour, minute by minute, out of events in whatever order."""
+
+from typing import Any
+
+from tests.unit.gateway.studio.conftest import Run
+
+NOW = "Date.parse('2026-05-04T08:59:30Z')"
+TAKE = f"""(() => {{
+  const activity = new m.Activity();
+  for (const event of given) activity.take(event);
+  const now = {NOW};
+  return {{ ...activity.series(now), states: activity.of("queued", "running", "waiting", "failed").map((turn) => [turn.id, turn.status]) }};
+}})()"""  # noqa: E501
+
+
+def event(turn: str, kind: str, second: int, **data: Any) -> dict[str, Any]:
+    time = f"2026-05-04T08:58:{second:02d}.000000Z"
+    return {"type": f"turn.{kind}", "time": time, "turn_id": turn, "session_id": "s", "data": data}
+
+
+def test_turns_are_counted_in_the_minute_of_their_end(run: Run) -> None:
+    usage = {"input_tokens": 5, "output_tokens": 2}
+    events = [
+        event("a", "started", 10),
+        event("a", "completed", 13, usage=usage),
+        event("b", "started", 11),
+        event("b", "failed", 12, error={"message": "no"}),
+        event("c", "queued", 14),
+        event("d", "started", 15),
+        event("d", "action_required", 16),
+        event("e", "started", 1),
+        event("e", "action_required", 2),
+        event("e", "action_resolved", 40),
+        event("e", "completed", 50, usage=usage),
+    ]
+    found = run("model/activity.js", TAKE, events)
+    assert (len(found["turns"]), found["turns"][58], found["failed"][58], found["tokens"][58]) == (60, 3, 1, 14)
+    assert (found["median"][58], found["median"][57]) == (3, None), "what waited for somebody took that time"
+    assert sorted(found["states"]) == [["b", "failed"], ["c", "queued"], ["d", "waiting"]]
+    assert run("model/activity.js", TAKE, events[::-1]) == found, "the order does not matter"
