@@ -117,13 +117,19 @@ class NamedTool(StrictModel):
 
 ToolChoice = Literal["auto", "none", "required"] | NamedTool
 StopText = Annotated[str, Field(min_length=1, max_length=200)]
+Metadata = Annotated[
+    dict[Annotated[str, Field(min_length=1, max_length=64)], Annotated[str, Field(max_length=8000)]],
+    Field(max_length=32),
+]
+"""Pairs of the caller's own, which are kept and returned."""
 
 
 class TurnOptions(StrictModel):
     """Settings of one turn, which go before the agent's own. ``instructions`` are added to the agent's.
 
     ``stop``: the model's answer ends before the first of these texts. ``tool_choice``: whether tools may be called, or
-    must be, until the first call is made. ``output_schema``: JSON Schema of the reply's ``output``.
+    must be, until the first call is made. ``output_schema``: JSON Schema of the reply's ``output``. ``metadata``
+    changes nothing: it is kept with the turn.
     """
 
     instructions: str | None = Field(default=None, min_length=1, max_length=100_000)
@@ -135,6 +141,12 @@ class TurnOptions(StrictModel):
     parallel_tool_calls: bool | None = None
     client_tools: ClientTools | None = None
     output_schema: JsonObject | None = None
+    metadata: Metadata | None = None
+
+    @property
+    def change_something(self) -> bool:
+        """Whether the agent is to do anything in another way."""
+        return any(value is not None for name, value in self if name != "metadata")
 
 
 class ExecuteBody(StrictModel):
@@ -153,26 +165,11 @@ class WireModel(BaseModel):
 
 
 class Usage(WireModel):
-    """Tokens, calls and time that a turn took. ``seconds`` of work on it, without the time that it waited.
-
-    ``cost`` is an exact decimal at the price that its model had then; null without a price.
-    """
+    """Tokens that the turn's model calls took."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     model_calls: int = 0
-    tool_calls: int = 0
-    seconds: float = 0.0
-    cost: str | None = None
-
-
-class Attribution(WireModel):
-    """The agent and model of a turn, and the user and key that began it."""
-
-    agent_id: str | None = None
-    model: str = ""
-    user_id: str = ""
-    key_id: str = ""
 
 
 class ToolCallRecord(WireModel):
@@ -224,7 +221,7 @@ class Reply(WireModel):
     artifacts: list[dict[str, Any]] = []
 
 
-class ExecuteReply(Attribution):
+class ExecuteReply(WireModel):
     """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself.
 
     ``finish_reason`` is left out for a reply that the model ended by itself: ``length`` for one that was cut,
@@ -349,6 +346,8 @@ class Turn(WireModel):
     required_actions: list[RequiredAction] = []
     toolsets: list[TurnToolset] = Field(default=[], exclude_if=lambda toolsets: not toolsets)
     """Toolsets whose tools the agent has; left out when there are none, and before the first step is recorded."""
+    options: TurnOptions | None = Field(default=None, exclude_if=_is_none)
+    """Options as they were given; left out when there were none."""
     created_at: Timestamp
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None

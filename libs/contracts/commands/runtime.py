@@ -1,6 +1,6 @@
 """Commands to the runtime."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -15,6 +15,9 @@ from libs.contracts.events.runtime import (
     TurnFailed,
 )
 from libs.contracts.messages import Command
+
+SESSION_MOVED_ON: Final = "session_moved_on"
+"""The type of the finding in a refusal because of ``ExecuteTurn.position``."""
 
 
 class SessionBeginning(WireModel):
@@ -69,7 +72,8 @@ class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=(TurnCom
 
     ``stream`` asks for deltas of the text while it is made. ``options`` go before the agent's own settings. With
     ``begins`` the session is created first, unless there is one with that id. ``client_calls`` left out: the turn waits
-    for the results of client tools.
+    for the results of client tools. With a ``position`` it is refused as a conflict (``session_moved_on``) unless it
+    becomes the turn of that number, from 0.
     """
 
     session_id: str
@@ -78,6 +82,7 @@ class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=(TurnCom
     options: TurnOptions | None = None
     begins: SessionBeginning | None = None
     client_calls: ClientCalls | None = None
+    position: int | None = None
 
 
 class CancelTurn(Command, type="aes.runtime.cancel_turn.v1", outcomes=(CancelTurnAccepted,)):

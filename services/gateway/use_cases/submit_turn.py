@@ -138,11 +138,12 @@ class SubmitTurn:
     history: TurnHistory
 
     def __call__(
-        self, write: Write, session_id: str, body: ExecuteBody, *, stream: bool
+        self, write: Write, session_id: str, body: ExecuteBody, *, stream: bool, position: int | None = None
     ) -> AbstractAsyncContextManager[SubmittedTurn]:
+        """``position``: only as the session's turn of that number, as ``ExecuteTurn`` says."""
         # The content was validated as part of the body a moment ago.
         command = ExecuteTurn.model_construct(
-            session_id=session_id, content=body.content, stream=stream, options=body.options
+            session_id=session_id, content=body.content, stream=stream, options=body.options, position=position
         )
         submitted = partial(SubmittedTurn, session_id=session_id, history=self.history)
         return self.commands.dispatch(write, ExecuteTurn, lambda _: command, submitted, subject=session_id)

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from libs.contracts.api.sessions import TurnOptions
-from libs.contracts.errors import Conflict, NotFound, RateLimited, ServiceError
+from libs.contracts.commands.runtime import SESSION_MOVED_ON
+from libs.contracts.errors import Conflict, ErrorDetail, NotFound, RateLimited, ServiceError
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.turns import Submission
 
@@ -111,6 +112,8 @@ class AdmissionPolicy:
             raise NotFound("there is no such session")
         if not session.active:
             raise Conflict("the session is being deleted")
+        if submission.position not in (None, batch.next_position(session)):
+            raise _moved_on()
         if submission.validation_error is not None:
             raise submission.validation_error
         self._check_backlog("session", batch.in_session.get(session.id, 0), self._backlog.per_session)
@@ -126,6 +129,11 @@ class AdmissionPolicy:
             raise RateLimited(f"the {of} has {limit} messages in work already", retry_after=self._backlog.retry_after)
 
 
+def _moved_on() -> Conflict:
+    message = "the session has gone on: the turn would not be at this position"
+    return Conflict(message, details=[ErrorDetail(loc=["position"], type=SESSION_MOVED_ON, message=message)])
+
+
 class _Batch:
     """The view, advanced by the batch's admissions so far."""
 
@@ -137,9 +145,12 @@ class _Batch:
         self._positions: dict[str, int] = {}
         self._free_slots = free_slots
 
+    def next_position(self, session: SessionState) -> int:
+        return self._positions.get(session.id, session.next_position)
+
     def admit(self, submission: Submission, session: SessionState) -> Admitted:
         ahead = self.in_session.get(session.id, 0)
-        position = self._positions.get(session.id, session.next_position)
+        position = self.next_position(session)
         claimed = ahead == 0 and self._free_slots > 0
         self._free_slots -= claimed
         self.in_session[session.id] = ahead + 1

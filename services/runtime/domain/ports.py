@@ -96,7 +96,6 @@ class WorkerLease(Protocol):
 class SessionAgent:
     spec: AgentSpec
     config_hash: str
-    agent_id: str | None = None
 
 
 class ConversationStore(Protocol):
@@ -126,8 +125,10 @@ class SessionReads(Protocol):
 
     async def session(self, session_id: str, caller: Identity) -> Session | None: ...
 
-    async def messages(self, session_id: str, caller: Identity, *, limit: int, offset: int) -> MessagePage | None:
-        """Oldest first, a reply right after its question."""
+    async def messages(
+        self, session_id: str, caller: Identity, *, limit: int, offset: int, turn_id: str | None = None
+    ) -> MessagePage | None:
+        """Oldest first, a reply right after its question; all of them, or those of one turn."""
 
     async def turn(self, session_id: str | None, turn_id: str, caller: Identity) -> Turn | None:
         """In that session, or in whichever session it is."""

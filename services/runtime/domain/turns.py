@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from libs.contracts.api.sessions import TurnOptions, Usage
+from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.commands.runtime import ClientCalls, ExecuteTurn
 from libs.contracts.errors import ServiceError
 from libs.contracts.events.runtime import (
@@ -26,7 +26,6 @@ from libs.eventing import MessageContext, MessageDraft
 from services.runtime.domain.actions import NewAction
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import JsonObject, ToolResult, UserMessage
-from services.runtime.domain.spending import TurnSpending
 
 FIRST_SEQUENCE: Final = 1
 """The sequence of a turn's first event: turn.queued, turn.started or the command's rejection."""
@@ -38,7 +37,7 @@ class Submission:
 
     ``blocks`` is None for content that was given as plain text. ``validation_error`` is a problem with the content
     that another service reported; it counts for the first delivery only, as a later answer may differ. ``begins`` is
-    the session to create unless there is one with that id.
+    the session to create unless there is one with that id. With a ``position`` it is admitted there only.
     """
 
     turn_id: str
@@ -53,11 +52,12 @@ class Submission:
     validation_error: ServiceError | None = None
     begins: NewSession | None = None
     client_calls: ClientCalls | None = None
+    position: int | None = None
 
     @property
     def depends_on_agent(self) -> bool:
         """Whether the agent decides if it can be admitted."""
-        return self.question.has_image or self.options is not None
+        return self.question.has_image or (self.options is not None and self.options.change_something)
 
     def owned_by(self, owner_id: str) -> "Submission":
         """With the owner of its session, who may see the events."""
@@ -91,7 +91,7 @@ class ClaimedTurn:
 
     ``seconds_left`` until the deadline and ``sequence``, that of the turn's newest event, at the moment of the claim.
     ``stream``: somebody follows the turn's text. ``after_wait``: the turn goes on after a wait, and no call has been
-    begun since. ``worked``: seconds of work on it at that moment.
+    begun since.
     """
 
     id: str
@@ -108,7 +108,6 @@ class ClaimedTurn:
     after_wait: bool = False
     options: TurnOptions | None = None
     client_calls: ClientCalls | None = None
-    worked: float = 0.0
 
     def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> MessageDraft:
         return MessageDraft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)
@@ -136,15 +135,8 @@ class LockedTurn:
     message_context: MessageContext
     sequence: int
 
-    def cancelled(self, reason: str, spent: TurnSpending) -> MessageDraft:
-        event = TurnCancelled(
-            session_id=self.session_id,
-            turn_id=self.id,
-            reason=reason,
-            usage=spent.usage,
-            **spent.attribution.model_dump(),
-        )
-        return self.draft(event, 1)
+    def cancelled(self, reason: str) -> MessageDraft:
+        return self.draft(TurnCancelled(session_id=self.session_id, turn_id=self.id, reason=reason), 1)
 
     def draft(self, event: Event, number: int) -> MessageDraft:
         """``number`` counts the events of this transaction from 1."""
@@ -204,7 +196,6 @@ class TurnOutcome:
     """Terminal, waiting or release transition of a claimed turn.
 
     A terminal one has an ``event`` and perhaps its encoded ``payload``; ``preceding`` events of the turn go before it.
-    ``usage`` is the whole turn's when it is completed, that of no recorded step when it failed.
     """
 
     turn: ClaimedTurn
@@ -213,7 +204,7 @@ class TurnOutcome:
     payload: bytes | None = None
     message_id: str | None = None
     text: str = ""
-    usage: Usage | None = None
+    usage: JsonObject | None = None
     final_step: int = 0
     final_answer: JsonObject | None = None
     error: JsonObject | None = None
@@ -221,12 +212,10 @@ class TurnOutcome:
     actions: tuple[NewAction, ...] = ()
 
 
-def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = None) -> TurnOutcome:
-    """``unrecorded``: the usage of a model's answer that came with the error."""
+def failed(turn: ClaimedTurn, error: ServiceError) -> TurnOutcome:
     info = error.info(turn.message_context.correlation_id)
     event = TurnFailed(session_id=turn.session_id, turn_id=turn.id, error=info)
-    error_json = event.error.model_dump(mode="json")
-    return TurnOutcome(turn, OutcomeKind.FAILED, event=event, usage=unrecorded, error=error_json)
+    return TurnOutcome(turn, OutcomeKind.FAILED, event=event, error=event.error.model_dump(mode="json"))
 
 
 @dataclass(frozen=True, slots=True)

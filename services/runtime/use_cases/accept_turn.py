@@ -73,6 +73,7 @@ class AcceptTurn:
             validation_error=error,
             begins=begins,
             client_calls=command.client_calls,
+            position=command.position,
         )
         return await self._commits.submit(submission)
 

@@ -1,7 +1,9 @@
 """Admission of a batch."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from libs.contracts.commands.runtime import SESSION_MOVED_ON
 from libs.contracts.errors import Conflict, NotFound, RateLimited
 from libs.contracts.identity import Identity
 from services.runtime.domain.admission import (
@@ -72,6 +74,14 @@ def test_a_refused_one_takes_no_place() -> None:
     assert kinds(decisions) == [NotFound, Admitted]
     assert isinstance(decisions[1], Admitted)
     assert (decisions[1].position, decisions[1].claimed) == (0, True)
+
+
+def test_a_turn_for_a_position_is_admitted_there_only() -> None:
+    third = [replace(submission(), position=2) for _ in range(2)]
+    decisions = policy().decide(third, view(session(next_position=2)))
+    assert kinds(decisions) == [Admitted, Conflict]
+    assert isinstance(decisions[1], Refused)
+    assert [each.type for each in decisions[1].error.details or ()] == [SESSION_MOVED_ON]
 
 
 def test_a_session_in_deletion_refuses() -> None:

@@ -30,7 +30,6 @@ from services.gateway.entrypoints.http.routers import (
     secrets,
     sessions,
     toolsets,
-    usage,
     webhooks,
 )
 from services.gateway.entrypoints.http.sockets import session_socket
@@ -55,7 +54,6 @@ _ROUTERS: Final = (
     keys.router,
     connections.router,
     webhooks.router,
-    usage.router,
     pages.router,
 )
 

@@ -5,10 +5,10 @@ from typing import Final
 from starlette.middleware import Middleware
 
 from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge
-from services.gateway.entrypoints.openai import chat_completions, models
+from services.gateway.entrypoints.openai import chat_completions, models, responses
 from services.gateway.entrypoints.openai.conventions import PREFIX, SHAPE, ClientHeadersMiddleware
 
-_ROUTERS: Final = (models.router, chat_completions.router)
+_ROUTERS: Final = (responses.router, chat_completions.router, models.router)
 
 
 class OpenAIApplication(ProtocolApplication):

@@ -36,13 +36,14 @@ _IS_VISIBLE: Final = f"SELECT 1 FROM sessions WHERE id = %(session)s AND {_VISIB
 _MESSAGES: Final = """
     SELECT id, role, content, created_at AS timestamp, blocks::text AS content_blocks, nullif(turn_id, '') AS turn_id
     FROM messages
-    WHERE session_id = %(session)s ORDER BY position LIMIT %(limit)s OFFSET %(offset)s
+    WHERE session_id = %(session)s{of_turn} ORDER BY position LIMIT %(limit)s OFFSET %(offset)s
 """
-_COUNT_MESSAGES: Final = "SELECT count(*) FROM messages WHERE session_id = %(session)s"
+_COUNT_MESSAGES: Final = "SELECT count(*) FROM messages WHERE session_id = %(session)s{of_turn}"
+_OF_TURN: Final = " AND turn_id = %(turn)s"
 # Only a waiting turn has open actions: other turns do not look for any.
 _SELECT_TURN: Final = """
     SELECT id AS turn_id, session_id, status, attempt, position, correlation_id, user_message_id, message_id,
-           usage::text, reply::text, error::text, created_at, started_at, finished_at,
+           usage::text, reply::text, error::text, options::text, created_at, started_at, finished_at,
            CASE WHEN status = 'waiting' THEN (
                SELECT json_agg(json_build_object('action_id', a.id, 'kind', a.kind, 'tool_call', a.tool_call,
                                                  'expires_at', a.expires_at) ORDER BY a.created_at, a.id)
@@ -99,13 +100,17 @@ class PostgresSessionReads:
         row = await self._row(_SESSION, {**_caller(caller), "session": session_id})
         return None if row is None else _session(row)
 
-    async def messages(self, session_id: str, caller: Identity, *, limit: int, offset: int) -> MessagePage | None:
-        parameters = {**_caller(caller), "session": session_id, "limit": limit, "offset": offset}
+    async def messages(
+        self, session_id: str, caller: Identity, *, limit: int, offset: int, turn_id: str | None = None
+    ) -> MessagePage | None:
+        parameters = {**_caller(caller), "session": session_id, "limit": limit, "offset": offset, "turn": turn_id}
+        of_turn = "" if turn_id is None else _OF_TURN
         async with self._database.connection() as connection:
             if not await fetch_value(connection, _IS_VISIBLE, parameters):
                 return None
-            page = [_message(row) for row in await fetch_records(connection, _MESSAGES, parameters)]
-            total = await fetch_value(connection, _COUNT_MESSAGES, parameters)
+            rows = await fetch_records(connection, _MESSAGES.format(of_turn=of_turn), parameters)
+            page = [_message(row) for row in rows]
+            total = await fetch_value(connection, _COUNT_MESSAGES.format(of_turn=of_turn), parameters)
         return MessagePage(messages=page, total=total, has_more=offset + len(page) < total)
 
     async def turn(self, session_id: str | None, turn_id: str, caller: Identity) -> Turn | None:
@@ -185,7 +190,7 @@ def _turn(row: Row) -> Turn:
     for action in actions:
         action["expires_at"] = parse_time(action["expires_at"])
     toolsets = orjson.loads(row.pop("toolsets") or "[]")
-    return Turn(**_decoded(row, "usage", "reply", "error"), required_actions=actions, toolsets=toolsets)
+    return Turn(**_decoded(row, "usage", "reply", "error", "options"), required_actions=actions, toolsets=toolsets)
 
 
 def _message(row: Row) -> Message:

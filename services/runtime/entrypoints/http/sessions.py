@@ -26,8 +26,12 @@ def sessions_router(reads: SessionReads) -> APIRouter:
         return _found(await reads.session(valid_id("session", session_id), who), "session")
 
     @router.get("/{session_id}/messages")
-    async def list_messages(session_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0) -> MessagePage:
-        return _found(await reads.messages(valid_id("session", session_id), who, limit=limit, offset=offset), "session")
+    async def list_messages(
+        session_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0, turn_id: str | None = None
+    ) -> MessagePage:
+        session_id = valid_id("session", session_id)
+        page = await reads.messages(session_id, who, limit=limit, offset=offset, turn_id=turn_id)
+        return _found(page, "session")
 
     @router.get("/{session_id}/turns/{turn_id}")
     async def get_turn(session_id: str, turn_id: str, who: Caller) -> Turn:

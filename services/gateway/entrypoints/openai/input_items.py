@@ -1,0 +1,179 @@
+"""Input items of responses: what is said and what is answered."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from libs.contracts.api.sessions import ContentBlock, ImageUrl, ImageUrlBlock, ResolveActionBody, TextBlock
+from services.gateway.entrypoints.openai.conventions import refuse
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class InputModel(BaseModel):
+    """Unknown fields are refused by name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TextPart(InputModel):
+    """A text, of the user or as the agent said it."""
+
+    type: Literal["input_text", "output_text", "text"]
+    text: str
+    annotations: list[Any] = []
+    logprobs: list[Any] | None = None
+
+
+class ImagePart(InputModel):
+    """An image on the web."""
+
+    type: Literal["input_image"]
+    image_url: Annotated[str, Field(min_length=1, max_length=4000, pattern=r"^(?i:https?)://")]
+    detail: Literal["auto"] | None = None
+
+
+Part = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+
+
+class MessageInput(InputModel):
+    type: Literal["message"] = "message"
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | list[Part]
+    id: str | None = None
+    status: str | None = None
+    phase: str | None = None
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return "\n\n".join(part.text for part in self.content if isinstance(part, TextPart))
+
+
+class FunctionCallOutput(InputModel):
+    """The result of a call that the client made."""
+
+    type: Literal["function_call_output"]
+    call_id: Text
+    output: str | list[TextPart]
+    id: str | None = None
+    status: str | None = None
+
+    @property
+    def text(self) -> str:
+        return self.output if isinstance(self.output, str) else "\n\n".join(part.text for part in self.output)
+
+
+class FunctionCall(InputModel):
+    """A call that the agent asked for in an earlier response."""
+
+    type: Literal["function_call"]
+    call_id: Text
+    name: Text
+    arguments: str
+    id: str | None = None
+    status: str | None = None
+
+    @property
+    def call(self) -> dict[str, Any]:
+        """Raises ``ValidationFailed``."""
+        try:
+            arguments = orjson.loads(self.arguments or "{}")
+        except orjson.JSONDecodeError:
+            arguments = None
+        if not isinstance(arguments, dict):
+            raise refuse("input", f"The arguments of call {self.call_id[:200]!r} are no JSON object.", "invalid_value")
+        return {"id": self.call_id, "name": self.name, "arguments": arguments}
+
+
+class AgentCall(InputModel):
+    """A call that the agent made by itself in an earlier response."""
+
+    type: Literal["mcp_call"]
+    id: Text
+    server_label: Text
+    name: Text
+    arguments: str
+    output: str | None = None
+    error: Any = None
+    status: str | None = None
+    approval_request_id: str | None = None
+
+
+class ApprovalResponse(InputModel):
+    type: Literal["mcp_approval_response"]
+    approval_request_id: Text
+    approve: bool
+    reason: Annotated[str, Field(max_length=10_000)] | None = None
+    id: str | None = None
+
+
+def _type(value: Any) -> str:
+    """Messages need not say that they are one."""
+    given = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return given if isinstance(given, str) else "message"
+
+
+InputItem = Annotated[
+    Annotated[MessageInput, Tag("message")]
+    | Annotated[FunctionCallOutput, Tag("function_call_output")]
+    | Annotated[FunctionCall, Tag("function_call")]
+    | Annotated[AgentCall, Tag("mcp_call")]
+    | Annotated[ApprovalResponse, Tag("mcp_approval_response")],
+    Discriminator(_type),
+]
+Answer = FunctionCallOutput | ApprovalResponse
+
+
+def question_of(messages: Sequence[MessageInput]) -> str | list[ContentBlock]:
+    """The content of one message of the user. Raises ``ValidationFailed`` when there is nothing in it."""
+    if len(messages) == 1 and isinstance(messages[0].content, str):
+        text = messages[0].content
+        if not text.strip():
+            raise refuse("input", "The input has no text.", "empty")
+        return text
+    blocks: list[ContentBlock] = []
+    for message in messages:
+        parts = message.content
+        for part in [TextPart(type="input_text", text=parts)] if isinstance(parts, str) else parts:
+            if isinstance(part, ImagePart):
+                blocks.append(ImageUrlBlock(type="image_url", image_url=ImageUrl(url=part.image_url)))
+            elif part.text.strip():
+                blocks.append(TextBlock(type="text", text=part.text))
+    if not blocks:
+        raise refuse("input", "The input has no text.", "empty")
+    return blocks
+
+
+def resolution_of(answer: Answer) -> ResolveActionBody:
+    if isinstance(answer, FunctionCallOutput):
+        return ResolveActionBody(output=answer.text)
+    decision: Literal["approve", "deny"] = "approve" if answer.approve else "deny"
+    return ResolveActionBody(decision=decision, reason=None if answer.approve else answer.reason)
+
+
+def message_input_item(message_id: str, role: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A message of a session's history as an item."""
+    return {
+        "type": "message",
+        "id": f"msg_{message_id}",
+        "status": "completed",
+        "role": role,
+        "content": [_part(block, role) for block in blocks],
+    }
+
+
+def _part(block: dict[str, Any], role: str) -> dict[str, Any]:
+    match block.get("type"):
+        case "image_url":
+            return {"type": "input_image", "detail": "auto", "image_url": block["image_url"]["url"]}
+        case "text" if role == "assistant":
+            return {"type": "output_text", "text": block["text"], "annotations": [], "logprobs": []}
+        case "text":
+            return {"type": "input_text", "text": block["text"]}
+        case _:
+            named = block.get("url") or block.get("source", {}).get("artifact_id", "")
+            return {"type": "input_text", "text": f"[file {named}]"}

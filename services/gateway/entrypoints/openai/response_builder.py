@@ -1,0 +1,295 @@
+"""Makes responses, and the events of their streams, out of the events of turns.
+
+A turn that waits for answers ends a response, and begins the next one when it has them: the responses of a turn are
+numbered from 0. Every event has a number that follows from its place in the turn's stream, so that any replica makes
+the same stream of the same turn, and cuts it at the same place.
+"""
+
+from typing import Any, Final
+
+from libs.contracts.api.sessions import Citation, RequestedToolCall, RequiredAction, ToolCallRecord, Usage
+from libs.contracts.errors import ErrorInfo
+from libs.contracts.events import runtime
+from services.gateway.domain.turn_progress import TurnProgress
+from services.gateway.entrypoints.openai import response_items as items
+from services.gateway.entrypoints.openai.conventions import error_fields
+from services.gateway.entrypoints.openai.response_items import Json
+
+# Numbers below 2^53: the sequence of the turn's event times this, then the events that it stands for, then its text.
+_PER_EVENT: Final = 2**25
+_CUT: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+_TEXT_BEGINS: Final = 64
+_TEXT: Final = 66
+
+
+def response_id(turn_id: str, part: int = 0) -> str:
+    return f"resp_{turn_id}" if part == 0 else f"resp_{turn_id}_{part}"
+
+
+class ResponseBuilder:
+    """One response of a turn. Takes the turn's events from its beginning, and passes over those of other responses.
+
+    ``head``: the fields of the response that do not change. ``has_ended``: nothing follows in this response.
+    """
+
+    def __init__(self, turn_id: str, head: Json, part: int = 0) -> None:
+        self.status = "queued"
+        self.has_ended = False
+        self.error: ErrorInfo | None = None
+        self.inputs: list[Json] = []
+        """Answers that this response began with, as input items."""
+        self.open_actions: dict[str, RequiredAction] = {}
+        self.asked: dict[str, RequiredAction] = {}
+        """Actions that this response ended with."""
+        self.turn_id = turn_id
+        self._head = head
+        self._wanted = part
+        self._part = 0
+        self._output: list[Json] = []
+        self._usage: Usage | None = None
+        self._citations: list[Citation] = []
+        self._calls: dict[str, Json] = {}
+        self._client_calls: set[str] = set()
+        self._approvals: dict[str, str] = {}
+        self._result: Json | None = None
+        self._text: _Text | None = None
+        self.has_begun = False
+        self._sequence = 0
+        self._slot = 0
+        self._asked_at = (0, 0)
+        self._events: list[Json] = []
+
+    @property
+    def part(self) -> int:
+        """The number of the response that the turn is at."""
+        return self._part
+
+    def response(self) -> Json:
+        return self._result or {
+            **self._head,
+            "id": response_id(self.turn_id, self._wanted),
+            "status": self.status,
+            "error": None if self.error is None else _error(self.error),
+            "output": list(self._output) if self._part == self._wanted else [],
+            "usage": None if self._usage is None else items.usage_object(self._usage),
+        }
+
+    def take(self, progress: TurnProgress) -> list[Json]:
+        """Returns the events of this response's stream that an event of the turn stands for."""
+        self._sequence, event = progress.at.sequence, progress.event
+        self._slot, self._events = 0, []
+        if isinstance(event, runtime.OutputTextDelta):
+            self._take_text(event)
+        elif not isinstance(event, runtime.OutputTextDone):
+            self._take_event(event)
+        return self._events
+
+    def end_wait(self) -> list[Json]:
+        """Ends the response because the turn waits, and all its actions have been taken."""
+        self._events = []
+        self._finish_wait()
+        return self._events
+
+    def _take_event(self, event: Any) -> None:
+        match event:
+            case runtime.TurnQueued():
+                self._begin("queued")
+            case runtime.TurnStarted():
+                self._begin("in_progress")
+            case runtime.TurnRestarted() | runtime.OutputInvalid():
+                self._close_text(final=False)
+            case runtime.ToolCallStarted():
+                self._close_text(final=False)
+                self._calls[event.call_id] = event.arguments
+            case runtime.ToolCallCompleted():
+                self._take_result(event.call_id, event.name, event.output, None)
+            case runtime.ToolCallFailed():
+                self._take_result(event.call_id, event.name, None, event.reason)
+            case runtime.TurnActionRequired():
+                self._ask(event.action)
+            case runtime.TurnActionResolved():
+                self._resolve(event)
+            case runtime.CitationAdded():
+                self._citations.append(event.citation)
+            case runtime.TurnCompleted():
+                self._close_text(final=True, value=event.response.output)
+                for call in event.response.tool_calls:
+                    if call.status == "requested":
+                        self._call(f"fc_{self.turn_id}_{call.id}", call)
+                self._usage = event.usage
+                self._complete(event.finish_reason)
+            case runtime.TurnFailed():
+                self.error = event.error
+                self._break_off("failed")
+            case runtime.TurnCancelled():
+                self._break_off("cancelled")
+
+    def _begin(self, status: str) -> None:
+        self.status = status
+        if not self.has_begun:
+            self.has_begun = True
+            self._emit("response.created", response=self.response())
+        self._emit(f"response.{status}", response=self.response())
+
+    def _take_text(self, delta: runtime.OutputTextDelta) -> None:
+        text = self._text
+        if text is None:
+            text = self._text = _Text(f"msg_{self.turn_id}_{self._sequence}", len(self._output))
+            begun = {**items.message_item(text.id, "", "in_progress", final=True), "content": []}
+            self._output.append(begun)
+            self._slot = _TEXT_BEGINS
+            self._emit("response.output_item.added", output_index=text.index, item=begun)
+            self._emit("response.content_part.added", **text.place, part=items.text_part(""))
+        text.pieces.append(delta.text)
+        self._slot = _TEXT + delta.offset + len(delta.text)
+        self._emit("response.output_text.delta", **text.place, delta=delta.text, logprobs=[])
+
+    def _complete(self, reason: str) -> None:
+        if (cut := _CUT.get(reason)) is None:
+            self._finish("completed", "response.completed")
+            return
+        self._head = {**self._head, "incomplete_details": {"reason": cut}}
+        self._finish("incomplete", "response.incomplete")
+
+    def _close_text(self, *, final: bool, value: Any = None) -> None:
+        """Ends the open message. What is not the reply stays an item without content: nobody is to join it.
+
+        ``value``: the one that the text is the JSON of, which some models put into a fence.
+        """
+        text, self._text = self._text, None
+        if text is None:
+            return
+        content, citations = "".join(text.pieces), self._citations if final else ()
+        if value is not None and content.lstrip().startswith("```"):
+            content = items.json_text(value)
+        status = "completed" if final else "incomplete"
+        item = items.message_item(text.id, content, status, citations, final=final)
+        self._output[text.index] = item if final else {**item, "content": []}
+        self._emit("response.output_text.done", **text.place, text=content, logprobs=[])
+        self._emit("response.content_part.done", **text.place, part=item["content"][0])
+        self._emit("response.output_item.done", output_index=text.index, item=item)
+
+    def _take_result(self, call_id: str, tool: str, output: str | None, reason: str | None) -> None:
+        arguments = self._calls.pop(call_id, {})
+        if call_id in self._client_calls:
+            item_id = f"fco_{self.turn_id}_{self._sequence}"
+            given = {"type": "function_call_output", "id": item_id, "status": "completed", "call_id": call_id}
+            part = self._part + bool(self.open_actions)
+            self._answer({**given, "output": output if reason is None else reason}, part)
+            return
+        item = items.tool_call_item(f"mcp_{self.turn_id}_{self._sequence}", tool, arguments, output, reason)
+        item["approval_request_id"] = self._approvals.get(call_id)
+        place = self._add({**item, "status": "in_progress", "arguments": "", "output": None, "error": None})
+        self._emit("response.mcp_call.in_progress", **place)
+        self._emit("response.mcp_call_arguments.delta", **place, delta=item["arguments"])
+        self._emit("response.mcp_call_arguments.done", **place, arguments=item["arguments"])
+        self._emit("response.mcp_call.completed" if reason is None else "response.mcp_call.failed", **place)
+        self._done(item, place)
+
+    def _ask(self, action: RequiredAction) -> None:
+        self._close_text(final=False)
+        self.open_actions[action.action_id] = action
+        if self._part == self._wanted:
+            self.asked[action.action_id] = action
+        if action.kind == "approval":
+            item = items.approval_request_item(action)
+            self._approvals[action.tool_call.id] = item["id"]
+            self._done(item, self._add(item))
+        else:
+            self._client_calls.add(action.tool_call.id)
+            self._call(f"fc_{action.action_id}", action.tool_call)
+        self._asked_at = (self._sequence, self._slot)
+
+    def _call(self, item_id: str, call: RequestedToolCall | ToolCallRecord) -> None:
+        item = items.function_call_item(item_id, call)
+        place = self._add({**item, "status": "in_progress", "arguments": ""})
+        self._emit("response.function_call_arguments.delta", **place, delta=item["arguments"])
+        self._emit("response.function_call_arguments.done", **place, name=item["name"], arguments=item["arguments"])
+        self._done(item, place)
+
+    def _resolve(self, event: runtime.TurnActionResolved) -> None:
+        self._finish_wait()
+        self.open_actions.pop(event.action_id, None)
+        if event.kind == "approval":
+            approved = event.decision == "approve"
+            request_id = f"mcpr_{event.action_id}"
+            answer = {"type": "mcp_approval_response", "id": f"mcpa_{event.action_id}", "approve": approved}
+            self._answer({**answer, "approval_request_id": request_id}, self._part + 1)
+        if not self.open_actions:
+            self._part += 1
+            self._output, self.has_begun = [], False
+            self._begin("in_progress")
+
+    def _answer(self, item: Json, part: int) -> None:
+        if part == self._wanted:
+            self.inputs.append(item)
+
+    def _finish_wait(self) -> None:
+        """The response ended after the last action that it asked for, whenever that is noticed."""
+        sequence, slot = self._sequence, self._slot
+        self._sequence, self._slot = self._asked_at
+        self._finish("completed", "response.completed")
+        self._sequence, self._slot = sequence, slot
+
+    def _break_off(self, status: str) -> None:
+        self._close_text(final=False)
+        if self.open_actions:
+            self._finish_wait()
+            if self._part == self._wanted and self._result is not None:
+                self._result["status"] = status
+            return
+        self._finish(status, "response.failed")
+
+    def _finish(self, status: str, event: str) -> None:
+        if self._part != self._wanted or self.has_ended:
+            return
+        self.status = status
+        self._result = self.response()
+        self._emit(event, response=dict(self._result))
+        self.has_ended = True
+
+    def _add(self, item: Json) -> Json:
+        place = {"item_id": item["id"], "output_index": len(self._output)}
+        self._output.append(item)
+        self._emit("response.output_item.added", output_index=place["output_index"], item=item)
+        return place
+
+    def _done(self, item: Json, place: Json) -> None:
+        self._output[place["output_index"]] = item
+        self._emit("response.output_item.done", output_index=place["output_index"], item=item)
+
+    def _emit(self, event: str, **fields: Any) -> None:
+        if self._part == self._wanted and not self.has_ended:
+            number = self._sequence * _PER_EVENT + self._slot
+            self._events.append({"type": event, "sequence_number": number, **fields})
+        self._slot += 1
+
+
+class _Text:
+    """The message that is being written."""
+
+    def __init__(self, item_id: str, index: int) -> None:
+        self.id = item_id
+        self.index = index
+        self.pieces: list[str] = []
+
+    @property
+    def place(self) -> Json:
+        return {"item_id": self.id, "output_index": self.index, "content_index": 0}
+
+
+def after(events: list[Json], number: int) -> list[Json]:
+    """The events above that number. Of a piece of text that it is in the middle of, the rest."""
+    left = []
+    for event in events:
+        beyond = event["sequence_number"] - number
+        if event["type"] == "response.output_text.delta" and 0 < beyond < len(event["delta"]):
+            left.append({**event, "delta": event["delta"][-beyond:]})
+        elif beyond > 0:
+            left.append(event)
+    return left
+
+
+def _error(info: ErrorInfo) -> Json:
+    fields = error_fields(info)
+    return {"code": "server_error" if fields["type"] == "server_error" else fields["code"], "message": info.message}

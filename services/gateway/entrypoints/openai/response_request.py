@@ -1,0 +1,244 @@
+"""The body of ``POST /openai/v1/responses``: each field is honoured, or refused by its name."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from pydantic import Field, model_validator
+
+from libs.contracts.api.agents import ClientTool, JsonObject
+from libs.contracts.api.sessions import NamedTool, ToolChoice, TurnOptions
+from libs.contracts.errors import ErrorDetail, ValidationFailed
+from services.gateway.entrypoints.openai.conventions import refuse
+from services.gateway.entrypoints.openai.input_items import InputItem, InputModel, MessageInput
+
+REQUEST_KEY: Final = "openai:request"
+"""The pair of a turn's metadata that has the fields of the request that no option of turns is for."""
+WITHOUT_EFFECT: Final[Mapping[str, tuple[Any, ...]]] = {
+    "include": ([],),
+    "reasoning": ({},),
+    "service_tier": ("auto", "default"),
+    "stream_options": ({}, {"include_obfuscation": False}),
+    "top_logprobs": (0,),
+    "truncation": ("disabled",),
+}
+"""Values that ask for what happens anyway; null does so in every field. Any other value of these is refused."""
+UNSUPPORTED: Final = frozenset(
+    {
+        "access_programs", "background_options", "context_management", "image", "max_tool_calls", "moderation",
+        "prompt", "prompt_cache_options", "prompt_cache_retention",
+    }
+)  # fmt: skip
+"""Fields of the client that are refused unless they are null."""
+_NAMES: Final = {
+    "content": "input",
+    "options.instructions": "instructions",
+    "options.temperature": "temperature",
+    "options.top_p": "top_p",
+    "options.max_tokens": "max_output_tokens",
+    "options.tool_choice": "tool_choice",
+    "options.parallel_tool_calls": "parallel_tool_calls",
+    "options.client_tools": "tools",
+    "options.output_schema": "text.format.schema",
+}
+
+
+class FunctionTool(InputModel):
+    type: Literal["function"]
+    name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
+    description: Annotated[str, Field(max_length=10_000)] | None = None
+    parameters: JsonObject | None = None
+    strict: bool | None = None
+
+
+class NamedFunction(InputModel):
+    type: Literal["function"]
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class TextFormat(InputModel):
+    type: Literal["text", "json_object"]
+
+
+class SchemaFormat(InputModel):
+    type: Literal["json_schema"]
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    schema_: Annotated[JsonObject, Field(alias="schema")]
+    description: Annotated[str, Field(max_length=2000)] | None = None
+    strict: bool | None = None
+
+
+class TextSettings(InputModel):
+    format: Annotated[TextFormat | SchemaFormat, Field(discriminator="type")] | None = None
+    verbosity: Literal["medium"] | None = None
+
+
+class ConversationReference(InputModel):
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+Name = Annotated[str, Field(min_length=1, max_length=300)]
+MetadataKey = Annotated[str, Field(min_length=1, max_length=64)]
+Metadata = Annotated[dict[MetadataKey, Annotated[str, Field(max_length=512)]], Field(max_length=16)]
+
+
+class CreateResponse(InputModel):
+    model: Name | None = None
+    input: str | list[InputItem] = []
+    instructions: Annotated[str, Field(max_length=100_000)] | None = None
+    previous_response_id: Name | None = None
+    conversation: Name | ConversationReference | None = None
+    background: bool | None = None
+    store: bool | None = None
+    stream: bool | None = None
+    tools: Annotated[list[FunctionTool], Field(max_length=64)] | None = None
+    tool_choice: Literal["auto", "none", "required"] | NamedFunction | None = None
+    parallel_tool_calls: bool | None = None
+    text: TextSettings | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    metadata: Metadata | None = None
+    user: Annotated[str, Field(max_length=512)] | None = None
+    safety_identifier: Annotated[str, Field(max_length=128)] | None = None
+    prompt_cache_key: Annotated[str, Field(max_length=512)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_changes_nothing(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if not _changes_nothing(name, value)}
+
+    @property
+    def items(self) -> list[Any]:
+        return [MessageInput(role="user", content=self.input)] if isinstance(self.input, str) else self.input
+
+    @property
+    def conversation_id(self) -> str | None:
+        given = self.conversation
+        return given.id if isinstance(given, ConversationReference) else given
+
+    def check(self) -> None:
+        """Raises ``ValidationFailed`` for fields that contradict each other."""
+        if self.conversation is not None and self.previous_response_id is not None:
+            raise refuse("conversation", "Give either conversation or previous_response_id, not both.", "conflict")
+        if self.store is False and self.background:
+            raise refuse("background", "A response in the background is stored: it takes store: true.", "conflict")
+        if self.store is False and self.conversation is not None:
+            raise refuse("store", "What is said in a conversation is stored.", "conflict")
+        if REQUEST_KEY in (self.metadata or {}):
+            raise refuse(f"metadata.{REQUEST_KEY}", "This key is reserved.", "reserved")
+
+    def options(self, model: str, added_instructions: str) -> TurnOptions:
+        """``added_instructions``: those of system and developer messages of the input."""
+        instructions = "\n\n".join(each for each in (self.instructions, added_instructions) if each)
+        request = {
+            "model": model,
+            "background": bool(self.background),
+            "store": self.store is not False,
+            "previous_response_id": self.previous_response_id,
+            "conversation": self.conversation_id,
+            "instructions": self.instructions if added_instructions else None,
+            "format": self._format(),
+            "user": self.user,
+            "safety_identifier": self.safety_identifier,
+            "prompt_cache_key": self.prompt_cache_key,
+        }
+        kept = orjson.dumps({name: value for name, value in request.items() if value is not None}).decode()
+        return TurnOptions(
+            instructions=instructions or None,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            max_tokens=self.max_output_tokens,
+            tool_choice=self._tool_choice(),
+            parallel_tool_calls=self.parallel_tool_calls,
+            client_tools=self._client_tools(),
+            output_schema=self._schema(),
+            metadata={**(self.metadata or {}), REQUEST_KEY: kept},
+        )
+
+    def _client_tools(self) -> list[ClientTool] | None:
+        return [
+            ClientTool(name=tool.name, description=tool.description or "", parameters=tool.parameters or {})
+            for tool in self.tools or ()
+        ] or None
+
+    def _tool_choice(self) -> ToolChoice | None:
+        if isinstance(self.tool_choice, NamedFunction):
+            return NamedTool(name=self.tool_choice.name)
+        return self.tool_choice
+
+    def _schema(self) -> JsonObject | None:
+        match self.text.format if self.text is not None else None:
+            case SchemaFormat() as given:
+                return given.schema_
+            case TextFormat(type="json_object"):
+                return {"type": "object"}
+            case _:
+                return None
+
+    def _format(self) -> JsonObject | None:
+        given = self.text.format if self.text is not None else None
+        return None if given is None else given.model_dump(exclude={"schema_"}, exclude_none=True)
+
+
+def _changes_nothing(name: str, value: Any) -> bool:
+    if value is None:
+        return name in WITHOUT_EFFECT or name in UNSUPPORTED
+    return any(value == allowed and type(value) is type(allowed) for allowed in WITHOUT_EFFECT.get(name, ()))
+
+
+def in_words_of_the_client(problem: ValidationFailed) -> ValidationFailed:
+    """A refusal of a turn, whose places are fields of the request."""
+    details = [_renamed(detail) for detail in problem.details or ()]
+    return ValidationFailed(problem.message, details=details, retry_after=problem.retry_after)
+
+
+def _renamed(detail: ErrorDetail) -> ErrorDetail:
+    place = [str(part) for part in detail.loc]
+    for length in (2, 1):
+        if (name := _NAMES.get(".".join(place[:length]))) is not None:
+            return detail.model_copy(update={"loc": [*name.split("."), *place[length:]]})
+    return detail
+
+
+def response_head(options: TurnOptions | None, created_at: int, model: str = "") -> JsonObject:
+    """The fields of a response that follow from its request."""
+    options = options or TurnOptions()
+    metadata = dict(options.metadata or {})
+    request: JsonObject = orjson.loads(metadata.pop(REQUEST_KEY, "{}"))
+    conversation = request.get("conversation")
+    return {
+        "object": "response",
+        "created_at": created_at,
+        "model": request.get("model", model),
+        "background": request.get("background", False),
+        "store": request.get("store", True),
+        "previous_response_id": request.get("previous_response_id"),
+        "conversation": None if conversation is None else {"id": conversation},
+        "instructions": request.get("instructions", options.instructions),
+        "max_output_tokens": options.max_tokens,
+        "metadata": metadata,
+        "parallel_tool_calls": options.parallel_tool_calls is not False,
+        "temperature": options.temperature,
+        "top_p": options.top_p,
+        "text": {"format": _format_of(request.get("format") or {"type": "text"}, options)},
+        "tool_choice": _choice_of(options.tool_choice),
+        "tools": [{"type": "function", "strict": True, **tool.model_dump()} for tool in options.client_tools or ()],
+        "truncation": "disabled",
+        "reasoning": {"effort": None, "summary": None},
+        "service_tier": "default",
+        "user": request.get("user"),
+        "safety_identifier": request.get("safety_identifier"),
+        "prompt_cache_key": request.get("prompt_cache_key"),
+        "incomplete_details": None,
+    }
+
+
+def _format_of(kept: JsonObject, options: TurnOptions) -> JsonObject:
+    return {**kept, "schema": options.output_schema} if kept["type"] == "json_schema" else kept
+
+
+def _choice_of(choice: ToolChoice | None) -> Any:
+    return {"type": "function", "name": choice.name} if isinstance(choice, NamedTool) else choice or "auto"

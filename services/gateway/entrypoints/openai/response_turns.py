@@ -1,0 +1,444 @@
+"""Begins, answers and follows the turns that responses stand for."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+import structlog
+
+from libs.contracts.api.sessions import ExecuteBody, RequiredAction, Turn, TurnOptions
+from libs.contracts.commands.runtime import SESSION_MOVED_ON, ClientCalls, SessionBeginning
+from libs.contracts.errors import Conflict, NotFound, ServiceError, ValidationFailed, error_from
+from libs.contracts.events import runtime
+from libs.contracts.identifiers import is_id
+from libs.contracts.identity import Identity, Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.turn_options import check_options
+from services.gateway.domain.turn_progress import TurnProgress, typed_events
+from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
+from services.gateway.entrypoints.http.authentication import require_scopes
+from services.gateway.entrypoints.http.protocol_application import turn_headers
+from services.gateway.entrypoints.openai.conventions import refuse
+from services.gateway.entrypoints.openai.input_items import (
+    AgentCall,
+    Answer,
+    ApprovalResponse,
+    FunctionCall,
+    FunctionCallOutput,
+    MessageInput,
+    resolution_of,
+)
+from services.gateway.entrypoints.openai.response_builder import ResponseBuilder, response_id
+from services.gateway.entrypoints.openai.response_items import Json
+from services.gateway.entrypoints.openai.response_request import (
+    CreateResponse,
+    in_words_of_the_client,
+    response_head,
+)
+from services.gateway.entrypoints.openai.said_before import Said, said_in
+from services.gateway.use_cases.agent_turns import AgentTurns, part_of
+from services.gateway.use_cases.submit_turn import SubmittedTurn
+
+_log = structlog.get_logger("gateway.openai")
+_DAY: Final = 86400
+_ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseName:
+    """The turn that a response is of, and which of its responses it is."""
+
+    turn_id: str
+    part: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> "ResponseName":
+        """Raises ``NotFound`` for what is no response's id."""
+        turn_id, _, part = text.removeprefix("resp_").partition("_")
+        if not text.startswith("resp_") or not is_id(turn_id) or not (part == "" or _is_number(part)):
+            raise NotFound(f"There is no response {text[:100]!r}.")
+        return cls(turn_id, int(part or 0))
+
+
+def session_of(conversation: str) -> str:
+    """Raises ``NotFound`` for what is no conversation's id."""
+    session_id = conversation.removeprefix("conv_")
+    if not conversation.startswith("conv_") or not is_id(session_id):
+        raise NotFound(f"There is no conversation {conversation[:100]!r}.")
+    return session_id
+
+
+def created_at(turn_id: str) -> int:
+    """Seconds since 1970, which a turn's id begins with: the same wherever it is asked for."""
+    return (UUID(turn_id).int >> 80) // 1000
+
+
+@dataclass(slots=True)
+class BegunResponse:
+    """A response on its way, with the events of its turn from the turn's beginning.
+
+    The builder and the headers are there once the first event is.
+    """
+
+    events: AsyncGenerator[StreamedEvent | None, None]
+    headers: dict[str, str]
+    builder: ResponseBuilder | None = None
+    removes_session: bool = False
+
+    def response(self) -> Json:
+        assert self.builder is not None, "no event has come yet"
+        return self.builder.response()
+
+    def error(self) -> ServiceError | None:
+        """The reason why there is no reply and will be none."""
+        if self.builder is None or self.builder.status not in ("failed", "cancelled"):
+            return None
+        return Conflict("The response was cancelled.") if self.builder.error is None else error_from(self.builder.error)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseTurns:
+    """Requests of one caller."""
+
+    turns: AgentTurns
+    caller: Principal
+    write: Write
+
+    @property
+    def _identity(self) -> Identity:
+        return self.caller.identity
+
+    async def begin(self, body: CreateResponse, *, stream: bool) -> BegunResponse:
+        """Raises what the request is refused for, as far as that is known before its turn has begun."""
+        body.check()
+        if body.previous_response_id is not None or body.conversation is not None:
+            if any(isinstance(item, FunctionCall | AgentCall) or _is_of_agent(item) for item in body.items):
+                raise refuse("input", "What the agent said before is known: give only what is new.", "invalid_value")
+            answers = [item for item in body.items if isinstance(item, FunctionCallOutput | ApprovalResponse)]
+            if answers:
+                if len(answers) < len(body.items):
+                    raise refuse("input", "Answers to calls come alone: say more in the next request.", "invalid_value")
+                return await self._answer(body, answers)
+        said = said_in(body.items)
+        added = [item.text for item in body.items if _is_instruction(item)]
+        place = await self._place(body, said)
+        options = self._options(body, place.model, "\n\n".join(added))
+        execute = ExecuteBody.model_construct(content=said.question, correlation_id=None, options=options)
+        begun = BegunResponse(_nothing(), {}, removes_session=body.store is False)
+        begun.events = self._executed(begun, place, execute, stream=stream)
+        return begun
+
+    async def again(self, name: ResponseName) -> BegunResponse:
+        """A response that is there. Raises ``NotFound``."""
+        turn, _ = await self.snapshot(name)
+        return BegunResponse(
+            self.turns.follow(self._identity, turn.session_id, turn.turn_id, START),
+            turn_headers(turn.session_id, turn.turn_id),
+            await self._builder(turn, name),
+        )
+
+    def _options(self, body: CreateResponse, model: str, added_instructions: str) -> TurnOptions:
+        options = body.options(model, added_instructions)
+        try:
+            check_options(options, self.caller)
+        except ValidationFailed as problem:
+            raise in_words_of_the_client(problem) from None
+        return options
+
+    async def _place(self, body: CreateResponse, said: Said) -> "_Place":
+        """The session that the response's turn goes into."""
+        if body.previous_response_id is not None:
+            name = ResponseName.parse(body.previous_response_id)
+            turn = await self.turns.read(self._identity, name.turn_id)
+            _require_no_open_calls(turn)
+            previous = response_head(turn.options, 0)["model"]
+            model = await self._require_same_agent(body.model, previous, turn.session_id)
+            return _Place(turn.session_id, model, turn)
+        if body.conversation_id is not None:
+            session_id = session_of(body.conversation_id)
+            await self._require_no_open_actions(session_id)
+            model = await self._require_same_agent(body.model, "", session_id)
+            return _Place(session_id, model)
+        if body.model is None:
+            raise refuse("model", "The request needs a model: the key of an agent.", "missing_required_parameter")
+        begins = await self.turns.configurations.of(self._identity, body.model)
+        kept: Json = {} if body.store is not False else {"listed": False, "expires_after": _DAY}
+        begins = begins.model_copy(update={**kept, "messages": said.history})
+        # A client that keeps the conversation has no use for a turn that waits.
+        keeps = body.store is False or said.answered or any(message.tool_calls for message in said.history)
+        calls = ClientCalls(answered=said.answered) if keeps else None
+        return _Place("", body.model, begins=begins, client_calls=calls)
+
+    async def _require_no_open_actions(self, session_id: str) -> None:
+        for action in await self.turns.list_actions(self._identity, session_id):
+            raise _no_output(action)
+
+    async def _require_same_agent(self, wanted: str | None, known: str, session_id: str) -> str:
+        """The model's name. A session goes on with the agent that it was opened with."""
+        if wanted is not None and wanted == known:
+            return wanted
+        session = await self.turns.read_session(self._identity, session_id)
+        own = known or str(session.agent_config.get("name", ""))
+        if wanted is None:
+            return own
+        try:
+            agent = await self.turns.find_agent(self._identity, wanted)
+        except NotFound:
+            raise _no_model(wanted) from None
+        if agent.id != session.agent_id:
+            raise refuse("model", f"This conversation goes on with its own agent, {own!r}.", "unsupported_value")
+        return wanted
+
+    async def _executed(
+        self, begun: BegunResponse, place: "_Place", body: ExecuteBody, *, stream: bool
+    ) -> AsyncGenerator[StreamedEvent | None, None]:
+        """Events of the new turn. It goes on after the previous response, in a fork if others did so before."""
+        previous = place.previous
+        position = None if previous is None else previous.position + 1
+        write, session_id = part_of(self.write, "turn"), place.session_id
+        if previous is not None and begun.removes_session:
+            session_id, position = await self._fork(previous), None
+        if place.begins is not None:
+            submitted = self.turns.begin(write, place.begins, body, place.client_calls, stream=stream)
+        else:
+            submitted = self.turns.submit(write, session_id, body, stream=stream, position=position)
+        try:
+            async with aclosing(self._followed(begun, submitted, body)) as events:
+                async for event in events:
+                    yield event
+            return
+        except Conflict as problem:
+            if previous is None or not _has_moved_on(problem):
+                raise
+        write = part_of(self.write, "turn.fork")
+        submitted = self.turns.submit(write, await self._fork(previous), body, stream=stream)
+        async with aclosing(self._followed(begun, submitted, body)) as events:
+            async for event in events:
+                yield event
+
+    async def _fork(self, previous: Turn) -> str:
+        return await self.turns.fork_session(part_of(self.write, "fork"), previous.session_id, previous.turn_id)
+
+    async def _followed(
+        self, begun: BegunResponse, submitted: AbstractAsyncContextManager[SubmittedTurn], body: ExecuteBody
+    ) -> AsyncGenerator[StreamedEvent | None, None]:
+        async with submitted as turn:
+            head = response_head(body.options, created_at(turn.command_id))
+            begun.builder = ResponseBuilder(turn.command_id, head)
+            begun.headers.update(turn_headers(turn.session_id, turn.command_id))
+            try:
+                async with aclosing(turn.follow()) as events:
+                    async for event in events:
+                        yield event
+            except ValidationFailed as problem:
+                raise in_words_of_the_client(problem) from None
+
+    async def _answer(self, body: CreateResponse, answers: Sequence[Answer]) -> BegunResponse:
+        """Answers what a response asked for; the turn's next response is what comes of it."""
+        turn, part = await self._waiting(body)
+        session_id = turn.session_id
+        builder = ResponseBuilder(turn.turn_id, {}, part)
+        for progress in await self.turns.replay(self._identity, session_id, turn.turn_id):
+            builder.take(progress)
+        self._require_same_options(body, turn)
+        answered = _matched(builder.asked, answers)
+        approves = any(isinstance(answer, ApprovalResponse) for _, answer in answered)
+        require_scopes(self.caller, [Scope.RUNTIME_APPROVE] if approves else [])
+        for action_id, answer in answered:
+            write = part_of(self.write, f"action:{action_id}")
+            await self.turns.answer(write, session_id, turn.turn_id, action_id, resolution_of(answer))
+        return BegunResponse(
+            self.turns.follow(self._identity, session_id, turn.turn_id, START),
+            turn_headers(session_id, turn.turn_id),
+            await self._builder(turn, ResponseName(turn.turn_id, part + 1)),
+            removes_session=body.store is False,
+        )
+
+    async def _waiting(self, body: CreateResponse) -> tuple[Turn, int]:
+        """The turn that the answers are for, and which of its responses asked."""
+        if body.previous_response_id is not None:
+            name = ResponseName.parse(body.previous_response_id)
+            return await self.turns.read(self._identity, name.turn_id), name.part
+        if body.conversation_id is None:
+            raise refuse("previous_response_id", "Answers take the previous_response_id that asked.", "missing")
+        actions = await self.turns.list_actions(self._identity, session_of(body.conversation_id))
+        if not actions:
+            raise refuse("input", "Nothing waits for an answer in this conversation.", "invalid_value")
+        turn = await self.turns.read(self._identity, actions[0].turn_id)
+        builder = ResponseBuilder(turn.turn_id, {}, -1)
+        for progress in await self.turns.replay(self._identity, turn.session_id, turn.turn_id):
+            builder.take(progress)
+        return turn, builder.part
+
+    def _require_same_options(self, body: CreateResponse, turn: Turn) -> None:
+        """A turn goes on with the options that it began with. What is repeated with answers must not differ."""
+        given, own = body.options("", "").model_dump(), (turn.options or TurnOptions()).model_dump()
+        del given["metadata"]
+        if given["tool_choice"] in ("auto", "none"):
+            # Once a call was made the model is free to choose.
+            del given["tool_choice"]
+        for name, value in given.items():
+            if value is not None and value != own[name]:
+                problem = refuse(f"options.{name}", "This cannot change while calls are answered.", "unsupported_value")
+                raise in_words_of_the_client(problem)
+        kept = response_head(turn.options, 0)
+        for name in ("metadata", "user", "safety_identifier", "prompt_cache_key"):
+            if (value := getattr(body, name)) is not None and value != kept[name]:
+                raise refuse(name, "This cannot change while calls are answered.", "unsupported_value")
+
+    async def follow(self, begun: BegunResponse) -> AsyncGenerator[list[Json] | None, None]:
+        """The events of the response's stream, some at a time; ``None`` to keep the stream alive.
+
+        Ends with the response, whose session is removed before the last event when nothing is to be stored.
+        """
+        async with aclosing(typed_events(begun.events)) as events:
+            async for progress in events:
+                builder = begun.builder
+                if progress is None or builder is None:
+                    yield None
+                    continue
+                made = builder.take(progress)
+                if _asks(progress):
+                    turn = await self.turns.read(self._identity, builder.turn_id)
+                    made += end_if_waiting(builder, turn)
+                if builder.has_ended and begun.removes_session:
+                    await self._remove(begun.headers["X-Session-ID"])
+                if made:
+                    yield made
+                if builder.has_ended:
+                    return
+
+    async def _remove(self, session_id: str) -> None:
+        try:
+            await self.turns.remove_session(part_of(self.write, "remove"), session_id)
+        except ServiceError as problem:
+            _log.warning("response.not_removed", session_id=session_id, problem=problem.message)
+
+    async def snapshot(self, name: ResponseName) -> tuple[Turn, ResponseBuilder]:
+        """The response as it is now. Raises ``NotFound``."""
+        turn = await self.turns.read(self._identity, name.turn_id)
+        builder = await self._builder(turn, name)
+        for progress in await self.turns.replay(self._identity, turn.session_id, turn.turn_id):
+            builder.take(progress)
+        end_if_waiting(builder, turn)
+        if turn.status in _ENDED and not builder.has_ended and builder.part <= name.part:
+            for progress in _remembered(turn):
+                builder.take(progress)
+        if name.part > builder.part:
+            raise NotFound("There is no such response.")
+        return turn, builder
+
+    async def _builder(self, turn: Turn, name: ResponseName) -> ResponseBuilder:
+        head = response_head(turn.options, created_at(turn.turn_id))
+        if not head["model"]:
+            # A turn of another protocol.
+            session = await self.turns.read_session(self._identity, turn.session_id)
+            head["model"] = str(session.agent_config.get("name", ""))
+        if name.part:
+            head["previous_response_id"] = response_id(turn.turn_id, name.part - 1)
+        return ResponseBuilder(turn.turn_id, head, name.part)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The session that a turn goes into, after which turn, or the session that it begins; and the name of the model."""
+
+    session_id: str
+    model: str
+    previous: Turn | None = None
+    begins: SessionBeginning | None = None
+    client_calls: ClientCalls | None = None
+
+
+def end_if_waiting(builder: ResponseBuilder, turn: Turn) -> list[Json]:
+    """Ends the response when the turn waits for all that it has asked for."""
+    waits_for = {action.action_id for action in turn.required_actions}
+    if turn.status == "waiting" and waits_for and waits_for <= set(builder.open_actions):
+        return builder.end_wait()
+    return []
+
+
+def _is_of_agent(item: object) -> bool:
+    return isinstance(item, MessageInput) and item.role == "assistant"
+
+
+def _is_instruction(item: object) -> bool:
+    return isinstance(item, MessageInput) and item.role in ("system", "developer")
+
+
+def _asks(progress: TurnProgress) -> bool:
+    return isinstance(progress.event, runtime.TurnActionRequired)
+
+
+def _matched(asked: dict[str, RequiredAction], answers: Sequence[Answer]) -> list[tuple[str, Answer]]:
+    """The answers by action. Raises ``ValidationFailed`` unless each call that was asked for has one."""
+    by_call = {action.tool_call.id: action_id for action_id, action in asked.items() if action.kind == "tool_result"}
+    by_request = {f"mcpr_{action_id}": action_id for action_id, action in asked.items() if action.kind == "approval"}
+    found: dict[str, Answer] = {}
+    for answer in answers:
+        if isinstance(answer, FunctionCallOutput):
+            action_id, given = by_call.get(answer.call_id), f"function call {answer.call_id}"
+        else:
+            action_id, given = by_request.get(answer.approval_request_id), answer.approval_request_id
+        if action_id is None:
+            raise refuse("input", f"No call found for {given[:200]}.", "invalid_value")
+        found[action_id] = answer
+    for action_id, action in asked.items():
+        if action_id not in found:
+            raise _no_output(action)
+    return list(found.items())
+
+
+def _require_no_open_calls(turn: Turn) -> None:
+    if turn.status == "waiting":
+        raise _no_output(turn.required_actions[0])
+
+
+def _no_output(action: RequiredAction) -> ValidationFailed:
+    if action.kind == "approval":
+        return refuse("input", f"No approval response found for mcpr_{action.action_id}.", "invalid_value")
+    return refuse("input", f"No tool output found for function call {action.tool_call.id}.", "invalid_value")
+
+
+def _no_model(model: str) -> NotFound:
+    return NotFound(f"The model {model[:100]!r} does not exist or you do not have access to it.")
+
+
+def _has_moved_on(problem: ServiceError) -> bool:
+    return any(detail.type == SESSION_MOVED_ON for detail in problem.details or ())
+
+
+def _remembered(turn: Turn) -> list[TurnProgress]:
+    """The end of a turn whose events are not kept any more, made of what its row has."""
+    place: dict[str, Any] = {"session_id": turn.session_id, "turn_id": turn.turn_id}
+    if turn.reply is None:
+        if turn.error is None:
+            return [TurnProgress(Cursor(2), runtime.TurnCancelled(**place, reason=""))]
+        return [TurnProgress(Cursor(2), runtime.TurnFailed(**place, error=turn.error))]
+    reply = turn.reply
+    calls: list[TurnProgress] = []
+    for number, call in enumerate(reply.response.tool_calls, start=1):
+        made = {**place, "step": 1, "call_id": call.id, "name": call.name}
+        begun = runtime.ToolCallStarted(**made, arguments=call.arguments)
+        ended = (
+            runtime.ToolCallCompleted(**made, output=call.output or "")
+            if call.status == "completed"
+            else runtime.ToolCallFailed(**made, reason=call.output or "")
+        )
+        calls += [TurnProgress(Cursor(2 * number), begun), TurnProgress(Cursor(2 * number + 1), ended)]
+    last = Cursor(2 * len(reply.response.tool_calls) + 2)
+    text = runtime.OutputTextDelta(**place, attempt=1, step=1, offset=0, text=reply.response.content)
+    completed = runtime.TurnCompleted.model_validate(reply.model_dump())
+    return [*calls, TurnProgress(last, text), TurnProgress(last._replace(sequence=last.sequence + 1), completed)]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 6 and text[0] != "0"
+
+
+async def _nothing() -> AsyncGenerator[StreamedEvent | None, None]:
+    return
+    yield

@@ -1,0 +1,156 @@
+"""``/openai/v1/responses``: create, follow, get, cancel and delete responses, and list what they began with."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import Annotated, Final
+
+import orjson
+from fastapi import Depends, Request, Security
+from starlette.responses import Response
+
+from libs.contracts.api.sessions import MessagePage, Turn
+from libs.contracts.errors import Conflict, InvalidRequest
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.http.authentication import by_api_key
+from services.gateway.entrypoints.http.bodies import ParsedBody
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, PlainWrite, UseCasesDep
+from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, render_event
+from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, json_answer
+from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
+from services.gateway.entrypoints.http.validation import number_of
+from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
+from services.gateway.entrypoints.openai.input_items import message_input_item
+from services.gateway.entrypoints.openai.lists import PAGING, listed, query_of
+from services.gateway.entrypoints.openai.response_builder import after
+from services.gateway.entrypoints.openai.response_items import Json
+from services.gateway.entrypoints.openai.response_request import CreateResponse, response_head
+from services.gateway.entrypoints.openai.response_turns import BegunResponse, ResponseName, ResponseTurns
+
+router: Final = protocol_router(f"{PREFIX}/responses")
+Executor = Annotated[
+    Principal, Security(by_api_key, scopes=[Scope.RUNTIME_EXECUTE, Scope.SESSIONS_WRITE, Scope.SESSIONS_READ])
+]
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
+_END: Final = object()
+_LONGEST_WAIT: Final = 600.0
+"""Seconds; a response that takes longer is answered as it is then, and can be asked for by its id."""
+
+
+@router.post("")
+async def create_response(
+    caller: Executor,
+    body: Annotated[CreateResponse, Depends(ParsedBody(CreateResponse, {}))],
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    responses = ResponseTurns(use.turns, caller, write)
+    begun = await responses.begin(body, stream=bool(body.stream))
+    if body.stream:
+        return await use.streams.respond(_rendered(responses.follow(begun)), caller, begun.headers)
+    response = await _outcome(responses.follow(begun), begun, wait=not body.background)
+    error = begun.error()
+    if error is not None and not body.background:
+        raise error
+    return _answer(response, begun.headers)
+
+
+async def _outcome(events: AsyncGenerator[list[Json] | None, None], begun: BegunResponse, *, wait: bool) -> Json:
+    """The response at its end, as it is after ten minutes, or as soon as its turn is accepted."""
+    async with aclosing(events):
+        await anext(events, None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_WAIT):
+                while wait and await anext(events, _END) is not _END:
+                    pass
+    return begun.response()
+
+
+async def _rendered(
+    events: AsyncGenerator[list[Json] | None, None], starting_after: int = -1
+) -> AsyncGenerator[bytes, None]:
+    async with aclosing(events):
+        async for made in events:
+            if made is None:
+                yield KEEP_ALIVE
+            elif left := after(made, starting_after):
+                yield b"".join(map(_event, left))
+
+
+def _event(event: Json) -> bytes:
+    return render_event(event["type"], orjson.dumps(event))
+
+
+def _answer(response: Json, headers: dict[str, str]) -> Response:
+    return json_answer(orjson.dumps(response), headers=headers)
+
+
+@router.get("/{response_id}")
+async def get_response(
+    response_id: str, request: Request, caller: Reader, write: PlainWrite, use: UseCasesDep
+) -> Response:
+    """With ``stream=true`` its events, from after the number of ``starting_after`` on."""
+    given = query_of(request, ("stream", "starting_after", "include_obfuscation"))
+    responses, name = ResponseTurns(use.turns, caller, write), ResponseName.parse(response_id)
+    if given.get("include_obfuscation", "false") != "false":
+        raise refuse("include_obfuscation", "Streams are not obfuscated.")
+    if given.get("stream", "false") not in ("true", "false"):
+        raise refuse("stream", "stream is true or false.", "invalid_value")
+    if given.get("stream") == "true":
+        starting_after = number_of(given, "starting_after", -1, 0, 2**53)
+        begun = await responses.again(name)
+        return await use.streams.respond(_rendered(responses.follow(begun), starting_after), caller, begun.headers)
+    if "starting_after" in given:
+        raise refuse("starting_after", "starting_after is for streams: it takes stream=true.", "conflict")
+    turn, builder = await responses.snapshot(name)
+    return _answer(builder.response(), turn_headers(turn.session_id, turn.turn_id))
+
+
+@router.post("/{response_id}/cancel")
+async def cancel_response(response_id: str, caller: Executor, write: IdempotentWrite, use: UseCasesDep) -> Response:
+    responses, name = ResponseTurns(use.turns, caller, write), ResponseName.parse(response_id)
+    turn = await use.turns.read(caller.identity, name.turn_id)
+    if turn.status not in ("completed", "failed", "cancelled"):
+        # One that has ended meanwhile says so itself.
+        with suppress(Conflict):
+            await use.turns.cancel(write, turn.session_id, turn.turn_id)
+    elif turn.status != "cancelled":
+        raise InvalidRequest(f"The response has ended: it is {turn.status}.")
+    turn, builder = await responses.snapshot(name)
+    return _answer(builder.response(), turn_headers(turn.session_id, turn.turn_id))
+
+
+@router.delete("/{response_id}")
+async def delete_response(
+    response_id: str, caller: Executor, write: IdempotentWrite, upstream: Upstream, use: UseCasesDep
+) -> Response:
+    """Removes the session with the response, unless there is more in it."""
+    name = ResponseName.parse(response_id)
+    turn = await use.turns.read(caller.identity, name.turn_id)
+    page = await _messages(upstream, caller, turn, {"limit": 3})
+    is_alone = page.total <= 2 and all(message.turn_id == turn.turn_id for message in page.messages)
+    if not is_alone or response_head(turn.options, 0)["conversation"] is not None:
+        raise Conflict("The response is part of a conversation, which can be deleted as a whole only.")
+    await use.turns.remove_session(write, turn.session_id)
+    return json_answer(orjson.dumps({"id": response_id, "object": "response", "deleted": True}))
+
+
+@router.get("/{response_id}/input_items")
+async def list_input_items(
+    response_id: str, request: Request, caller: Reader, write: PlainWrite, upstream: Upstream, use: UseCasesDep
+) -> Response:
+    given, name = query_of(request, PAGING), ResponseName.parse(response_id)
+    if name.part:
+        _, builder = await ResponseTurns(use.turns, caller, write).snapshot(name)
+        return json_answer(orjson.dumps(listed(builder.inputs, given)))
+    turn = await use.turns.read(caller.identity, name.turn_id)
+    page = await _messages(upstream, caller, turn, {"turn_id": turn.turn_id})
+    asked = [message for message in page.messages if message.role == "user"]
+    items = [message_input_item(each.id, each.role, each.content_blocks) for each in asked]
+    return json_answer(orjson.dumps(listed(items, given)))
+
+
+async def _messages(upstream: Forwarder, caller: Principal, turn: Turn, params: Json) -> MessagePage:
+    answer = await upstream.get(caller, "runtime", f"/internal/sessions/{turn.session_id}/messages", params)
+    return MessagePage.model_validate_json(bytes(answer.body))

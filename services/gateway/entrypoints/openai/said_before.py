@@ -1,0 +1,90 @@
+"""A conversation that a client keeps by itself, and gives whole with each request."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from libs.contracts.api.sessions import ContentBlock, HistoryMessage
+from libs.contracts.errors import ValidationFailed
+from services.gateway.entrypoints.openai.conventions import refuse
+from services.gateway.entrypoints.openai.input_items import (
+    AgentCall,
+    FunctionCall,
+    FunctionCallOutput,
+    MessageInput,
+    question_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """``history``, then the user's ``question``, then calls that were ``answered`` since."""
+
+    history: list[HistoryMessage]
+    question: str | list[ContentBlock]
+    answered: list[HistoryMessage]
+
+
+def said_in(items: Sequence[Any]) -> Said:
+    """Raises ``ValidationFailed`` unless it ends with the user's message, or with answered calls after one."""
+    spoken = [item for item in items if not (isinstance(item, MessageInput) and item.role in ("system", "developer"))]
+    of_user = [number for number, item in enumerate(spoken) if _is_of_user(item)]
+    if not of_user:
+        raise refuse("input", "The input has no message of the user.", "empty")
+    last = first = of_user[-1]
+    while first and _is_of_user(spoken[first - 1]):
+        first -= 1
+    answered = _history(spoken[last + 1 :])
+    if answered and answered[-1].role == "assistant":
+        raise refuse("input", "The input ends with what the agent said: there is nothing to answer.", "invalid_value")
+    return Said(_history(spoken[:first]), question_of(spoken[first : last + 1]), answered)
+
+
+def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
+    """The items as a history. Raises ``ValidationFailed`` for a call without its output."""
+    return _history(items)
+
+
+def _is_of_user(item: Any) -> bool:
+    return isinstance(item, MessageInput) and item.role == "user"
+
+
+def _history(items: Sequence[Any]) -> list[HistoryMessage]:
+    made: list[dict[str, Any]] = []
+    unanswered: dict[str, None] = {}
+    for item in items:
+        match item:
+            case MessageInput(role="assistant"):
+                made.append({"role": "assistant", "content": item.text, "tool_calls": []})
+            case MessageInput():
+                made.append({"role": "user", "content": question_of([item])})
+            case FunctionCall():
+                unanswered[item.call_id] = None
+                _calls_of(made).append(item.call)
+            case FunctionCallOutput():
+                if item.call_id not in unanswered:
+                    raise _no_call(item.call_id)
+                del unanswered[item.call_id]
+                made.append({"role": "tool", "content": item.text, "tool_call_id": item.call_id})
+            case AgentCall():
+                name = item.name if item.server_label == "builtin" else f"{item.server_label}.{item.name}"
+                call = FunctionCall(type="function_call", call_id=item.id, name=name, arguments=item.arguments).call
+                made.append({"role": "assistant", "content": "", "tool_calls": [call]})
+                made.append({"role": "tool", "content": item.output or "It failed.", "tool_call_id": item.id})
+            case _:
+                raise refuse("input", "An approval takes the previous_response_id that asked for it.", "invalid_value")
+    if unanswered:
+        raise refuse("input", f"No tool output found for function call {next(iter(unanswered))}.", "invalid_value")
+    return [HistoryMessage.model_validate(message) for message in made]
+
+
+def _calls_of(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The calls of the message that asks for the next one: several at once are one message's."""
+    if not made or made[-1]["role"] != "assistant":
+        made.append({"role": "assistant", "content": "", "tool_calls": []})
+    calls: list[dict[str, Any]] = made[-1]["tool_calls"]
+    return calls
+
+
+def _no_call(call_id: str) -> ValidationFailed:
+    return refuse("input", f"No call found for function call {call_id[:200]}.", "invalid_value")

@@ -1,0 +1,315 @@
+"""OpenAI's responses, used by OpenAI's own client as it comes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+from openai.types.responses import Response
+from pydantic import BaseModel
+
+from libs.contracts.identifiers import new_id
+from tests.e2e.api import Api, configuration, unique
+from tests.e2e.conftest import Caller
+from tests.e2e.held_model import HeldModel
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.waiting import eventually
+from tests.support.model_stub import TEXT
+
+CALCULATOR: dict[str, Any] = {"agent_type": "react_agent", "tools": ["calculator"]}
+ORDER_STATUS: Any = {
+    "type": "function",
+    "name": "order_status",
+    "description": "Looks up an order.",
+    "parameters": {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]},
+    "strict": True,
+}
+
+
+def client_of(stack: RunningStack, key: str) -> AsyncOpenAI:
+    return AsyncOpenAI(api_key=key, base_url=f"{stack.base_url}/openai/v1", max_retries=0, timeout=120)
+
+
+@pytest.fixture
+async def client(stack: RunningStack) -> AsyncIterator[AsyncOpenAI]:
+    async with client_of(stack, stack.api_key) as own:
+        yield own
+
+
+async def agent(api: Api, model: str = "openai:stub", **fields: Any) -> str:
+    """A stored agent's key, which is a model's name here."""
+    made = await api.http.post("/agent/", json={**configuration(model, **fields), "name": unique("shop agent")})
+    assert made.status_code == 201, made.text
+    return str(made.json()["agent_key"])
+
+
+async def test_a_response_is_what_the_turn_is(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(api)
+    raw = await client.responses.with_raw_response.create(
+        model=model,
+        input="Hello",
+        instructions="Be brief.",
+        temperature=0.5,
+        top_p=0.9,
+        max_output_tokens=100,
+        metadata={"ticket": "4711"},
+        user="someone",
+        safety_identifier="hash",
+        truncation="disabled",
+    )
+    response = raw.parse()
+    assert (response.status, response.output_text, response.model) == ("completed", TEXT, model)
+    assert (response.instructions, response.temperature, response.top_p) == ("Be brief.", 0.5, 0.9)
+    assert (response.max_output_tokens, response.metadata, response.user) == (100, {"ticket": "4711"}, "someone")
+    assert response.usage is not None
+    assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens > 0
+    turn = (await api.http.get(f"/runtime/{raw.headers['x-session-id']}/turns/{raw.headers['x-turn-id']}/")).json()
+    assert (response.id, turn["reply"]["response"]["content"]) == (f"resp_{turn['turn_id']}", TEXT)
+    assert raw.headers["x-request-id"] == raw.headers["x-correlation-id"] == turn["correlation_id"]
+    assert await client.responses.retrieve(response.id) == response
+    items = await client.responses.input_items.list(response.id)
+    assert [(item.type, item.content[0].text) for item in items.data] == [("message", "Hello")]  # type: ignore[union-attr]
+
+    await client.responses.delete(response.id)
+    with pytest.raises(openai.NotFoundError):
+        await client.responses.retrieve(response.id)
+
+
+async def test_a_stream_ends_with_the_response_that_can_be_got(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(api, "openai:stub-tool", **CALCULATOR)
+    async with client.responses.stream(model=model, input="What is 6*7?") as stream:
+        events = [event async for event in stream]
+        final = await stream.get_final_response()
+    numbers = [event.sequence_number for event in events]
+    assert numbers == sorted(set(numbers))
+    assert max(numbers) < 2**53
+    assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == TEXT
+    assert [item.type for item in final.output] == ["mcp_call", "message"]
+    call = final.output[0]
+    assert call.type == "mcp_call"
+    assert (call.server_label, call.name, call.status, "42" in (call.output or "")) == (
+        "builtin", "calculator", "completed", True,
+    )  # fmt: skip
+    assert final.output_text == TEXT
+    again = await client.responses.retrieve(final.id)
+    assert again.model_dump(exclude={"output"}) == Response(**final.model_dump()).model_dump(exclude={"output"})
+    assert [item.id for item in again.output] == [item.id for item in final.output]
+    assert again.output_text == TEXT
+
+
+async def test_a_stream_goes_on_after_any_of_its_numbers(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(api, "openai:stub-tool", **CALCULATOR)
+    stream = await client.responses.create(model=model, input="What is 6*7?", stream=True)
+    events = [event.to_dict() async for event in stream]
+    response_id = events[0]["response"]["id"]  # type: ignore[index]
+    text = "".join(str(event["delta"]) for event in events if event["type"] == "response.output_text.delta")
+    for seen in range(0, len(events), 3):
+        after = events[seen]["sequence_number"]
+        rest = await client.responses.retrieve(response_id, stream=True, starting_after=after)  # type: ignore[call-overload]
+        got = [event.to_dict() async for event in rest]
+        joined = [event for event in events[: seen + 1] if event["type"] == "response.output_text.delta"]
+        joined += [event for event in got if event["type"] == "response.output_text.delta"]
+        assert "".join(str(event["delta"]) for event in joined) == text
+        others = [event for event in events[seen + 1 :] if event["type"] != "response.output_text.delta"]
+        assert [event for event in got if event["type"] != "response.output_text.delta"] == others
+
+
+async def test_functions_of_the_client_are_called_and_answered(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(api, "openai:stub-client")
+    asked = await client.responses.create(model=model, input="Where is my order?", tools=[ORDER_STATUS])
+    call = asked.output[0]
+    assert call.type == "function_call"
+    assert (asked.status, call.name, call.arguments) == ("completed", "order_status", '{"order":4711}')
+    assert await client.responses.retrieve(asked.id) == asked
+    with pytest.raises(openai.BadRequestError, match="No tool output found"):
+        await client.responses.create(model=model, input="Well?", previous_response_id=asked.id)
+    output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "shipped"}
+    with pytest.raises(openai.BadRequestError, match="No call found"):
+        await client.responses.create(
+            model=model, input=[{**output, "call_id": "call_0"}], previous_response_id=asked.id
+        )
+    stream = await client.responses.create(
+        model=model, input=[output], previous_response_id=asked.id, tools=[ORDER_STATUS], stream=True
+    )
+    events = [event async for event in stream]
+    completed = events[-1]
+    assert completed.type == "response.completed"
+    done = completed.response
+    assert (done.output_text, done.id, done.previous_response_id) == (TEXT, f"{asked.id}_1", asked.id)
+    assert await client.responses.retrieve(done.id) == done
+    assert await client.responses.retrieve(asked.id) == asked
+    items = await client.responses.input_items.list(done.id)
+    assert [(item.type, item.output) for item in items.data] == [("function_call_output", "shipped")]  # type: ignore[union-attr]
+    after = await client.responses.create(model=model, input="Thanks", previous_response_id=done.id)
+    assert after.status == "completed"
+
+
+async def test_approvals_are_asked_for_and_given(api: Api, client: AsyncOpenAI) -> None:
+    policy = {"calculator": {"approval": "always"}}
+    model = await agent(api, "openai:stub-tool", **CALCULATOR, tool_policies=policy)
+    asked = await client.responses.create(model=model, input="What is 6*7?")
+    request = asked.output[0]
+    assert request.type == "mcp_approval_request"
+    assert (request.server_label, request.name, request.arguments) == ("builtin", "calculator", '{"expression":"6*7"}')
+    done = await client.responses.create(
+        model=model,
+        previous_response_id=asked.id,
+        input=[{"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True}],
+    )
+    call = done.output[0]
+    assert call.type == "mcp_call"
+    assert (call.approval_request_id, call.status, done.output_text) == (request.id, "completed", TEXT)
+
+
+class Computed(BaseModel):
+    result: int
+
+
+async def test_answers_have_the_form_that_is_asked_for(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(api, "builtin:extractive", **CALCULATOR)
+    parsed = await client.responses.parse(model=model, input="What is 2 * 84?", text_format=Computed)
+    assert parsed.output_parsed == Computed(result=168)
+    assert parsed.text is not None
+    assert parsed.text.format is not None
+    assert parsed.text.format.type == "json_schema"
+    async with client.responses.stream(model=model, input="What is 2 * 85?", text_format=Computed) as stream:
+        assert (await stream.get_final_response()).output_parsed == Computed(result=170)
+    stub = await agent(api)
+    with pytest.raises(openai.APIStatusError, match="is not JSON"):
+        await client.responses.create(model=stub, input="Hello", text={"format": {"type": "json_object"}})
+
+
+async def test_a_background_response_is_polled_and_cancelled(api: Api, client: AsyncOpenAI, model: HeldModel) -> None:
+    name = await agent(api, "openai:stub-hold")
+    with model.held():
+        queued = await client.responses.create(model=name, input="Take your time", background=True)
+        assert queued.status in ("queued", "in_progress")
+        assert queued.background
+        other = await client.responses.create(model=name, input="Never mind", background=True)
+        cancelled = await client.responses.cancel(other.id)
+        assert (cancelled.status, cancelled.output) == ("cancelled", [])
+        assert (await client.responses.retrieve(queued.id)).status == "in_progress"
+
+    async def done() -> bool:
+        return (await client.responses.retrieve(queued.id)).status == "completed"
+
+    await eventually(done)
+    assert (await client.responses.retrieve(queued.id)).output_text == TEXT
+    assert (await client.responses.cancel(other.id)).status == "cancelled"
+    with pytest.raises(openai.BadRequestError):
+        await client.responses.cancel(queued.id)
+
+
+async def test_the_last_response_goes_on_and_an_earlier_one_forks(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(api, "openai:stub-count")
+
+    async def say(previous: str) -> tuple[str, str, str]:
+        raw = await client.responses.with_raw_response.create(model=model, input="more", previous_response_id=previous)
+        response = raw.parse()
+        return response.id, response.output_text, raw.headers["x-session-id"]
+
+    first = await client.responses.with_raw_response.create(model=model, input="one")
+    began = first.parse()
+    second = await say(began.id)
+    assert second[2] == first.headers["x-session-id"]
+    branches = await asyncio.gather(say(began.id), say(began.id))
+    assert {text for _, text, _ in branches} == {second[1]}
+    assert len({second[2], *(session for *_, session in branches)}) == 3
+    onwards = await asyncio.gather(*(say(response_id) for response_id, *_ in branches))
+    assert (second[1], {text for _, text, _ in onwards}) == ("3 messages", {"5 messages"})
+
+
+async def test_what_is_not_stored_is_gone(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(api)
+    raw = await client.responses.with_raw_response.create(model=model, input="Hello", store=False)
+    assert raw.parse().output_text == TEXT
+    with pytest.raises(openai.NotFoundError):
+        await client.responses.retrieve(raw.parse().id)
+    assert (await api.http.get(f"/sessions/{raw.headers['x-session-id']}/")).status_code == 404
+    stream = await client.responses.create(model=model, input="Hello", store=False, stream=True)
+    events = [event async for event in stream]
+    with pytest.raises(openai.NotFoundError):
+        await client.responses.retrieve(events[-1].response.id)  # type: ignore[union-attr]
+
+
+async def test_refusals_are_the_clients_own_errors(
+    api: Api, client: AsyncOpenAI, stack: RunningStack, mallory: Caller
+) -> None:
+    model = await agent(api)
+    mine = await client.responses.create(model=model, input="Hello")
+    with pytest.raises(openai.NotFoundError):
+        await client.responses.create(model="no-such-agent", input="Hello")
+    with pytest.raises(openai.AuthenticationError):
+        await client_of(stack, "aes_" + "x" * 43).responses.retrieve(mine.id)
+    foreign = client_of(stack, mallory.secret)
+    for call in (
+        foreign.responses.retrieve(mine.id),
+        foreign.responses.cancel(mine.id),
+        foreign.responses.delete(mine.id),
+        foreign.responses.create(model=model, input="Hello"),
+        foreign.responses.create(model=model, input="Hello", previous_response_id=mine.id),
+        client.responses.retrieve(f"resp_{new_id()}"),
+        client.responses.retrieve("resp_../../sessions"),
+        client.responses.retrieve("chatcmpl_1"),
+    ):
+        with pytest.raises(openai.NotFoundError):
+            await call
+    for fields, param in (
+        ({"prompt": {"id": "pmpt_1"}}, "prompt"),
+        ({"max_tool_calls": 3}, "max_tool_calls"),
+        ({"truncation": "auto"}, "truncation"),
+        ({"tools": [{"type": "web_search"}]}, "tools.0.type"),
+        ({"extra_body": {"surprise": 1}}, "surprise"),
+        ({"temperature": 3}, "temperature"),
+        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": 3}}}}, "text.format.schema.type"),
+        ({"model": None}, "model"),
+        ({"input": " "}, "input"),
+        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input.0"),
+        ({"background": True, "store": False}, "background"),
+    ):
+        with pytest.raises(openai.BadRequestError) as refused:
+            await client.responses.create(**{"model": model, "input": "Hello", **fields})
+        assert refused.value.param == param, refused.value
+    with pytest.raises(openai.APIStatusError) as too_large:
+        await client.responses.create(model=model, input="x" * 600_000)
+    assert too_large.value.status_code == 413
+    longest = await client.responses.create(model=model, input="x" * 400_000)
+    assert longest.status == "completed"
+
+
+async def test_a_turn_that_fails_is_an_error_and_a_failed_response(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(api, "openai:stub-error-400")
+    with pytest.raises(openai.APIStatusError) as failed:
+        await client.responses.create(model=model, input="Hello")
+    assert failed.value.status_code == 502
+    stream = await client.responses.create(model=model, input="Hello", stream=True)
+    last = [event async for event in stream][-1]
+    assert last.type == "response.failed"
+    assert last.response.error is not None
+    assert (await client.responses.retrieve(last.response.id)).status == "failed"
+
+
+async def test_a_client_may_keep_the_conversation_itself(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(api, "openai:stub-client")
+    said: list[Any] = [
+        {"role": "developer", "content": "Be polite."},
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hello, what can I do?"},
+        {"role": "user", "content": "Where is my order?"},
+    ]
+    asked = await client.responses.create(model=model, input=said, tools=[ORDER_STATUS], store=False)
+    call = asked.output[0]
+    assert call.type == "function_call"
+    said += [item.to_dict() for item in asked.output]
+    with pytest.raises(openai.BadRequestError, match="No tool output found"):
+        await client.responses.create(model=model, input=said, tools=[ORDER_STATUS], store=False)
+    said.append({"type": "function_call_output", "call_id": call.call_id, "output": "shipped"})
+    done = await client.responses.create(model=model, input=said, tools=[ORDER_STATUS], store=False)
+    assert (done.output_text, done.usage is not None) == (TEXT, True)
+    counting = await agent(api, "openai:stub-count")
+    counted = await client.responses.create(model=counting, input=[*said[1:4]])
+    assert counted.output_text == "3 messages"
+    provided = await client.responses.create(model="openai:stub", input="Hello")
+    assert provided.output_text == TEXT

@@ -1,0 +1,184 @@
+"""Responses made of turns: numbers, voided attempts, waits, and the place where a stream goes on."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from libs.contracts.api.sessions import ExecuteReply, Reply, RequestedToolCall, RequiredAction, Usage
+from libs.contracts.errors import ErrorInfo, ErrorKind
+from libs.contracts.events import runtime
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from libs.contracts.timestamps import now_text
+from services.gateway.domain.turn_progress import TurnProgress
+from services.gateway.domain.turn_stream import Cursor
+from services.gateway.entrypoints.openai.response_builder import ResponseBuilder, after, response_id
+
+CUTS = random.Random(4711)
+TURN = new_id()
+ABOUT: dict[str, Any] = {"session_id": new_id(), "turn_id": TURN}
+Events = list[dict[str, Any]]
+
+
+class Turn:
+    """Events of a turn with their places, as every replica has them."""
+
+    def __init__(self) -> None:
+        self.at = Cursor()
+        self.made: list[TurnProgress] = []
+
+    def event(self, model: type[Event], **fields: Any) -> "Turn":
+        self.at = Cursor(self.at.sequence + 1, self.at.attempt, self.at.step)
+        self.made.append(TurnProgress(self.at, model.model_validate({**ABOUT, **fields})))
+        return self
+
+    def text(self, text: str, *, sizes: Sequence[int] = (3,)) -> "Turn":
+        offset = 0
+        while offset < len(text):
+            piece = text[offset : offset + CUTS.choice(sizes)]
+            self.at = self.at._replace(offset=offset + len(piece))
+            fields = {"attempt": 1, "step": 1, "offset": offset, "text": piece}
+            self.made.append(TurnProgress(self.at, runtime.OutputTextDelta.model_validate({**ABOUT, **fields})))
+            offset += len(piece)
+        return self
+
+    def started(self) -> "Turn":
+        return self.event(runtime.TurnStarted, attempt=1, user_message_id=new_id())
+
+    def completed(self, text: str) -> "Turn":
+        reply = ExecuteReply(
+            **ABOUT,
+            message_id=new_id(),
+            response=Reply(content=text),
+            correlation_id="label",
+            user_message_id=new_id(),
+            usage=Usage(input_tokens=3, output_tokens=4),
+            config_hash="0",
+        )
+        return self.event(runtime.TurnCompleted, **reply.model_dump())
+
+
+def taken(turn: Turn, part: int = 0) -> tuple[ResponseBuilder, Events]:
+    builder = ResponseBuilder(TURN, {"object": "response"}, part)
+    return builder, [event for progress in turn.made for event in builder.take(progress)]
+
+
+def texts(events: Events) -> str:
+    return "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
+
+
+def action(kind: str, name: str = "order_status") -> RequiredAction:
+    call = RequestedToolCall(id=f"call_{kind}", name=name, arguments={"order": 1})
+    return RequiredAction(action_id=new_id(), kind=kind, tool_call=call, expires_at=now_text())  # type: ignore[arg-type]
+
+
+def waiting() -> tuple[Turn, RequiredAction, RequiredAction]:
+    asked, approval = action("tool_result"), action("approval", "shop.refund")
+    turn = Turn().started()
+    for each in (asked, approval):
+        call = each.tool_call
+        turn.event(runtime.ToolCallStarted, step=1, call_id=call.id, name=call.name, arguments=call.arguments)
+    turn.event(runtime.TurnActionRequired, step=1, action=asked.model_dump())
+    turn.event(runtime.TurnActionRequired, step=1, action=approval.model_dump())
+    return turn, asked, approval
+
+
+def resolve(turn: Turn, each: RequiredAction, decision: str | None = None) -> None:
+    fields = {"action_id": each.action_id, "kind": each.kind, "call_id": each.tool_call.id, "decision": decision}
+    turn.event(runtime.TurnActionResolved, **fields, by="someone")
+
+
+def test_numbers_grow_and_the_client_sees_a_whole_message() -> None:
+    builder, events = taken(Turn().started().text("Hello there").completed("Hello there"))
+    numbers = [event["sequence_number"] for event in events]
+    assert numbers == sorted(set(numbers))
+    assert [event["type"].removeprefix("response.") for event in events if "delta" not in event["type"]] == [
+        "created", "in_progress", "output_item.added", "content_part.added",
+        "output_text.done", "content_part.done", "output_item.done", "completed",
+    ]  # fmt: skip
+    assert texts(events) == "Hello there"
+    response = builder.response()
+    assert events[-1]["response"] == response
+    assert (response["id"], response["status"]) == (response_id(TURN), "completed")
+    assert response["usage"]["total_tokens"] == 7
+    (message,) = response["output"]
+    assert (message["status"], message["content"][0]["text"]) == ("completed", "Hello there")
+
+
+def test_a_stream_cut_otherwise_goes_on_at_any_number() -> None:
+    text = "The stub answers with a text that is cut in many ways."
+    for _ in range(50):
+        _, first = taken(Turn().started().text(text, sizes=(1, 2, 5, 11)).completed(text))
+        _, other = taken(Turn().started().text(text, sizes=(1, 3, 7, 20)).completed(text))
+        seen = CUTS.randrange(len(first))
+        rest = after(other, first[seen]["sequence_number"])
+        assert texts(first[: seen + 1]) + texts(rest) == text
+        named = [event["type"] for event in [*first[: seen + 1], *rest] if event["type"][-5:] != "delta"]
+        assert named == [event["type"] for event in first if event["type"][-5:] != "delta"]
+
+
+def test_a_voided_attempt_is_closed_as_incomplete_and_a_new_item_begins() -> None:
+    turn = Turn().started().text("Half an ans")
+    turn.event(runtime.TurnRestarted, attempt=2, resumed_from_step=0).text("An answer").completed("An answer")
+    builder, events = taken(turn)
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    assert [item["status"] for item in done] == ["incomplete", "completed"]
+    assert "".join(item["content"][0]["text"] for item in done if item["status"] == "completed") == "An answer"
+    output = builder.response()["output"]
+    assert [item["id"] for item in output] == [item["id"] for item in done]
+    assert [part["text"] for item in output for part in item["content"]] == ["An answer"]
+
+
+def test_what_is_said_before_a_call_is_no_part_of_the_reply() -> None:
+    turn = Turn().started().text("Let me see.")
+    call = {"step": 1, "call_id": "call_1", "name": "shop.lookup"}
+    turn.event(runtime.ToolCallStarted, **call, arguments={"order": 1}, text_length=11)
+    turn.event(runtime.ToolCallFailed, **call, reason="it is closed").text("Closed.").completed("Closed.")
+    builder, _ = taken(turn)
+    said, called, reply = builder.response()["output"]
+    assert (said["status"], said["phase"], said["content"]) == ("incomplete", "commentary", [])
+    assert (called["server_label"], called["name"], called["status"]) == ("shop", "lookup", "failed")
+    assert called["error"]["content"][0]["text"] == "it is closed"
+    assert reply["content"][0]["text"] == "Closed."
+
+
+def test_a_wait_ends_a_response_wherever_it_is_noticed() -> None:
+    turn, asked, approval = waiting()
+    live, events = taken(turn)
+    assert not live.has_ended
+    events += live.end_wait()
+    assert [item["type"] for item in live.response()["output"]] == ["function_call", "mcp_approval_request"]
+    resolve(turn, asked)
+    turn.event(runtime.ToolCallCompleted, step=1, call_id=asked.tool_call.id, name="order_status", output="paid")
+    resolve(turn, approval, "approve")
+    turn.event(runtime.ToolCallCompleted, step=1, call_id=approval.tool_call.id, name="shop.refund", output="done")
+    turn.text("Both are done.").completed("Both are done.")
+    replayed, later = taken(turn)
+    assert (replayed.response(), later) == (live.response(), events)
+    second, following = taken(turn, 1)
+    assert following[0]["type"] == "response.created"
+    assert following[0]["sequence_number"] > events[-1]["sequence_number"]
+    response = second.response()
+    assert response["id"] == f"resp_{TURN}_1"
+    assert [item["type"] for item in response["output"]] == ["mcp_call", "message"]
+    assert response["output"][0]["approval_request_id"] == f"mcpr_{approval.action_id}"
+    assert [(item["type"], item.get("output"), item.get("approve")) for item in second.inputs] == [
+        ("function_call_output", "paid", None),
+        ("mcp_approval_response", None, True),
+    ]
+
+
+def test_a_turn_cancelled_while_it_waits_was_answered_with_its_calls_and_is_cancelled() -> None:
+    turn, *_ = waiting()
+    builder, events = taken(turn.event(runtime.TurnCancelled, reason="asked to"))
+    assert events[-1]["type"] == "response.completed"
+    assert builder.response()["status"] == "cancelled"
+    assert len(builder.response()["output"]) == 2
+
+
+def test_a_failed_turn_is_a_failed_response() -> None:
+    error = ErrorInfo(type=ErrorKind.MODEL, message="The model is gone.")
+    builder, events = taken(Turn().started().text("Hal").event(runtime.TurnFailed, error=error.model_dump()))
+    assert (events[-1]["type"], builder.status) == ("response.failed", "failed")
+    assert builder.response()["error"] == {"code": "server_error", "message": "The model is gone."}
+    assert [item["status"] for item in builder.response()["output"]] == ["incomplete"]

@@ -1,0 +1,61 @@
+"""Fields of OpenAI's requests for responses: every one of the client is honoured or refused by name."""
+
+from typing import Any, get_type_hints
+
+import pytest
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
+from pydantic import ValidationError
+
+from services.gateway.entrypoints.openai.response_request import (
+    UNSUPPORTED,
+    WITHOUT_EFFECT,
+    CreateResponse,
+    response_head,
+)
+
+
+def test_every_field_of_the_client_is_honoured_or_refused() -> None:
+    known = {*get_type_hints(ResponseCreateParamsBase), "stream"}
+    honoured = set(CreateResponse.model_fields)
+    assert honoured | set(WITHOUT_EFFECT) | UNSUPPORTED == known
+    assert not honoured & (set(WITHOUT_EFFECT) | UNSUPPORTED)
+    assert not set(WITHOUT_EFFECT) & UNSUPPORTED
+
+
+@pytest.mark.parametrize("field", sorted({*UNSUPPORTED, *WITHOUT_EFFECT, "of_a_newer_client"}))
+def test_a_field_that_would_do_nothing_is_refused_by_name(field: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        CreateResponse.model_validate({"model": "m", "input": "Hello", field: "anything"}, strict=True)
+    assert [error["loc"] for error in refused.value.errors()] == [(field,)]
+
+
+@pytest.mark.parametrize("field", sorted({*UNSUPPORTED, *WITHOUT_EFFECT}))
+def test_null_asks_for_nothing(field: str) -> None:
+    assert CreateResponse.model_validate({"model": "m", field: None}, strict=True).model == "m"
+
+
+def test_the_response_says_again_what_was_asked_for() -> None:
+    asked: dict[str, Any] = {
+        "model": "m",
+        "input": "Hello",
+        "instructions": "Be brief.",
+        "background": True,
+        "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+        "tool_choice": {"type": "function", "name": "f"},
+        "parallel_tool_calls": False,
+        "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}},
+        "temperature": 1,
+        "top_p": 0.5,
+        "max_output_tokens": 5,
+        "metadata": {"a": "b"},
+        "user": "u",
+        "safety_identifier": "s",
+        "prompt_cache_key": "p",
+    }
+    body = CreateResponse.model_validate(asked, strict=True)
+    head = response_head(body.options("m", "And polite."), 1)
+    own = {name: head[name] for name in asked if name not in ("input", "tools", "text")}
+    assert own == {name: value for name, value in asked.items() if name in own}
+    assert head["tools"][0]["name"] == "f"
+    assert head["text"]["format"] == asked["text"]["format"]
+    assert head["metadata"] == {"a": "b"}
