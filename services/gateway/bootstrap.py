@@ -43,6 +43,7 @@ from services.gateway.domain.ports import (
 from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.domain.webhook_ports import WebhookClient, WebhookStore
 from services.gateway.entrypoints.a2a.application import A2AApplication
+from services.gateway.entrypoints.ag_ui.application import AGUIApplication
 from services.gateway.entrypoints.events import TimelineEvents
 from services.gateway.entrypoints.http.application import PublicApplication
 from services.gateway.entrypoints.http.authentication import Authentication
@@ -94,6 +95,7 @@ WEBHOOKS: Final = "webhooks"
 PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (
     OpenAIApplication,
     A2AApplication,
+    AGUIApplication,
 )
 """Applications at the root of the server, beside the public API."""
 _IDEMPOTENCY_DAYS: Final = 3

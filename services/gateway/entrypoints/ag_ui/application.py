@@ -1,0 +1,63 @@
+"""``/ag-ui/{agent_key}``: every agent as an AG-UI agent, one request for a run."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Final
+
+from ag_ui.core import BaseEvent, RunAgentInput
+from ag_ui.encoder import EventEncoder
+from fastapi import Request, Security
+from starlette.responses import Response
+
+from libs.contracts.errors import ErrorInfo, PermissionDenied
+from libs.contracts.identity import Scope
+from libs.service_defaults.errors import error_body
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.ag_ui.run_events import run_error
+from services.gateway.entrypoints.ag_ui.run_input import run_input
+from services.gateway.entrypoints.ag_ui.runs import Runs
+from services.gateway.entrypoints.http.authentication import by_api_key_or_public_key
+from services.gateway.entrypoints.http.bodies import decode_body, read_body
+from services.gateway.entrypoints.http.dependencies import PlainWrite, UseCasesDep
+from services.gateway.entrypoints.http.errors import ErrorShape
+from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE
+from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge, protocol_router
+
+PREFIX: Final = "/ag-ui"
+router: Final = protocol_router(PREFIX + "/{agent_key}")
+_MAX_BODY: Final = 4 * 1024 * 1024
+"""A client sends its whole history with every run."""
+_ENCODER: Final = EventEncoder()
+Caller = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.RUNTIME_EXECUTE, Scope.SESSIONS_WRITE])]
+
+
+def _event(info: ErrorInfo) -> bytes:
+    return _ENCODER.encode(run_error(info)).encode()
+
+
+SHAPE: Final = ErrorShape(error_body, _event)
+"""Streams end with the event of the protocol; refused requests are answered as those of ``/api/v1``."""
+
+
+class AGUIApplication(ProtocolApplication):
+    def __init__(self, edge: PublicEdge) -> None:
+        super().__init__(edge, PREFIX, (router,), SHAPE)
+
+
+@router.post("")
+@router.post("/")
+async def run(request: Request, agent_key: str, caller: Caller, write: PlainWrite, use: UseCasesDep) -> Response:
+    if caller.public is not None and caller.public.agent_key != agent_key:
+        raise PermissionDenied("A public key is for talking to its own agent only.")
+    body = await read_body(request.receive, request.headers, _MAX_BODY)
+    given = run_input(await decode_body(body, request.headers.get("content-type", "")), caller)
+    headers: dict[str, str] = {}
+    runs = Runs(use=use, caller=caller, write=write, agent_key=agent_key, headers=headers)
+    return await use.streams.respond(_rendered(runs, given), caller, headers)
+
+
+async def _rendered(runs: Runs, given: RunAgentInput) -> AsyncGenerator[bytes, None]:
+    events: AsyncGenerator[BaseEvent | None, None] = runs(given)
+    async with aclosing(events):
+        async for event in events:
+            yield KEEP_ALIVE if event is None else _ENCODER.encode(event).encode()

@@ -1,0 +1,272 @@
+"""A turn in the words of AG-UI: the events of a run."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import orjson
+from ag_ui.core import (
+    PROTOCOL_VERSION,
+    AssistantMessage,
+    BaseEvent,
+    FunctionCall,
+    Interrupt,
+    Message,
+    MessagesSnapshotEvent,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedCancelledOutcome,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedSuccessOutcome,
+    RunStartedEvent,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    TokenUsage,
+    ToolCall,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+    ToolMessage,
+)
+
+from libs.contracts.api.sessions import ExecuteReply, RequiredAction
+from libs.contracts.errors import ErrorInfo
+from libs.contracts.events.runtime import (
+    OutputInvalid,
+    OutputTextDelta,
+    OutputTextDone,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallStarted,
+    TurnActionResolved,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnRestarted,
+)
+from services.gateway.domain.turn_progress import TurnProgress
+
+APPROVAL: Final = "tool_approval"
+"""The reason of interrupts that ask for an approval."""
+_DECISION: Final = {
+    "type": "object",
+    "properties": {"decision": {"enum": ["approve", "deny"]}, "reason": {"type": "string"}},
+    "required": ["decision"],
+}
+
+
+class RunEvents:
+    """Makes the events of a run from those of its turn, in their order.
+
+    The text of each step is a message of its own. When text was given up, a snapshot of the messages follows without
+    it. The same goes for messages of this turn that the client has from a run that broke off: they come again, whole.
+
+    ``answered``: actions whose answers this run begins with; what happened before them was in an earlier one.
+    """
+
+    def __init__(self, given: RunAgentInput, session_id: str, turn_id: str, answered: Iterable[str] = ()) -> None:
+        self._given = given
+        self._session_id = session_id
+        self._turn_id = turn_id
+        self._answered = set(answered)
+        self._messages: list[Message] = list(given.messages)
+        self._own: set[str] = set()
+        self._open: AssistantMessage | None = None
+        self._place: tuple[int, int] | None = None
+        self._length = 0
+
+    def begin(self) -> list[BaseEvent]:
+        started = RunStartedEvent(
+            thread_id=self._given.thread_id,
+            run_id=self._given.run_id,
+            parent_run_id=self._given.parent_run_id,
+            protocol_version=PROTOCOL_VERSION,
+        )
+        if not self._keeps_state:
+            return [started]
+        session = {"session_id": self._session_id, "turn_id": self._turn_id, "status": "running"}
+        return [started, StateSnapshotEvent(snapshot={**(self._given.state or {}), "session": session})]
+
+    def take(self, progress: TurnProgress) -> list[BaseEvent]:
+        event = progress.event
+        if isinstance(event, TurnCompleted | TurnFailed | TurnCancelled):
+            return [*self._close(), *self._end(event)]
+        if self._answered:
+            if isinstance(event, TurnActionResolved):
+                self._answered.discard(event.action_id)
+            return []
+        return list(self._event(progress))
+
+    def waiting(self, actions: Sequence[RequiredAction]) -> list[BaseEvent]:
+        """The end of a run whose turn needs these answers."""
+        interrupts = [_interrupt(action) for action in actions if action.kind == "approval"]
+        pending = [action.tool_call.id for action in actions if action.kind == "tool_result"]
+        outcome = (
+            RunFinishedInterruptOutcome(interrupts=interrupts)
+            if interrupts
+            else RunFinishedSuccessOutcome(pending_tool_call_ids=pending)
+        )
+        result = {"session_id": self._session_id, "turn_id": self._turn_id}
+        return [*self._close(), *self._status("waiting"), self._finished(outcome, result)]
+
+    def _event(self, progress: TurnProgress) -> Iterator[BaseEvent]:
+        match progress.event:
+            case OutputTextDelta() as delta:
+                yield from self._text(delta)
+            case OutputTextDone():
+                yield from self._close()
+            case TurnRestarted() as restarted:
+                yield from self._close()
+                if self._place is not None and self._place[1] > restarted.resumed_from_step:
+                    yield from self._give_up()
+            case OutputInvalid() as invalid:
+                yield from self._close()
+                if self._place is not None and self._place[1] == invalid.step:
+                    yield from self._give_up()
+            case ToolCallStarted() as call:
+                yield from self._close()
+                yield from self._call(call, self._message_id(progress.at.attempt, call.step))
+            case ToolCallCompleted() as call:
+                yield from self._result(call.call_id, call.output)
+            case ToolCallFailed() as call:
+                yield from self._result(call.call_id, call.reason)
+
+    def _text(self, delta: OutputTextDelta) -> Iterator[BaseEvent]:
+        place = delta.attempt, delta.step
+        if place != self._place or self._open is None:
+            yield from self._close()
+            self._place, self._length = place, 0
+            message = AssistantMessage(id=self._message_id(*place), content="")
+            yield from self._add(message)
+            self._open = message
+            yield TextMessageStartEvent(message_id=message.id, role="assistant")
+        self._length += len(delta.text)
+        self._open.content = f"{self._open.content}{delta.text}"
+        yield TextMessageContentEvent(message_id=self._open.id, delta=delta.text)
+
+    def _close(self) -> Iterator[BaseEvent]:
+        if self._open is not None:
+            yield TextMessageEndEvent(message_id=self._open.id)
+            self._open = None
+
+    def _give_up(self) -> Iterator[BaseEvent]:
+        assert self._place is not None
+        yield from self._remove(self._message_id(*self._place))
+        self._place, self._length = None, 0
+
+    def _call(self, call: ToolCallStarted, message_id: str) -> Iterator[BaseEvent]:
+        if message_id not in self._own:
+            yield from self._add(AssistantMessage(id=message_id))
+        holders = (each for each in self._messages if isinstance(each, AssistantMessage))
+        holder = next(each for each in holders if each.id == message_id)
+        arguments = orjson.dumps(call.arguments).decode()
+        made = ToolCall(id=call.call_id, function=FunctionCall(name=call.name, arguments=arguments))
+        holder.tool_calls = [*(holder.tool_calls or ()), made]
+        yield ToolCallStartEvent(tool_call_id=call.call_id, tool_call_name=call.name, parent_message_id=message_id)
+        yield ToolCallArgsEvent(tool_call_id=call.call_id, delta=arguments)
+        yield ToolCallEndEvent(tool_call_id=call.call_id)
+
+    def _result(self, call_id: str, output: str) -> Iterator[BaseEvent]:
+        """The result of a call that the client did not make itself."""
+        if any(isinstance(each, ToolMessage) and each.tool_call_id == call_id for each in self._messages):
+            return
+        message = ToolMessage(id=f"{self._turn_id}.{call_id}", content=output, tool_call_id=call_id)
+        self._messages.append(message)
+        yield ToolCallResultEvent(message_id=message.id, tool_call_id=call_id, content=output, role="tool")
+
+    def _add(self, message: AssistantMessage) -> Iterator[BaseEvent]:
+        if any(each.id == message.id for each in self._messages):
+            yield from self._remove(message.id)
+        self._messages.append(message)
+        self._own.add(message.id)
+
+    def _remove(self, message_id: str) -> Iterator[BaseEvent]:
+        """Takes a message back, with what this service has answered to its calls."""
+        calls = {
+            call.id
+            for each in self._messages
+            if isinstance(each, AssistantMessage) and each.id == message_id
+            for call in each.tool_calls or ()
+        }
+        results = {f"{self._turn_id}.{call_id}" for call_id in calls}
+        self._messages = [each for each in self._messages if each.id != message_id and each.id not in results]
+        self._own.discard(message_id)
+        yield MessagesSnapshotEvent(messages=list(self._messages))
+
+    def _end(self, event: TurnCompleted | TurnFailed | TurnCancelled) -> Iterator[BaseEvent]:
+        if isinstance(event, TurnFailed):
+            yield from self._status("failed")
+            yield run_error(event.error)
+        elif isinstance(event, TurnCancelled):
+            yield from self._status("cancelled")
+            yield self._finished(RunFinishedCancelledOutcome())
+        else:
+            content = event.response.content
+            if self._length != len(content):
+                # The step that ended the turn was not streamed, since an answer came too late to be followed.
+                yield from self._whole(content)
+            yield from self._status("completed")
+            yield self._finished(RunFinishedSuccessOutcome(), _result_of(event), _usage_of(event))
+
+    def _whole(self, content: str) -> Iterator[BaseEvent]:
+        if content:
+            message = AssistantMessage(id=f"{self._turn_id}.reply", content=content)
+            yield from self._add(message)
+            yield TextMessageStartEvent(message_id=message.id, role="assistant")
+            yield TextMessageContentEvent(message_id=message.id, delta=content)
+            yield TextMessageEndEvent(message_id=message.id)
+
+    def _finished(
+        self,
+        outcome: RunFinishedSuccessOutcome | RunFinishedInterruptOutcome | RunFinishedCancelledOutcome,
+        result: dict[str, Any] | None = None,
+        usage: list[TokenUsage] | None = None,
+    ) -> RunFinishedEvent:
+        return RunFinishedEvent(
+            thread_id=self._given.thread_id, run_id=self._given.run_id, outcome=outcome, result=result, usage=usage
+        )
+
+    def _status(self, status: str) -> list[BaseEvent]:
+        if not self._keeps_state:
+            return []
+        replaced = {"op": "replace", "path": "/session/status", "value": status}
+        return [StateDeltaEvent.model_validate({"delta": [replaced]})]
+
+    @property
+    def _keeps_state(self) -> bool:
+        """Whether the client's state is an object, to which the session's can be added."""
+        return self._given.state is None or isinstance(self._given.state, dict)
+
+    def _message_id(self, attempt: int, step: int) -> str:
+        return f"{self._turn_id}.{attempt}.{step}"
+
+
+def run_error(error: ErrorInfo) -> RunErrorEvent:
+    return RunErrorEvent(message=error.message, code=error.type.value)
+
+
+def _interrupt(action: RequiredAction) -> Interrupt:
+    return Interrupt(
+        id=action.action_id,
+        reason=APPROVAL,
+        message=f"May {action.tool_call.name} be called?",
+        tool_call_id=action.tool_call.id,
+        response_schema=_DECISION,
+        expires_at=action.expires_at,
+    )
+
+
+def _result_of(reply: ExecuteReply) -> dict[str, Any]:
+    response = reply.response.model_dump(mode="json", include={"output", "citations", "artifacts"})
+    ids = {"session_id": reply.session_id, "turn_id": reply.turn_id, "message_id": reply.message_id}
+    return {**ids, **{name: value for name, value in response.items() if value}}
+
+
+def _usage_of(reply: ExecuteReply) -> list[TokenUsage]:
+    usage = reply.usage
+    total = usage.input_tokens + usage.output_tokens
+    return [TokenUsage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, total_tokens=total)]

@@ -1,0 +1,189 @@
+"""The input of a run: its new messages, its answers, and settings for the turn."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ag_ui.core import (
+    AssistantMessage,
+    DeveloperMessage,
+    ImagePart,
+    ResumeEntry,
+    RunAgentInput,
+    SystemMessage,
+    TextPart,
+    Tool,
+    ToolMessage,
+    UrlSource,
+    UserMessage,
+)
+from pydantic import TypeAdapter, ValidationError
+
+from libs.contracts.api.sessions import MessageBlocks, RequiredAction, ResolveActionBody, TurnOptions
+from libs.contracts.errors import ErrorDetail, PermissionDenied, ValidationFailed
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.http.validation import invalid
+
+_BLOCKS: Final[TypeAdapter[MessageBlocks]] = TypeAdapter(MessageBlocks)
+_MAX_THREAD_ID: Final = 1000
+_MIN_SECRET: Final = 32
+_WITHDRAWN: Final = "The question was withdrawn without an answer."
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of a history, behind the last message of the agent; ``results`` of the client's tools by call."""
+
+    users: Sequence[UserMessage]
+    results: Mapping[str, ToolMessage]
+
+
+def run_input(values: Any, caller: Principal) -> RunAgentInput:
+    """Raises ``ValidationFailed`` for what is no input of a run, or names a thread that others could guess."""
+    try:
+        given = RunAgentInput.model_validate(values)
+    except ValidationError as problem:
+        raise invalid(problem, values, RunAgentInput) from None
+    if not 1 <= len(given.thread_id) <= _MAX_THREAD_ID:
+        raise _invalid(["threadId"], f"a threadId has 1 to {_MAX_THREAD_ID} characters")
+    # All visitors share one identity: with a guessable thread one would get what another one wrote.
+    if caller.public is not None and min(len(given.thread_id), len(given.run_id)) < _MIN_SECRET:
+        raise _invalid(["threadId"], f"threadId and runId of a visitor are random texts of {_MIN_SECRET} characters")
+    return given
+
+
+def tail_of(given: RunAgentInput, unfinished: str | None = None) -> Tail:
+    """``unfinished``: a turn without a reply; what the client has of it is no answer."""
+    users: list[UserMessage] = []
+    results: dict[str, ToolMessage] = {}
+    for message in reversed(given.messages):
+        if isinstance(message, AssistantMessage) and not (unfinished and message.id.startswith(f"{unfinished}.")):
+            break
+        if isinstance(message, UserMessage):
+            users.insert(0, message)
+        elif isinstance(message, ToolMessage):
+            results[message.tool_call_id] = message
+    return Tail(users, results)
+
+
+def new_of(users: Sequence[UserMessage], unanswered: Sequence[str]) -> Sequence[UserMessage]:
+    """The part of the user's last messages that the session does not have; it ends with the ``unanswered`` ones."""
+    texts = [_text_of(user) for user in users]
+    known = min(len(texts), len(unanswered))
+    while known and list(unanswered[-known:]) != texts[:known]:
+        known -= 1
+    return users[known:]
+
+
+def content_of(users: Sequence[UserMessage]) -> str | MessageBlocks:
+    """The content of one turn."""
+    if len(users) == 1 and isinstance(users[0].content, str):
+        blocks: Any = [{"type": "text", "text": users[0].content}]
+    else:
+        blocks = [block for number, user in enumerate(users) for block in _blocks(user, number)]
+    try:
+        return _BLOCKS.validate_python(blocks)
+    except ValidationError as problem:
+        found = problem.errors(include_url=False)[0]
+        raise _invalid(["messages", "content", *found["loc"]], found["msg"]) from None
+
+
+def answers_of(
+    given: RunAgentInput, tail: Tail, open_actions: Collection[RequiredAction]
+) -> dict[str, ResolveActionBody]:
+    """Answers to open actions, by action: results of the client's tools, and what interrupts are resumed with."""
+    resumed = {entry.interrupt_id: entry for entry in given.resume or ()}
+    answers: dict[str, ResolveActionBody] = {}
+    for action in open_actions:
+        result, entry = tail.results.get(action.tool_call.id), resumed.get(action.action_id)
+        if action.kind == "tool_result" and result is not None:
+            answers[action.action_id] = _result(result)
+        elif entry is not None:
+            answers[action.action_id] = _resumption(action, entry)
+    return answers
+
+
+def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapping[str, Any]]) -> TurnOptions | None:
+    """Settings of the turn: tools of the client beside the agent's ``own_tools``, instructions, forwarded properties.
+
+    Tools that the agent has anyway are no settings, and all that visitors may name. Raises ``PermissionDenied`` for any
+    other setting of theirs: the owner of an agent decides how it answers them.
+    """
+    own = {tool["name"] for tool in own_tools}
+    named = [tool for tool in given.tools or () if tool.name not in own]
+    instructions = "\n\n".join(_instructions(given))
+    forwarded = given.forwarded_props
+    if not (named or instructions or forwarded):
+        return None
+    if caller.public is not None:
+        raise PermissionDenied(
+            "Visitors have the agent's own settings: its own client tools; no system or developer messages, context or"
+            " forwardedProps."
+        )
+    if forwarded is not None and not isinstance(forwarded, dict):
+        raise _invalid(["forwardedProps"], "forwardedProps is an object with options of the turn")
+    options = dict(forwarded or {})
+    if named:
+        options["client_tools"] = [*map(_tool, named), *own_tools]
+    if instructions:
+        options["instructions"] = "\n\n".join(filter(None, (options.get("instructions"), instructions)))
+    try:
+        return TurnOptions.model_validate(options)
+    except ValidationError as problem:
+        raise invalid(problem, options, TurnOptions) from None
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters or {}}
+
+
+def _instructions(given: RunAgentInput) -> Iterator[str]:
+    for message in given.messages:
+        if isinstance(message, SystemMessage | DeveloperMessage) and message.content.strip():
+            yield message.content
+    for context in given.context or ():
+        yield f"{context.description}:\n{context.value}"
+
+
+def _result(message: ToolMessage) -> ResolveActionBody:
+    if message.error:
+        return ResolveActionBody(error=message.error)
+    if isinstance(message.content, str):
+        return ResolveActionBody(output=message.content)
+    return ResolveActionBody(output=[part.model_dump(mode="json", by_alias=True) for part in message.content])
+
+
+def _resumption(action: RequiredAction, entry: ResumeEntry) -> ResolveActionBody:
+    if entry.status == "cancelled":
+        if action.kind == "tool_result":
+            return ResolveActionBody(error=_WITHDRAWN)
+        return ResolveActionBody(decision="deny", reason=_WITHDRAWN)
+    try:
+        return ResolveActionBody.model_validate(entry.payload)
+    except ValidationError as problem:
+        raise invalid(problem, entry.payload, ResolveActionBody) from None
+
+
+def _text_of(user: UserMessage) -> str:
+    """The text as the session has it: that of its blocks."""
+    if isinstance(user.content, str):
+        return user.content
+    return "\n".join(part.text for part in user.content if isinstance(part, TextPart))
+
+
+def _blocks(user: UserMessage, number: int) -> Iterator[dict[str, Any]]:
+    if isinstance(user.content, str):
+        yield {"type": "text", "text": user.content}
+        return
+    for place, part in enumerate(user.content):
+        if isinstance(part, TextPart):
+            yield {"type": "text", "text": part.text}
+        elif isinstance(part, ImagePart) and isinstance(part.source, UrlSource):
+            yield {"type": "image_url", "image_url": {"url": part.source.value}}
+        else:
+            raise _invalid(["messages", number, "content", place], "parts are texts, or images by their url")
+
+
+def _invalid(place: list[str | int], message: str) -> ValidationFailed:
+    detail = ErrorDetail(loc=place, type="invalid", message=message)
+    return ValidationFailed(f"The body is not valid: {'.'.join(map(str, place))}: {message}.", details=[detail])

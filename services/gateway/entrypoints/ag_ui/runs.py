@@ -1,0 +1,191 @@
+"""Runs of AG-UI clients: each is a turn, a part of one that waited, or what is left of one that is under way."""
+
+import hashlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import orjson
+from ag_ui.core import BaseEvent, RunAgentInput, UserMessage
+
+from libs.contracts.api.sessions import ExecuteBody, OpenAction, ResolveActionBody, Turn, TurnOptions
+from libs.contracts.errors import Conflict, ErrorDetail, ValidationFailed
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.turn_options import check_options
+from services.gateway.domain.turn_stream import START, StreamedEvent
+from services.gateway.entrypoints.ag_ui.run_events import RunEvents
+from services.gateway.entrypoints.ag_ui.run_input import Tail, answers_of, content_of, new_of, options_of, tail_of
+from services.gateway.entrypoints.http.authentication import require_scopes
+from services.gateway.entrypoints.http.dependencies import UseCases, repeatable
+from services.gateway.entrypoints.http.protocol_application import turn_headers
+from services.gateway.entrypoints.http.routers.actions import scope_for
+from services.gateway.use_cases.follow_up_to_wait import FollowUpToWait
+
+_LIVE: Final = ("queued", "running", "waiting")
+_SEVERAL: Final = (
+    "The thread waits for an answer: resume its interrupts, and send results of tools, before there is another message."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread's session as it is. ``unanswered``: texts of the user's messages that it ends with.
+
+    ``last_turn_id``: the turn of its last message, if there is one.
+    """
+
+    session_id: str
+    actions: Sequence[OpenAction]
+    unanswered: Sequence[str]
+    last_turn_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """``headers`` of the answer are filled before the first event."""
+
+    use: UseCases
+    caller: Principal
+    write: Write
+    agent_key: str
+    headers: dict[str, str]
+
+    async def __call__(self, given: RunAgentInput) -> AsyncGenerator[BaseEvent | None, None]:
+        """The events of the run; ``None`` keeps the connection alive. What is refused is raised before the first."""
+        thread = await self._thread(given)
+        self.headers.update(turn_headers(thread.session_id))
+        tail = tail_of(given, thread.last_turn_id if thread.unanswered else None)
+        answers = answers_of(given, tail, thread.actions)
+        new = new_of(tail.users, thread.unanswered)
+        if answers:
+            events = self._answer(given, thread, answers, new)
+        elif new:
+            events = self._submit(given, thread, new)
+        else:
+            events = self._again(given, thread, tail)
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    async def _thread(self, given: RunAgentInput) -> Thread:
+        turns, who = self.use.turns, self.caller.identity
+        session_id = await turns.open_named_session(
+            self.write, self.agent_key, f"ag-ui/{given.thread_id}", self.caller.public
+        )
+        messages = await turns.read_last_messages(who, session_id)
+        last_answer = max((place for place, each in enumerate(messages) if each.role == "assistant"), default=-1)
+        unanswered = [each.content for each in messages[last_answer + 1 :]]
+        actions = await turns.list_actions(who, session_id) if unanswered else []
+        return Thread(session_id, actions, unanswered, messages[-1].turn_id if messages else None)
+
+    async def _answer(
+        self,
+        given: RunAgentInput,
+        thread: Thread,
+        answers: Mapping[str, ResolveActionBody],
+        new: Sequence[UserMessage],
+    ) -> AsyncGenerator[BaseEvent | None, None]:
+        """Goes on with the turn that waits."""
+        if new:
+            raise Conflict(_SEVERAL)
+        require_scopes(self.caller, {scope_for(answer) for answer in answers.values()})
+        turn_id = thread.actions[0].turn_id
+        for action_id, answer in answers.items():
+            await self.use.turns.answer(replace(self.write), thread.session_id, turn_id, action_id, answer)
+        follow = self._follow(thread.session_id, turn_id)
+        async for event in self._events(given, thread.session_id, turn_id, follow, answered=list(answers)):
+            yield event
+
+    async def _submit(
+        self, given: RunAgentInput, thread: Thread, new: Sequence[UserMessage]
+    ) -> AsyncGenerator[BaseEvent | None, None]:
+        """Begins a turn. One that waits for nothing but results of the client's tools is cancelled before."""
+        body = ExecuteBody(content=content_of(new), options=await self._options(given, thread))
+        check_options(body.options, self.caller)
+        if thread.actions:
+            if any(action.kind == "approval" for action in thread.actions):
+                raise Conflict(_SEVERAL)
+            await self.use.turns.cancel(replace(self.write), thread.session_id, thread.actions[0].turn_id)
+        async with (
+            self.use.turns.submit(self._repeatable(given), thread.session_id, body, stream=True) as submitted,
+            aclosing(submitted.follow()) as follow,
+        ):
+            begun = _begun(await anext(follow, None), follow)
+            async for event in self._events(given, thread.session_id, submitted.command_id, begun):
+                yield event
+
+    async def _again(self, given: RunAgentInput, thread: Thread, tail: Tail) -> AsyncGenerator[BaseEvent | None, None]:
+        """A run without anything new: follows the turn that it is about, or asks again what was not answered."""
+        turn = None
+        has_part_of_it = any(message.id.startswith(f"{thread.last_turn_id}.") for message in given.messages)
+        if thread.last_turn_id is not None and (tail.users or tail.results or given.resume or has_part_of_it):
+            turn = await self.use.turns.read(self.caller.identity, thread.last_turn_id)
+        if turn is None:
+            raise _nothing_new()
+        if tail.users and turn.status not in (*_LIVE, "completed"):
+            events = self._submit(given, replace(thread, actions=()), tail.users[-1:])
+        else:
+            follow = self._follow(thread.session_id, turn.turn_id)
+            events = self._events(given, thread.session_id, turn.turn_id, follow)
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    async def _options(self, given: RunAgentInput, thread: Thread) -> TurnOptions | None:
+        own: Sequence[dict[str, Any]] = ()
+        if given.tools:
+            session = await self.use.turns.read_session(self.caller.identity, thread.session_id)
+            own = session.agent_config.get("client_tools") or ()
+        return options_of(given, self.caller, own)
+
+    def _follow(self, session_id: str, turn_id: str) -> AsyncGenerator[StreamedEvent | None, None]:
+        return self.use.turns.follow(self.caller.identity, session_id, turn_id, START)
+
+    async def _events(
+        self,
+        given: RunAgentInput,
+        session_id: str,
+        turn_id: str,
+        follow: AsyncGenerator[StreamedEvent | None, None],
+        answered: Sequence[str] = (),
+    ) -> AsyncGenerator[BaseEvent | None, None]:
+        run = RunEvents(given, session_id, turn_id, answered)
+        up_to_wait = FollowUpToWait(self.use.turns.read)
+        async with aclosing(up_to_wait(self.caller.identity, follow)) as parts:
+            has_begun = False
+            async for part in parts:
+                if not has_begun:
+                    # Only now it is known that the turn was accepted.
+                    self.headers.update(turn_headers(session_id, turn_id))
+                    for event in run.begin():
+                        yield event
+                    has_begun = True
+                if part is None:
+                    yield None
+                    continue
+                for event in run.waiting(part.required_actions) if isinstance(part, Turn) else run.take(part):
+                    yield event
+
+    def _repeatable(self, given: RunAgentInput) -> Write:
+        """The write of a run, which is carried out once for its id, whatever of its history has come to the session."""
+        path = f"/ag-ui/{self.agent_key}/{hashlib.sha256(given.thread_id.encode()).hexdigest()}"
+        last = next(message for message in reversed(given.messages) if isinstance(message, UserMessage))
+        values = orjson.loads(last.model_dump_json())
+        return replace(self.write, request=repeatable(self.caller, "POST", path, given.run_id, values))
+
+
+async def _begun(
+    first: StreamedEvent | None, follow: AsyncGenerator[StreamedEvent | None, None]
+) -> AsyncGenerator[StreamedEvent | None, None]:
+    yield first
+    async for event in follow:
+        yield event
+
+
+def _nothing_new() -> ValidationFailed:
+    message = "there is no new message: the last one is the agent's"
+    place: list[str | int] = ["messages"]
+    detail = ErrorDetail(loc=place, type="nothing_new", message=message, hint="add a message of the user, or resume")
+    return ValidationFailed(f"The body is not valid: messages: {message}.", details=[detail])

@@ -1,0 +1,203 @@
+"""One turn, followed through all protocols at once while processes are killed: the same story everywhere."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from a2a.client.errors import A2AClientError, AgentCardResolutionError
+from a2a.types.a2a_pb2 import GetTaskRequest, SubscribeToTaskRequest, Task
+from a2a.utils.errors import UnsupportedOperationError
+from ag_ui.core import EventType
+
+from tests.e2e.api import Api, unique
+from tests.e2e.event_log import EventLog
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.test_a2a import agent_key, client_of, joined, reply_of
+from tests.e2e.test_ag_ui import Agent, run_of, session_of, user
+from tests.e2e.test_timeline import SessionReader
+from tests.e2e.test_turn_streams import Reader
+from tests.e2e.waiting import TIMEOUT_SECONDS, eventually
+
+Story = list[tuple[str, str, Any]]
+"""Calls with their arguments, and their results."""
+
+
+class RunReader:
+    """An AG-UI client that repeats its run, with what it has of it, until it has ended."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.run = run_of(unique(), user(unique("together")))
+        self.messages: list[dict[str, Any]] = list(self.run["messages"])
+        self.place: tuple[str, str] | None = None
+        self.breaks = 0
+        self.has_ended = False
+
+    async def follow(self) -> None:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while not self.has_ended:
+                try:
+                    async for event in self.agent.events({**self.run, "messages": self.messages}):
+                        self._take(event)
+                except (httpx.TransportError, AssertionError) as problem:
+                    if isinstance(problem, AssertionError) and "service_unavailable" not in str(problem):
+                        raise
+                    await asyncio.sleep(0.3)
+                self.breaks += not self.has_ended
+
+    def _take(self, event: Any) -> None:
+        """By the rules of the protocol's own client."""
+        match event.type:
+            case EventType.STATE_SNAPSHOT:
+                self.place = session_of([event])
+            case EventType.TEXT_MESSAGE_START:
+                self._message(event.message_id).setdefault("content", "")
+            case EventType.TEXT_MESSAGE_CONTENT:
+                self._message(event.message_id)["content"] += event.delta
+            case EventType.TOOL_CALL_START:
+                call = {"name": event.tool_call_name, "arguments": ""}
+                holder = self._message(event.parent_message_id)
+                calls = holder.setdefault("toolCalls", [])
+                calls.append({"id": event.tool_call_id, "type": "function", "function": call})
+            case EventType.TOOL_CALL_ARGS:
+                for call in self._calls():
+                    if call["id"] == event.tool_call_id:
+                        call["function"]["arguments"] += event.delta
+            case EventType.TOOL_CALL_RESULT:
+                self.messages.append(
+                    {
+                        "id": event.message_id,
+                        "role": "tool",
+                        "toolCallId": event.tool_call_id,
+                        "content": event.content,
+                    }
+                )
+            case EventType.MESSAGES_SNAPSHOT:
+                self.messages = [each.model_dump(mode="json", by_alias=True) for each in event.messages]
+            case EventType.RUN_FINISHED:
+                self.has_ended = True
+
+    def _message(self, message_id: str) -> dict[str, Any]:
+        found = next((each for each in self.messages if each["id"] == message_id), None)
+        if found is None:
+            found = {"id": message_id, "role": "assistant"}
+            self.messages.append(found)
+        return found
+
+    def _calls(self) -> list[dict[str, Any]]:
+        return [call for each in self.messages for call in each.get("toolCalls") or ()]
+
+    @property
+    def story(self) -> Story:
+        names = {call["id"]: call["function"]["name"] for call in self._calls()}
+        told: Story = []
+        for each in self.messages:
+            told += [("call", call["function"]["name"], call["id"]) for call in each.get("toolCalls") or ()]
+            if each["role"] == "tool":
+                told.append(("result", names[each["toolCallId"]], each["content"]))
+        return told
+
+
+class TaskReader:
+    """An A2A client that subscribes again until its task has ended."""
+
+    def __init__(self, stack: RunningStack, agent: str, turn_id: str) -> None:
+        self.stack, self.agent, self.turn_id = stack, agent, turn_id
+        self.task = Task()
+        self.told: list[dict[str, Any]] = []
+        self.breaks = 0
+
+    async def follow(self) -> None:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while not self.told or self.told[-1].get("state") != "ended":
+                try:
+                    await self._subscribe()
+                except (A2AClientError, AgentCardResolutionError):
+                    self.breaks += 1
+                    await asyncio.sleep(0.3)
+
+    async def _subscribe(self) -> None:
+        async with client_of(self.stack, self.stack.api_key, self.agent) as client:
+            try:
+                self.task, told = await joined(client.subscribe(SubscribeToTaskRequest(id=self.turn_id)))
+            except UnsupportedOperationError:
+                # It has ended meanwhile.
+                self.task, told = await client.get_task(GetTaskRequest(id=self.turn_id)), self.told
+            self.told = [*told, {"state": "ended"}]
+
+    @property
+    def story(self) -> Story:
+        told: Story = []
+        for each in self.told:
+            if "tool_call" in each:
+                told.append(("call", each["tool_call"]["name"], each["tool_call"]["id"]))
+            elif "tool_result" in each:
+                told.append(("result", each["tool_result"]["name"], each["tool_result"]["output"]))
+        return told
+
+
+def story_of(events: list[tuple[str, dict[str, Any]]]) -> Story:
+    """From our own events."""
+    told: Story = []
+    for name, data in events:
+        if name == "turn.tool_call.started":
+            told.append(("call", data["name"], data["call_id"]))
+        elif name == "turn.tool_call.completed":
+            told.append(("result", data["name"], data["output"]))
+    return told
+
+
+@pytest.mark.slow
+async def test_one_turn_looks_the_same_through_every_protocol(
+    breakable: RunningStack, api: Api, event_log: EventLog
+) -> None:
+    stack = breakable
+    agent = await agent_key(api, "openai:stub-tool-slow-8000", tools=["calculator"])
+    run = RunReader(Agent(api.http, f"{stack.base_url}/ag-ui/{agent}"))
+    running = asyncio.create_task(run.follow())
+
+    async def begun() -> tuple[str, str] | None:
+        return run.place
+
+    session, turn_id = await eventually(begun)
+    killed: dict[str, int] = {}
+
+    async def kill(length: int) -> None:
+        if not killed and length > 60:
+            for part in ("runtime", "gateway"):
+                killed[part] = await asyncio.to_thread(stack.kill, part)
+
+    stream = Reader(api, session, turn_id, on_text=kill)
+    task = TaskReader(stack, agent, turn_id)
+    socket = SessionReader(stack, session)
+    listening = asyncio.create_task(socket.run())
+    try:
+        await asyncio.gather(running, stream.follow(), task.follow())
+
+        async def heard() -> bool:
+            return any(message["type"] == "turn.completed" for message in socket.messages)
+
+        await eventually(heard)
+    finally:
+        listening.cancel()
+    assert set(killed) == {"runtime", "gateway"}
+    assert min(run.breaks, stream.breaks, task.breaks, socket.lost) > 0
+    for part, pid in killed.items():
+        await asyncio.to_thread(stack.wait_replaced, part, pid)
+
+    turn = await api.turn(session, turn_id)
+    reply = turn["reply"]["response"]["content"]
+    bus = [each for each in await event_log.ended([turn["correlation_id"]]) if each.subject == turn_id]
+    assert stream.check()["response"]["content"] == reply
+    assert run.messages[-1]["content"] == reply
+    assert reply_of(task.task) == reply
+    assert socket.text_of(turn_id) == reply
+    assert [each.payload["response"]["content"] for each in bus if each.name == "turn.completed"] == [reply]
+
+    story = story_of([(each.name, each.payload) for each in bus])
+    assert [(kind, name) for kind, name, _ in story] == [("call", "calculator"), ("result", "calculator")]
+    assert story_of([(event.name, event.data) for event in stream.events]) == story
+    assert story_of([(message["type"], message["data"]) for message in socket.messages]) == story
+    assert run.story == task.story == story
+    assert len(await api.messages(session)) == 2
