@@ -1,5 +1,5 @@
 /** How far an ingestion is, of a knowledge base's record and of the events that come after it. */
-import { countText } from "./format.js";
+import { countText, numberText } from "./format.js";
 
 export const PHASES = ["queued", "parsing", "chunking", "embedding", "indexing"];
 
@@ -22,8 +22,9 @@ export function after(knowledgeBase, { type, data }) {
 export function stageText({ status, progress, datasource_count: done, total_datasources: total, processing_metadata: metadata, failed_datasources: failed }) {
   if (status === "completed") return `${countText(done, "file")} searchable.`;
   if (status === "failed") return `${countText(done, "file")} searchable, ${failed.length} failed.`;
-  if (status === "pending") return "Waits for its ingestion.";
-  const { processed_chunks: processed, total_chunks: chunks } = metadata;
-  const passages = chunks ? `, ${processed} of ${chunks} passages` : "";
-  return `${done} of ${countText(total, "file")}${passages}, ${progress} %`;
+  const said = metadata?.message;
+  if (status === "pending") return said || "Waits for its ingestion.";
+  const { processed_chunks: processed, total_chunks: chunks } = metadata ?? {};
+  const passages = chunks ? ` ${numberText(processed)} of ${numberText(chunks)} passages,` : "";
+  return `${said || `${numberText(done)} of ${countText(total, "file")} done.`}${passages} ${progress} %`;
 }

@@ -1,9 +1,16 @@
 /** Whether files are held over an element, and the handlers that tell. */
-import { useState } from "../app/html.js";
+import { useEffect, useState } from "../app/html.js";
 
 export function useDrop(onFiles) {
   const [depth, setDepth] = useState(0);
-  const holdsFiles = (event) => event.dataTransfer?.types.includes("Files");
+  useEffect(() => {
+    // A file that is dropped beside the element would be opened in place of the studio.
+    const stay = (event) => holdsFiles(event) && event.preventDefault();
+    for (const type of ["dragover", "drop"]) addEventListener(type, stay);
+    return () => {
+      for (const type of ["dragover", "drop"]) removeEventListener(type, stay);
+    };
+  }, []);
   return [
     depth > 0,
     {
@@ -18,4 +25,8 @@ export function useDrop(onFiles) {
       },
     },
   ];
+}
+
+function holdsFiles(event) {
+  return event.dataTransfer?.types.includes("Files");
 }

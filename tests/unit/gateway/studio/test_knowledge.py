@@ -115,4 +115,4 @@ def test_progress_of_the_own_ingestion_changes_the_record(run: Run) -> None:
     assert other == base
     assert (own["status"], own["progress"], own["processing_metadata"]) == ("running", 40, {"phase": "embedding"})
     assert anew is None
-    assert run("model/ingestion.js", "m.stageText(given)", own) == "2 of 5 files, 40 %"
+    assert run("model/ingestion.js", "m.stageText(given)", own) == "2 of 5 files done. 40 %"

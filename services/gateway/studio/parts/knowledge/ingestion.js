@@ -11,7 +11,7 @@ export function Ingestion({ knowledgeBase }) {
   return html`
     <section class="ingestion card" aria-label="Ingestion">
       <progress max="100" value=${progress} aria-label="Ingestion"></progress>
-      <p role="status">${stageText(knowledgeBase)} ${runs && metadata?.message ? html`<span class="muted">${metadata.message}</span>` : ""}</p>
+      <p role="status">${stageText(knowledgeBase)}</p>
       ${runs && html`
         <ol class="phases" aria-label="Phases">
           ${PHASES.map((phase, number) => html`<li key=${phase} class=${number < at ? "past" : ""} aria-current=${number === at ? "step" : undefined}>${phase}</li>`)}

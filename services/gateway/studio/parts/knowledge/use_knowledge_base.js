@@ -36,7 +36,7 @@ export function useKnowledgeBase(id) {
   useEffect(() => {
     if (!runs) return undefined;
     // Beside the stream too, more seldom: a record that somebody left pending is nobody's event.
-    const timer = setTimeout(refresh, allows("events:read") ? LOOK_AGAIN_MS * 5 : LOOK_AGAIN_MS);
+    const timer = setTimeout(refresh, allows("events:read") ? LOOK_AGAIN_MS * 2 : LOOK_AGAIN_MS);
     return () => clearTimeout(timer);
   }, [value]);
   return { knowledgeBase: value, problem, refresh, set };

@@ -11,7 +11,7 @@ import { useAction } from "../use_action.js";
 import { useLoaded } from "../use_loaded.js";
 
 const LIMIT = 25;
-const LOOK_AGAIN_MS = 2_000;
+const LOOK_AGAIN_MS = 1_000;
 const IDLE_MS = 10_000;
 
 /** `changes` counts what the page did, such as sending a test. */
