@@ -17,6 +17,7 @@ from libs.contracts.errors import ErrorDetail, InvalidRequest, TooLarge, Unsuppo
 
 FIELD: Final = "file"
 _BOUNDARY_BYTES: Final = 70
+_FIELD_BYTES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,40 @@ async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIter
     async for event in events:
         if isinstance(event, MultipartSegment):
             yield FilePart(_file_name(event), _until_end(events))
+
+
+async def without_fields(
+    body: AsyncIterator[bytes], content_type: str, take: Callable[[str, str], None]
+) -> AsyncIterator[bytes]:
+    """The same form with its files alone. ``take`` gets name and value of every field as it comes, of a file its name.
+
+    What ``take`` raises ends the form, as ``InvalidRequest`` for a malformed body and ``TooLarge`` for a field above
+    10 KB do.
+    """
+    boundary = boundary_of(content_type).encode()
+    events = _events(body, boundary.decode())
+    async for event in events:
+        if not isinstance(event, MultipartSegment):
+            continue
+        if event.name != FIELD:
+            take(event.name or "", await _value(event.name, _until_end(events)))
+            continue
+        take(FIELD, _file_name(event))
+        head = "".join(f"{name}: {value}\r\n" for name, value in event.headerlist)
+        yield b"--" + boundary + b"\r\n" + head.encode() + b"\r\n"
+        async for piece in _until_end(events):
+            yield piece
+        yield b"\r\n"
+    yield b"--" + boundary + b"--\r\n"
+
+
+async def _value(name: str | None, pieces: AsyncIterator[bytes]) -> str:
+    value = b""
+    async for piece in pieces:
+        value += piece
+        if len(value) > _FIELD_BYTES:
+            raise TooLarge(f"'{name}' is larger than {_FIELD_BYTES} bytes.")
+    return value.decode("utf-8", "replace")
 
 
 async def _until_end(events: AsyncIterator[Any]) -> AsyncIterator[bytes]:

@@ -173,11 +173,12 @@ def assemble(outside: Dependencies) -> PublicApi:
     authentication = Authentication(principals, RateLimiter(outside.monotonic))
     use_cases = _use_cases(outside, streams, feeds, texts, forget, configurations)
     forwarder, in_flight = Forwarder(outside.upstreams), InFlightRequests()
+    transfers = TransferProxy(outside.upstreams, TransferLimiter())
     application = PublicApplication(
         authentication,
         use_cases,
         forwarder,
-        TransferProxy(outside.upstreams, TransferLimiter()),
+        transfers,
         in_flight=in_flight,
         shared_origins=outside.shared_origins,
     )
@@ -185,6 +186,7 @@ def assemble(outside: Dependencies) -> PublicApi:
         authentication=authentication,
         use_cases=use_cases,
         forwarder=forwarder,
+        transfers=transfers,
         in_flight=in_flight,
         shared_origins=outside.shared_origins,
     )

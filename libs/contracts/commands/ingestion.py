@@ -78,10 +78,16 @@ class CreateKnowledgeBase(Command, type="aes.ingestion.create_knowledge_base.v1"
 
 
 class UpdateKnowledgeBase(Command, type="aes.ingestion.update_knowledge_base.v1", outcomes=(KnowledgeBaseUpdated,)):
-    """``changes`` is an ``UpdateKnowledgeBaseBody``; fields left out stay as they are."""
+    """``changes`` is an ``UpdateKnowledgeBaseBody``; fields left out stay as they are.
+
+    ``add_file_ids`` and ``remove_file_ids`` change the list, whatever is in it by then. ``ingest`` begins an ingestion.
+    """
 
     knowledge_base_id: str
     changes: dict[str, Any]
+    add_file_ids: list[str] = []
+    remove_file_ids: list[str] = []
+    ingest: bool = False
 
 
 class DeleteKnowledgeBase(Command, type="aes.ingestion.delete_knowledge_base.v1", outcomes=(KnowledgeBaseDeleted,)):

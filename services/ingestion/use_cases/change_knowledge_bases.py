@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from libs.contracts.api.knowledge import CreateKnowledgeBaseBody, EmbeddingConfig, UpdateKnowledgeBaseBody
 from libs.contracts.commands.ingestion import (
@@ -25,6 +26,7 @@ from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseReader,
 from services.ingestion.domain.runs import RunRef
 from services.ingestion.use_cases.settings_resolver import SettingsResolver, parsed
 
+_MOST_FILES: Final = 1000
 KnowledgeBases = Callable[[Transaction], KnowledgeBaseWriter]
 
 
@@ -126,18 +128,23 @@ class EditKnowledgeBase:
         """Raises ``KnowledgeBaseNotFound`` and ``ValidationFailed``."""
         bases, body = self.bases(transaction), edit.body
         stored = await _locked(bases, command.knowledge_base_id, context)
-        await _require(bases, stored.company_id, body.collection_ids or (), body.file_ids or ())
+        files = [*(body.file_ids or ()), *command.add_file_ids]
+        await _require(bases, stored.company_id, body.collection_ids or (), files)
         changed = replace(
             stored,
             name=stored.name if body.name is None else body.name,
             description=stored.description if body.description is None else body.description,
             collection_ids=stored.collection_ids if body.collection_ids is None else _unique(body.collection_ids),
-            file_ids=stored.file_ids if body.file_ids is None else _unique(body.file_ids),
+            file_ids=_files(stored.file_ids if body.file_ids is None else body.file_ids, command),
             settings=edit.settings or stored.settings,
             llm_config=stored.llm_config if body.llm_config is None else body.llm_config,
             updated_at=self.now(),
         )
         await bases.save(changed)
+        if command.ingest:
+            await bases.start_run(changed, _new_run(changed.id, context))
+            if stored.status != "pending":
+                await bases.set_status(changed.id, "running")
         event = KnowledgeBaseUpdated(knowledge_base=(await _view(bases, changed)).public())
         transaction.emit(event, subject=changed.id)
 
@@ -224,6 +231,16 @@ async def _require(
     ]
     if details:
         raise ValidationFailed("Some of the collections or files do not exist.", details=details)
+
+
+def _files(file_ids: Sequence[str], command: UpdateKnowledgeBase) -> tuple[str, ...]:
+    """Raises ``ValidationFailed`` when there are too many."""
+    left_out = set(command.remove_file_ids)
+    kept = _unique([each for each in (*file_ids, *command.add_file_ids) if each not in left_out])
+    if len(kept) > _MOST_FILES:
+        message = f"a knowledge base has at most {_MOST_FILES} files beside its collections"
+        raise ValidationFailed(message, details=[ErrorDetail(loc=["file_ids"], type="too_long", message=message)])
+    return kept
 
 
 def _unique(ids: Sequence[str]) -> tuple[str, ...]:

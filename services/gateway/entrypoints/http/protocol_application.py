@@ -17,6 +17,7 @@ from services.gateway.entrypoints.http.errors import ErrorShape, install_error_s
 from services.gateway.entrypoints.http.forwarding import Forwarder
 from services.gateway.entrypoints.http.request_lifecycle import InFlightRequests, RequestLifecycleMiddleware
 from services.gateway.entrypoints.http.routing import PublicRoute
+from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 
 # What FastAPI would measure and trace by itself is done for all services alike.
 _SILENT: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
@@ -29,6 +30,7 @@ class PublicEdge:
     authentication: Authentication
     use_cases: UseCases
     forwarder: Forwarder
+    transfers: TransferProxy
     in_flight: InFlightRequests
     shared_origins: Collection[str] = ()
 
@@ -73,6 +75,7 @@ class ProtocolApplication(FastAPI):
         self.state.authentication = edge.authentication
         self.state.use_cases = edge.use_cases
         self.state.forwarder = edge.forwarder
+        self.state.transfers = edge.transfers
 
 
 def protocol_router(prefix: str) -> APIRouter:

@@ -5,10 +5,10 @@ from typing import Final
 from starlette.middleware import Middleware
 
 from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge
-from services.gateway.entrypoints.openai import chat_completions, models, responses
+from services.gateway.entrypoints.openai import chat_completions, files, models, responses, vector_stores
 from services.gateway.entrypoints.openai.conventions import PREFIX, SHAPE, ClientHeadersMiddleware
 
-_ROUTERS: Final = (responses.router, chat_completions.router, models.router)
+_ROUTERS: Final = (responses.router, chat_completions.router, models.router, files.router, vector_stores.router)
 
 
 class OpenAIApplication(ProtocolApplication):

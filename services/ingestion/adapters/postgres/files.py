@@ -36,6 +36,8 @@ _CONDITIONS = {
     "collection_id": "EXISTS (SELECT FROM collection_files c WHERE c.file_id = f.id"
     " AND c.collection_id = %(collection_id)s)",
     "name": "f.name ILIKE %(name)s",
+    "after": "(f.created_at, f.id) {beyond} (SELECT created_at, id FROM files WHERE id = %(after)s"
+    " AND company_id = %(company)s)",
 }
 
 
@@ -57,11 +59,12 @@ class PostgresFileReader:
             return [], 0
         if "name" in given:
             given["name"] = _containing(given["name"])
-        condition = "".join(f" AND {_CONDITIONS[name]}" for name in given)
+        beyond, order = (">", "ASC") if which.oldest_first else ("<", "DESC")
+        condition = "".join(f" AND {_CONDITIONS[name]}" for name in given).replace("{beyond}", beyond)
         parameters = {"company": company_id, "limit": limit, "offset": offset, **given}
         rows = await self._database.records(
             f"""{LIVE_FILES} {condition}
-                ORDER BY f.created_at DESC, f.id DESC LIMIT %(limit)s OFFSET %(offset)s""",
+                ORDER BY f.created_at {order}, f.id {order} LIMIT %(limit)s OFFSET %(offset)s""",
             parameters,
         )
         total = await self._database.value(

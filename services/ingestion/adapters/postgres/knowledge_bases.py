@@ -95,17 +95,25 @@ class PostgresKnowledgeBaseReader:
             stored = await find(connection, company_id, knowledge_base_id)
             return await view_of(connection, stored) if stored else None
 
-    async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[KnowledgeBaseView], int]:
+    async def page(
+        self, company_id: str, *, limit: int, offset: int, after: str | None = None, oldest_first: bool = False
+    ) -> tuple[list[KnowledgeBaseView], int]:
+        if after is not None and "\x00" in after:
+            return [], 0
+        order, beyond = ("ASC", ">") if oldest_first else ("DESC", "<")
+        parameters = {"company": company_id, "after": after, "limit": limit, "offset": offset}
+        which = "company_id = %(company)s"
+        if after is not None:
+            which += f""" AND (created_at, id) {beyond} (SELECT a.created_at, a.id FROM knowledge_bases a
+                          WHERE a.id = %(after)s AND a.company_id = %(company)s)"""
         async with self._moment() as connection:
             total = await fetch_value(
-                connection,
-                "SELECT count(*) FROM knowledge_bases WHERE deleting_at IS NULL AND company_id = %s",
-                (company_id,),
+                connection, f"SELECT count(*) FROM knowledge_bases WHERE deleting_at IS NULL AND {which}", parameters
             )
             found = await fetch_records(
                 connection,
-                f"{LIVE} AND company_id = %s ORDER BY created_at DESC, id DESC LIMIT %s OFFSET %s",
-                (company_id, limit, offset),
+                f"{LIVE} AND {which} ORDER BY created_at {order}, id {order} LIMIT %(limit)s OFFSET %(offset)s",
+                parameters,
             )
             return [await view_of(connection, knowledge_base_of(row)) for row in found], total
 

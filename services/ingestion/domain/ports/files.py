@@ -13,12 +13,14 @@ from services.ingestion.domain.parsing import Reason, Unparsable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFilter:
-    """None does not filter. ``name`` matches a part of the name, in any case."""
+    """None does not filter. ``name`` matches a part of the name, in any case; ``after`` is the file before the page."""
 
     status: FileStatus | None = None
     tag: str | None = None
     collection_id: str | None = None
     name: str | None = None
+    after: str | None = None
+    oldest_first: bool = False
 
 
 class FileReader(Protocol):
@@ -29,7 +31,7 @@ class FileReader(Protocol):
     async def page(
         self, company_id: str, which: FileFilter, *, limit: int, offset: int
     ) -> tuple[list[StoredFile], int]:
-        """A page, newest first, and the total."""
+        """A page, newest first unless told otherwise, and the total."""
 
 
 class FileWriter(Protocol):

@@ -36,8 +36,10 @@ class KnowledgeBaseReader(Protocol):
 
     async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None: ...
 
-    async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[KnowledgeBaseView], int]:
-        """A page, newest first, and the total."""
+    async def page(
+        self, company_id: str, *, limit: int, offset: int, after: str | None = None, oldest_first: bool = False
+    ) -> tuple[list[KnowledgeBaseView], int]:
+        """A page, newest first unless told otherwise, and the total; of those ``after`` one of them, if it is given."""
 
     async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
         """The index to search, with its settings; None for an unknown knowledge base."""

@@ -1,8 +1,8 @@
 """Files over the internal API; the replies are those of the public API."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from libs.contracts.api.files import File, FilePage, FileStatus, FileText, UploadedFiles
@@ -18,7 +18,24 @@ from services.ingestion.domain.ports.files import FileFilter, FileReader
 from services.ingestion.use_cases.read_file_text import ReadFileText
 from services.ingestion.use_cases.upload_files import UploadFiles
 
+Order = Literal["asc", "desc"]
 Characters = Annotated[int, Query(ge=1, le=1_000_000)]
+
+
+async def _file_filter(
+    status: FileStatus | None = None,
+    tag: str | None = None,
+    collection_id: str | None = None,
+    name: str | None = None,
+    after: str | None = None,
+    order: Order = "desc",
+) -> FileFilter:
+    return FileFilter(
+        status=status, tag=tag, collection_id=collection_id, name=name, after=after, oldest_first=order == "asc"
+    )
+
+
+Which = Annotated[FileFilter, Depends(_file_filter)]
 
 
 def files_router(
@@ -42,16 +59,7 @@ def files_router(
         return uploaded[0] if len(uploaded) == 1 else UploadedFiles(success=True, files=uploaded)
 
     @router.get("")
-    async def list_files(
-        caller: Caller,
-        limit: Limit = 50,
-        offset: Offset = 0,
-        status: FileStatus | None = None,
-        tag: str | None = None,
-        collection_id: str | None = None,
-        name: str | None = None,
-    ) -> FilePage:
-        which = FileFilter(status=status, tag=tag, collection_id=collection_id, name=name)
+    async def list_files(caller: Caller, which: Which, limit: Limit = 50, offset: Offset = 0) -> FilePage:
         return await file_page(files, caller, which, limit=limit, offset=offset)
 
     @router.get("/{file_id}")

@@ -16,6 +16,7 @@ from libs.contracts.identity import Identity
 from libs.service_defaults import Caller, Limit, Offset
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseNotFound, KnowledgeBaseView
 from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseReader
+from services.ingestion.entrypoints.http.files import Order
 from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase
 
 _MESSAGES: Final = {
@@ -35,8 +36,12 @@ def knowledge_bases_router(bases: KnowledgeBaseReader, search: SearchKnowledgeBa
         return view
 
     @router.get("")
-    async def list_knowledge_bases(caller: Caller, limit: Limit = 50, offset: Offset = 0) -> KnowledgeBasePage:
-        views, total = await bases.page(caller.company_id, limit=limit, offset=offset)
+    async def list_knowledge_bases(
+        caller: Caller, limit: Limit = 50, offset: Offset = 0, after: str | None = None, order: Order = "desc"
+    ) -> KnowledgeBasePage:
+        views, total = await bases.page(
+            caller.company_id, limit=limit, offset=offset, after=after, oldest_first=order == "asc"
+        )
         return KnowledgeBasePage(
             knowledge_bases=[view.public() for view in views], total=total, has_more=offset + len(views) < total
         )

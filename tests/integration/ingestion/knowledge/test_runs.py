@@ -9,6 +9,8 @@ import pytest
 from libs.contracts.commands.ingestion import (
     UpdateKnowledgeBase,
 )
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import CommandRejected
 from services.ingestion.domain.embedding import EmbeddingUnavailable
 from services.ingestion.domain.runs import ItemKey
 from tests.integration.ingestion.conftest import Ingestion
@@ -54,6 +56,40 @@ async def test_ingesting_again_without_a_change_embeds_and_parses_nothing(
     assert (await bases.get(knowledge_base_id))["status"] == "completed"
     assert embedded > 0
     assert (len(worker.embedders.embedded), len(worker.reader.parsed)) == (embedded, parsed)
+
+
+async def test_files_that_are_added_and_taken_out_are_ingested_at_once(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    first, second, third = await bases.upload(documents(3))
+    knowledge_base_id = await bases.create([first])
+    await worker.drain()
+
+    await asyncio.gather(
+        *(
+            ingestion.run_command(
+                UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes={}, add_file_ids=[each], ingest=True)
+            )
+            for each in (second, third)
+        )
+    )
+    between = await bases.get(knowledge_base_id)
+    await worker.drain()
+    added = await bases.get(knowledge_base_id)
+    taken_out = UpdateKnowledgeBase(
+        knowledge_base_id=knowledge_base_id, changes={}, remove_file_ids=[first], ingest=True
+    )
+    await ingestion.run_command(taken_out)
+    await worker.drain()
+    left = await bases.get(knowledge_base_id)
+
+    assert between["status"] == "running"
+    assert (added["status"], sorted(added["file_ids"])) == ("completed", sorted([first, second, third]))
+    assert len(added["ingested_datasources"]) == 3
+    assert (left["status"], sorted(left["datasource_snapshots"])) == ("completed", sorted([second, third]))
+    unknown = UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes={}, add_file_ids=[new_id()])
+    refused = CommandRejected.decode((await ingestion.run_command(unknown)).payload)
+    assert refused.error.type == "validation_error"
 
 
 async def test_ingesting_takes_up_what_is_new_or_failed_and_drops_what_was_taken_out(

@@ -1,0 +1,119 @@
+"""``/openai/v1/files``: the documents of the company."""
+
+from collections.abc import AsyncGenerator
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import Depends, Request, Security
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from libs.contracts.api.files import File, FilePage
+from libs.contracts.commands.ingestion import DeleteFile
+from libs.contracts.errors import ServiceError
+from libs.contracts.identity import Scope
+from libs.contracts.timestamps import parse_time
+from libs.service_defaults.uploads import FIELD, without_fields
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.http.authentication import by_api_key
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
+from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, json_answer
+from services.gateway.entrypoints.http.protocol_application import protocol_router
+from services.gateway.entrypoints.http.routing import id_of
+from services.gateway.entrypoints.http.upload_stream import UploadStream
+from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
+from services.gateway.entrypoints.openai.pages import cursor_of, page
+
+router: Final = protocol_router(f"{PREFIX}/files")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_WRITE])]
+_FILES: Final = "/internal/files"
+_PURPOSE: Final = "assistants"
+_PURPOSES: Final = (_PURPOSE, "user_data")
+"""Both mean documents to search and read, and nothing else."""
+
+
+class _FileForm(UploadStream):
+    """The form of an upload, passed on without its ``purpose``."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request.receive, request.headers)
+        self._content_type = request.headers.get("content-type", "")
+        self._purpose: str | None = None
+        self._files = 0
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        try:
+            async for piece in without_fields(super().pieces(), self._content_type, self._take):
+                yield piece
+            if self._purpose is None:
+                raise refuse("purpose", "The form has no purpose.", "missing")
+        except (ServiceError, ClientDisconnect) as problem:
+            self.problem = problem
+            raise
+
+    def _take(self, name: str, value: str) -> None:
+        if name == FIELD:
+            self._files += 1
+            if self._files > 1:
+                raise refuse(FIELD, "Send one file at a time.", "invalid_value")
+            return
+        if name != "purpose":
+            raise refuse(name[:100], f"{name[:100]!r} is not supported.")
+        if value not in _PURPOSES:
+            raise refuse("purpose", f"purpose is one of {', '.join(_PURPOSES)}.", "invalid_value")
+        self._purpose = value
+
+
+async def _upload(request: Request) -> UploadStream:
+    return _FileForm(request)
+
+
+@router.post("")
+async def upload_file(
+    request: Request, caller: Writer, form: Annotated[UploadStream, Depends(_upload)], transfers: TransferProxyDep
+) -> Response:
+    stored = await transfers.upload(request, caller, form, "ingestion", _FILES)
+    return json_answer(orjson.dumps(_file(File.model_validate_json(stored))))
+
+
+@router.get("")
+async def list_files(request: Request, caller: Reader, upstream: Upstream) -> Response:
+    cursor = cursor_of(request, default=200, most=10_000, filters=("purpose",))
+    if cursor.filters.get("purpose", _PURPOSE) not in _PURPOSES:
+        return page([], has_more=False)
+    reply = await upstream.get(caller, "ingestion", _FILES, cursor.upstream())
+    found = FilePage.model_validate_json(bytes(reply.body))
+    return page([_file(file) for file in found.files], has_more=found.has_more)
+
+
+@router.get("/{file_id}")
+async def get_file(file_id: str, caller: Reader, upstream: Upstream) -> Response:
+    reply = await upstream.get(caller, "ingestion", f"{_FILES}/{id_of(file_id, 'file')}")
+    return json_answer(orjson.dumps(_file(File.model_validate_json(bytes(reply.body)))))
+
+
+@router.get("/{file_id}/content")
+async def get_file_content(request: Request, file_id: str, caller: Reader, transfers: TransferProxyDep) -> Response:
+    return await transfers.download(request, caller, "ingestion", f"{_FILES}/{id_of(file_id, 'file')}/download")
+
+
+@router.delete("/{file_id}")
+async def delete_file(file_id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
+    file_id = id_of(file_id, "file")
+    await use.commands.run(write, DeleteFile(file_id=file_id), subject=file_id)
+    return json_answer(orjson.dumps({"id": file_id, "object": "file", "deleted": True}))
+
+
+def _file(file: File) -> dict[str, Any]:
+    return {
+        "id": file.id,
+        "object": "file",
+        "bytes": file.size,
+        "created_at": int(parse_time(file.created_at).timestamp()),
+        "filename": file.name,
+        "purpose": _PURPOSE,
+        "status": "processed",
+        "expires_at": None,
+        "status_details": None,
+    }

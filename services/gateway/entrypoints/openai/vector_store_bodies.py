@@ -1,0 +1,131 @@
+"""Bodies of vector stores."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from libs.contracts.api.agents import JsonObject, StrictModel
+from libs.contracts.api.files import Id
+from services.gateway.entrypoints.openai.conventions import refuse
+
+_KEYS: Final = {"file_id": "file_ids", "collection_id": "collection_ids", "tag": "tags"}
+"""Keys of filters, with our names."""
+Nothing = Annotated[JsonObject, Field(max_length=0)]
+"""Attributes of the caller's own, which are not kept: only an empty object is taken."""
+
+
+class AutoChunking(StrictModel):
+    type: Literal["auto"]
+
+
+class StaticSizes(StrictModel):
+    max_chunk_size_tokens: Annotated[int, Field(ge=100, le=4096)]
+    chunk_overlap_tokens: Annotated[int, Field(ge=0, le=2048)]
+
+
+class StaticChunking(StrictModel):
+    type: Literal["static"]
+    static: StaticSizes
+
+
+Chunking = Annotated[AutoChunking | StaticChunking, Field(discriminator="type")]
+
+
+class CreateStore(StrictModel):
+    name: str | None = None
+    description: str | None = None
+    file_ids: Annotated[list[Id], Field(max_length=500)] = []
+    chunking_strategy: Chunking | None = None
+    metadata: Nothing | None = None
+    expires_after: None = None
+
+    def settings(self) -> JsonObject:
+        """A ``CreateKnowledgeBaseBody``."""
+        settings: JsonObject = {
+            "name": self.name or "Vector store",
+            "description": self.description or "",
+            "file_ids": self.file_ids,
+            "ingest": bool(self.file_ids),
+        }
+        if isinstance(self.chunking_strategy, StaticChunking):
+            sizes = self.chunking_strategy.static
+            settings["chunking_strategy"] = {
+                "chunk_size": sizes.max_chunk_size_tokens,
+                "chunk_overlap": sizes.chunk_overlap_tokens,
+            }
+        return settings
+
+
+class UpdateStore(StrictModel):
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    metadata: Nothing | None = None
+    expires_after: None = None
+
+
+class AttachFile(StrictModel):
+    """All files of a store are cut alike."""
+
+    file_id: Id
+    attributes: Nothing | None = None
+    chunking_strategy: AutoChunking | None = None
+
+
+class AttachFiles(StrictModel):
+    file_ids: Annotated[list[Id], Field(min_length=1, max_length=200)] | None = None
+    files: Annotated[list[AttachFile], Field(min_length=1, max_length=200)] | None = None
+    attributes: Nothing | None = None
+    chunking_strategy: AutoChunking | None = None
+
+    def ids(self) -> list[str]:
+        """Raises ``ValidationFailed`` unless one of both lists is given."""
+        if (self.file_ids is None) == (self.files is None):
+            raise refuse("file_ids", "Give one of file_ids and files.", "invalid_value")
+        return list(dict.fromkeys(self.file_ids or [each.file_id for each in self.files or ()]))
+
+
+class Ranking(StrictModel):
+    ranker: Literal["auto"] | None = None
+    score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class SearchStore(StrictModel):
+    query: str | Annotated[list[str], Field(min_length=1, max_length=1)]
+    max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
+    filters: JsonObject | None = None
+    ranking_options: Ranking | None = None
+    rewrite_query: Literal[False] | None = None
+
+    @property
+    def text(self) -> str:
+        return self.query if isinstance(self.query, str) else self.query[0]
+
+    def wanted(self) -> JsonObject:
+        """A ``SearchBody``."""
+        wanted: JsonObject = {"query": self.text, "top_k": self.max_num_results}
+        if self.ranking_options is not None and self.ranking_options.score_threshold is not None:
+            wanted["min_score"] = self.ranking_options.score_threshold
+        if self.filters:
+            wanted["filters"] = selection(self.filters)
+        return wanted
+
+
+def selection(filters: JsonObject) -> dict[str, list[str]]:
+    """A ``SearchFilters`` of the same files. Raises ``ValidationFailed`` for what cannot be told like this."""
+    found: dict[str, list[str]] = {}
+    several = filters.get("filters")
+    for each in several if filters.get("type") == "and" and isinstance(several, list) else [filters]:
+        name, values = _comparison(each)
+        if name in found:
+            raise refuse("filters", f"{each['key']!r} can be compared once.")
+        found[name] = values
+    return found
+
+
+def _comparison(given: Any) -> tuple[str, list[str]]:
+    comparison = given if isinstance(given, dict) and given.keys() == {"type", "key", "value"} else {}
+    kind, value = comparison.get("type"), comparison.get("value")
+    values: list[Any] = value if kind == "in" and isinstance(value, list) else [value]
+    name = _KEYS.get(str(comparison.get("key")))
+    if kind not in ("eq", "in") or name is None or not values or not all(isinstance(each, str) for each in values):
+        raise refuse("filters", f"Filters compare {', '.join(_KEYS)} with eq or in, several of them within and.")
+    return name, values

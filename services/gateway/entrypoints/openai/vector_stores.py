@@ -1,0 +1,204 @@
+"""``/openai/v1/vector_stores``: knowledge bases. Files that are attached are ingested at once."""
+
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import Depends, Request, Security
+from starlette.responses import Response
+
+from libs.contracts.api.files import FileText
+from libs.contracts.api.knowledge import KnowledgeBase, KnowledgeBasePage, SearchReply
+from libs.contracts.commands.ingestion import CreateKnowledgeBase, DeleteKnowledgeBase, UpdateKnowledgeBase
+from libs.contracts.errors import NotFound
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.idempotency import Write
+from services.gateway.entrypoints.http.authentication import by_api_key
+from services.gateway.entrypoints.http.bodies import ParsedBody
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCases, UseCasesDep
+from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, entity_in, json_answer
+from services.gateway.entrypoints.http.protocol_application import protocol_router
+from services.gateway.entrypoints.http.routing import id_of
+from services.gateway.entrypoints.openai import vector_store_answers as answers
+from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
+from services.gateway.entrypoints.openai.pages import cursor_of, page, page_within
+from services.gateway.entrypoints.openai.vector_store_bodies import (
+    AttachFile,
+    AttachFiles,
+    CreateStore,
+    SearchStore,
+    UpdateStore,
+)
+
+router: Final = protocol_router(f"{PREFIX}/vector_stores")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_WRITE])]
+_BASE: Final = "/internal/knowledge-bases"
+_TEXT: Final = {"limit": 1_000_000}
+
+
+@router.post("")
+async def create_store(
+    _: Writer,
+    body: Annotated[CreateStore, Depends(ParsedBody(CreateStore, {}, required=False))],
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    created = await use.commands.create(
+        write,
+        CreateKnowledgeBase,
+        lambda new_id: CreateKnowledgeBase(knowledge_base_id=new_id, settings=body.settings()),
+    )
+    return _store(KnowledgeBase.model_validate_json(entity_in(created, "knowledge_base")))
+
+
+@router.get("")
+async def list_stores(request: Request, caller: Reader, upstream: Upstream) -> Response:
+    cursor = cursor_of(request, default=20, most=100)
+    reply = await upstream.get(caller, "ingestion", _BASE, cursor.upstream())
+    found = KnowledgeBasePage.model_validate_json(bytes(reply.body))
+    return page([answers.store(each) for each in found.knowledge_bases], has_more=found.has_more)
+
+
+@router.get("/{store_id}")
+async def get_store(store_id: str, caller: Reader, upstream: Upstream) -> Response:
+    return _store(await _found(upstream, caller, store_id))
+
+
+@router.post("/{store_id}")
+async def update_store(
+    store_id: str,
+    _: Writer,
+    body: Annotated[UpdateStore, Depends(ParsedBody(UpdateStore, {}))],
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    changes = {} if body.name is None else {"name": body.name}
+    return _store(await _change(use, write, store_id, changes=changes))
+
+
+@router.delete("/{store_id}")
+async def delete_store(store_id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
+    store_id = id_of(store_id, "vector store")
+    await use.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=store_id), subject=store_id)
+    return _deleted(store_id, "vector_store.deleted")
+
+
+@router.post("/{store_id}/search")
+async def search_store(
+    store_id: str,
+    caller: Reader,
+    body: Annotated[SearchStore, Depends(ParsedBody(SearchStore, {}))],
+    upstream: Upstream,
+) -> Response:
+    path = f"{_BASE}/{id_of(store_id, 'vector store')}/search"
+    reply = await upstream.post(caller, "ingestion", path, orjson.dumps(body.wanted()))
+    found = SearchReply.model_validate_json(bytes(reply.body))
+    return json_answer(orjson.dumps(answers.results(body.text, found.results)))
+
+
+@router.post("/{store_id}/files")
+async def attach_file(
+    store_id: str,
+    _: Writer,
+    body: Annotated[AttachFile, Depends(ParsedBody(AttachFile, {}))],
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    store = await _change(use, write, store_id, add_file_ids=[body.file_id], ingest=True)
+    return json_answer(orjson.dumps(answers.store_file(store, body.file_id)))
+
+
+@router.get("/{store_id}/files")
+async def list_store_files(request: Request, store_id: str, caller: Reader, upstream: Upstream) -> Response:
+    cursor = cursor_of(request, default=20, most=100, filters=("filter",))
+    store = await _found(upstream, caller, store_id)
+    return page_within(_entries(store, list(store.datasource_snapshots), cursor.filters.get("filter")), cursor)
+
+
+@router.get("/{store_id}/files/{file_id}")
+async def get_store_file(store_id: str, file_id: str, caller: Reader, upstream: Upstream) -> Response:
+    store = await _found(upstream, caller, store_id)
+    return json_answer(orjson.dumps(answers.store_file(store, _within(store, file_id))))
+
+
+@router.get("/{store_id}/files/{file_id}/content")
+async def get_store_file_content(store_id: str, file_id: str, caller: Reader, upstream: Upstream) -> Response:
+    file_id = _within(await _found(upstream, caller, store_id), file_id)
+    reply = await upstream.get(caller, "ingestion", f"/internal/files/{file_id}/text", _TEXT)
+    text = FileText.model_validate_json(bytes(reply.body)).text
+    data = [{"type": "text", "text": text}]
+    shown = {"object": "vector_store.file_content.page", "data": data, "has_more": False, "next_page": None}
+    return json_answer(orjson.dumps(shown))
+
+
+@router.delete("/{store_id}/files/{file_id}")
+async def detach_file(
+    store_id: str, file_id: str, caller: Writer, write: IdempotentWrite, use: UseCasesDep, upstream: Upstream
+) -> Response:
+    """The file itself remains. One that the store has by a collection is taken out of the collection."""
+    store = await _found(upstream, caller, store_id)
+    if _within(store, file_id) not in store.file_ids:
+        raise refuse("file_id", "The vector store has this file by a collection: take it out of that.", "in_collection")
+    await _change(use, write, store_id, remove_file_ids=[file_id], ingest=True)
+    return _deleted(file_id, "vector_store.file.deleted")
+
+
+@router.post("/{store_id}/file_batches")
+async def attach_files(
+    store_id: str,
+    _: Writer,
+    body: Annotated[AttachFiles, Depends(ParsedBody(AttachFiles, {}))],
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    file_ids = [id_of(each, "file") for each in body.ids()]
+    store = await _change(use, write, store_id, add_file_ids=file_ids, ingest=True)
+    return json_answer(orjson.dumps(answers.batch(store, answers.batch_id(file_ids), file_ids)))
+
+
+@router.get("/{store_id}/file_batches/{batch_id}")
+async def get_batch(store_id: str, batch_id: str, caller: Reader, upstream: Upstream) -> Response:
+    store = await _found(upstream, caller, store_id)
+    return json_answer(orjson.dumps(answers.batch(store, batch_id, answers.files_of_batch(batch_id))))
+
+
+@router.get("/{store_id}/file_batches/{batch_id}/files")
+async def list_batch_files(
+    request: Request, store_id: str, batch_id: str, caller: Reader, upstream: Upstream
+) -> Response:
+    cursor = cursor_of(request, default=20, most=100, filters=("filter",))
+    store = await _found(upstream, caller, store_id)
+    kept = [each for each in answers.files_of_batch(batch_id) if each in store.datasource_snapshots]
+    return page_within(_entries(store, kept, cursor.filters.get("filter")), cursor)
+
+
+async def _found(upstream: Forwarder, caller: Principal, store_id: str) -> KnowledgeBase:
+    reply = await upstream.get(caller, "ingestion", f"{_BASE}/{id_of(store_id, 'vector store')}")
+    return KnowledgeBase.model_validate_json(bytes(reply.body))
+
+
+async def _change(use: UseCases, write: Write, store_id: str, **changes: Any) -> KnowledgeBase:
+    store_id = id_of(store_id, "vector store")
+    command = UpdateKnowledgeBase(knowledge_base_id=store_id, **{"changes": {}, **changes})
+    changed = await use.commands.run(write, command, subject=store_id)
+    return KnowledgeBase.model_validate_json(entity_in(changed, "knowledge_base"))
+
+
+def _within(store: KnowledgeBase, file_id: str) -> str:
+    if file_id not in store.datasource_snapshots:
+        raise NotFound("The vector store has no file with this id.")
+    return file_id
+
+
+def _entries(store: KnowledgeBase, file_ids: list[str], status: str | None) -> list[dict[str, Any]]:
+    entries = [answers.store_file(store, each) for each in sorted(file_ids)]
+    return [each for each in entries if status is None or each["status"] == status]
+
+
+def _store(knowledge_base: KnowledgeBase) -> Response:
+    return json_answer(orjson.dumps(answers.store(knowledge_base)))
+
+
+def _deleted(thing_id: str, kind: str) -> Response:
+    return json_answer(orjson.dumps({"id": thing_id, "object": kind, "deleted": True}))
