@@ -29,6 +29,8 @@ class Scope(StrEnum):
     SECRETS_WRITE = "secrets:write"
     WEBHOOKS_READ = "webhooks:read"
     WEBHOOKS_WRITE = "webhooks:write"
+    USAGE_READ = "usage:read"
+    BUDGETS_WRITE = "budgets:write"
     COMPANY_READ = "company:read"
     COMPANY_WRITE = "company:write"
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +26,7 @@ from services.gateway.adapters.postgres.keys import PostgresKeys
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
+from services.gateway.adapters.postgres.usage import PostgresUsage
 from services.gateway.adapters.postgres.webhook_maintenance import PostgresWebhookMaintenance
 from services.gateway.adapters.postgres.webhook_queue import PostgresWebhookQueue
 from services.gateway.adapters.postgres.webhooks import PostgresWebhooks
@@ -41,6 +42,7 @@ from services.gateway.domain.ports import (
     Upstreams,
 )
 from services.gateway.domain.rate_limit import RateLimiter
+from services.gateway.domain.usage import UsageStore
 from services.gateway.domain.webhook_ports import WebhookClient, WebhookStore
 from services.gateway.entrypoints.a2a.application import A2AApplication
 from services.gateway.entrypoints.ag_ui.application import AGUIApplication
@@ -58,7 +60,7 @@ from services.gateway.entrypoints.http.studio import assets as studio_assets
 from services.gateway.entrypoints.http.studio.application import StudioApplication, to_studio, widget_script
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
-from services.gateway.entrypoints.maintenance import keep_timeline, repeat, repeat_while_busy
+from services.gateway.entrypoints.maintenance import keep_timeline, purge_usage, repeat, repeat_while_busy
 from services.gateway.entrypoints.openai.application import OpenAIApplication
 from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.agent_configurations import AgentConfigurations
@@ -80,6 +82,7 @@ from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.put_secret import EncryptAndPutSecret
 from services.gateway.use_cases.read_timeline import ReadTimeline, ReadTimelineBack
+from services.gateway.use_cases.read_usage import ReadUsage
 from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
 from services.gateway.use_cases.timeline.session_texts import SessionTexts
 from services.gateway.use_cases.timeline.timeline_feeds import TimelineFeeds
@@ -116,6 +119,7 @@ class Dependencies:
     bus: CommandSender
     upstreams: Upstreams
     timeline: Timeline
+    usage: UsageStore
     webhooks: WebhookStore
     webhook_client: WebhookClient
     cipher: SecretCipher | None
@@ -224,6 +228,7 @@ def _use_cases(
         issue_token=IssueToken(outside.tokens, now),
         read_timeline=ReadTimeline(outside.timeline),
         read_timeline_back=ReadTimelineBack(outside.timeline),
+        read_usage=ReadUsage(outside.usage),
         follow_timeline=FollowTimeline(outside.timeline, feeds),
         **_webhook_use_cases(outside),
         follow_session=FollowSession(outside.timeline, feeds, texts, history),
@@ -273,6 +278,7 @@ def build(settings: GatewaySettings) -> Service:
             bus=sender,
             upstreams=service.calls,
             timeline=PostgresTimeline(service.database),
+            usage=PostgresUsage(service.database),
             webhooks=PostgresWebhooks(service.database, service.outbox),
             webhook_client=webhook_client,
             cipher=settings.secret_cipher(),
@@ -332,6 +338,9 @@ def _fill_timeline(service: Service, settings: GatewaySettings) -> None:
         lambda: keep_timeline(partitions, partial(datetime.now, UTC), settings.timeline_days),
         role=TIMELINE,
     )
+    now, keep = partial(datetime.now, UTC), timedelta(days=settings.usage_days)
+    purge = partial(purge_usage, PostgresUsage(service.database), now, keep)
+    service.background("usage.purge", lambda: repeat_while_busy(purge, _CLEANING_SECONDS), role=TIMELINE)
 
 
 def _deliver_webhooks(service: Service, settings: GatewaySettings) -> None:

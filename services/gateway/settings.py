@@ -12,7 +12,7 @@ from libs.service_defaults import ServiceSettings
 class GatewaySettings(OutboundSettings, SecretsSettings, ServiceSettings):
     """``cors_origins``: origins, separated by commas, whose pages may read answers without a public key.
 
-    ``timeline_days``: how long events stay in the timeline.
+    ``timeline_days``: how long events stay in the timeline. ``usage_days``: how long usage is kept.
     ``webhook_attempts``: calls of webhooks that one process makes at the same time; a company gets an eighth of them.
     """
 
@@ -20,6 +20,7 @@ class GatewaySettings(OutboundSettings, SecretsSettings, ServiceSettings):
 
     cors_origins: str = ""
     timeline_days: int = Field(30, ge=1, le=3650)
+    usage_days: int = Field(400, ge=1, le=36500)
     webhook_attempts: int = Field(256, ge=1, le=4096)
 
     @field_validator("cors_origins")

@@ -24,6 +24,7 @@ from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTur
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.expiry import EXPIRIES
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
+from services.runtime.adapters.postgres.prices import PostgresPrices
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
@@ -93,6 +94,7 @@ class Worker:
     delete: DeleteSession
     resolve: ResolveAction
     fork: ForkSession
+    prices: PostgresPrices
 
     async def stop(self, grace: float) -> None:
         """Finishes running turns within ``grace`` seconds, hands back the rest, releases the lease."""
@@ -123,11 +125,13 @@ def build_worker(
     cache = ConversationCache(conversations, capacity=settings.history_cache_characters)
     steps = GroupCommit(PostgresSteps(outbox).record_steps)
     metrics = PrometheusMetrics()
+    prices = PostgresPrices(database)
+    open_writer = partial(PostgresSessionWriter, prices=prices)
     engine = TurnEngine(
-        RunTurn(agent, cache, conversations, steps, deltas),
+        RunTurn(agent, cache, conversations, steps, deltas, prices),
         cache,
         PostgresTurnOutcomes(
-            outbox, worker_id=worker_id, turn_deadline=deadline, action_ttl=settings.action_ttl_seconds
+            outbox, prices, worker_id=worker_id, turn_deadline=deadline, action_ttl=settings.action_ttl_seconds
         ),
         metrics,
         capacity=settings.max_running_turns,
@@ -135,10 +139,10 @@ def build_worker(
     reclaimer = PostgresLeaseReclaimer(
         database, outbox, presence, worker_id=worker_id, lease=settings.lease_seconds, turn_deadline=deadline
     )
-    finish_deletion = FinishSessionDeletion(outbox.transaction, PostgresSessionWriter)
+    finish_deletion = FinishSessionDeletion(outbox.transaction, open_writer)
     # The reconciler is made with it, and is what it wakes.
     expire_actions = ExpireActions(
-        outbox.transaction, PostgresSessionWriter, PostgresActions, lambda: reconciler.wake_after(*_RECONCILE_AFTER)
+        outbox.transaction, open_writer, PostgresActions, lambda: reconciler.wake_after(*_RECONCILE_AFTER)
     )
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
     reconciler = TurnReconciler(engine, reclaimer, finish_deletion, expire_actions, metrics, rules)
@@ -156,11 +160,12 @@ def build_worker(
         lease=lease,
         lease_keeper=LeaseKeeper(lease, interval=settings.lease_seconds / _RENEWALS_PER_LEASE),
         accept=AcceptTurn(admissions, policy, engine, artifacts, addresses),
-        create=CreateSession(PostgresSessionWriter),
-        cancel=CancelTurn(PostgresSessionWriter, reconcile_soon),
-        delete=DeleteSession(PostgresSessionWriter, reconcile_soon),
-        resolve=ResolveAction(PostgresSessionWriter, PostgresActions, reconcile_soon),
-        fork=ForkSession(PostgresSessionWriter),
+        create=CreateSession(open_writer),
+        cancel=CancelTurn(open_writer, reconcile_soon),
+        delete=DeleteSession(open_writer, reconcile_soon),
+        resolve=ResolveAction(open_writer, PostgresActions, reconcile_soon),
+        fork=ForkSession(open_writer),
+        prices=prices,
     )
 
 
@@ -236,7 +241,9 @@ def build(settings: RuntimeSettings) -> Service:
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)
     service.background("runtime.deltas", deltas.run)
-    expire_sessions = ExpireSessions(service.outbox.transaction, PostgresSessionWriter)
+    service.background("runtime.prices", worker.prices.run)
+    open_writer = partial(PostgresSessionWriter, prices=worker.prices)
+    expire_sessions = ExpireSessions(service.outbox.transaction, open_writer)
     service.background("runtime.expiry", lambda: keep_expiring(expire_sessions))
     # The last third is for handing back what has not ended.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))

@@ -11,11 +11,15 @@ ROOT = Path(__file__).parents[2]
 SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
 ROOMS = {"adapters", "domain", "entrypoints", "migrations", "use_cases"}
 FILES = {"__init__", "__main__", "bootstrap", "settings"}
-# Beside these, ingestion is a Faust application, and the gateway is administered by the command line and has the
-# browser application, which is no Python, and packages for the protocols of other clients.
+# Beside these, ingestion is a Faust application, the gateway and the runtime are administered by the command line, and
+# the gateway has the browser application, which is no Python, and packages for the protocols of other clients.
 ENTRYPOINTS = {"__init__", "commands", "events", "http", "maintenance"}
 PROTOCOLS = {"a2a", "ag_ui", "mcp", "openai"}
-OF_ONE_SERVICE = {"ingestion": {"streams", "watchdog"}, "gateway": {"administration", "studio", *PROTOCOLS}}
+OF_ONE_SERVICE = {
+    "ingestion": {"streams", "watchdog"},
+    "gateway": {"administration", "studio", *PROTOCOLS},
+    "runtime": {"administration"},
+}
 JUNK_DRAWERS = {"common", "core", "helpers", "misc", "utils"}
 MOST_LINES = 60
 

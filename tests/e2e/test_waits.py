@@ -230,6 +230,7 @@ async def test_a_wait_survives_the_death_of_gateway_and_runtime_and_its_streams_
         assert each.names.count("turn.tool_call.completed") == 2
 
 
+@pytest.mark.slow
 async def test_a_wait_survives_the_death_of_everything(breakable: RunningStack, api: Api, model: HeldModel) -> None:
     message = unique("refund")
     session = await api.session(BOTH, **GUARDED)

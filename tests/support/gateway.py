@@ -27,6 +27,7 @@ from services.gateway.bootstrap import Dependencies, PublicApi, assemble
 from services.gateway.domain.accounts import ApiKey
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 from tests.support.timeline import FakeTimeline
+from tests.support.usage import FakeUsage
 from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks
 
 _STATUS_AFTER = {
@@ -269,6 +270,7 @@ class Gateway:
     bus: FakeBus
     upstreams: FakeUpstreams
     timeline: FakeTimeline
+    usage: FakeUsage
     webhooks: FakeWebhooks
     endpoints: FakeEndpoints
     client: httpx.AsyncClient
@@ -287,7 +289,7 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER) -> AsyncIterator[Gate
     clock, idempotency, bus, timeline = Clock(), FakeIdempotency(), FakeBus(), FakeTimeline()
     upstreams = FakeUpstreams(bus)
     keys, connections = FakeKeys(idempotency), FakeConnections(idempotency)
-    webhooks, endpoints = FakeWebhooks(idempotency), FakeEndpoints()
+    usage, webhooks, endpoints = FakeUsage(), FakeWebhooks(idempotency), FakeEndpoints()
     api = assemble(
         Dependencies(
             keys=keys,
@@ -297,6 +299,7 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER) -> AsyncIterator[Gate
             bus=bus,
             upstreams=upstreams,
             timeline=timeline,
+            usage=usage,
             webhooks=webhooks,
             webhook_client=endpoints,
             cipher=cipher,
@@ -311,7 +314,7 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER) -> AsyncIterator[Gate
         transport=transport, base_url="http://gateway/api/v1", headers={"x-api-key": secret}
     ) as client:
         stores = (keys, connections, idempotency)
-        yield Gateway(api, clock, *stores, bus, upstreams, timeline, webhooks, endpoints, client, key)
+        yield Gateway(api, clock, *stores, bus, upstreams, timeline, usage, webhooks, endpoints, client, key)
 
 
 def rejected(kind: ErrorKind, message: str) -> CommandRejected:

@@ -165,11 +165,26 @@ class WireModel(BaseModel):
 
 
 class Usage(WireModel):
-    """Tokens that the turn's model calls took."""
+    """Tokens, calls and time that a turn took. ``seconds`` of work on it, without the time that it waited.
+
+    ``cost`` is an exact decimal at the price that its model had then; null without a price.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     model_calls: int = 0
+    tool_calls: int = 0
+    seconds: float = 0.0
+    cost: str | None = None
+
+
+class Attribution(WireModel):
+    """The agent and model of a turn, and the user and key that began it."""
+
+    agent_id: str | None = None
+    model: str = ""
+    user_id: str = ""
+    key_id: str = ""
 
 
 class ToolCallRecord(WireModel):
@@ -221,7 +236,7 @@ class Reply(WireModel):
     artifacts: list[dict[str, Any]] = []
 
 
-class ExecuteReply(WireModel):
+class ExecuteReply(Attribution):
     """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself.
 
     ``finish_reason`` is left out for a reply that the model ended by itself: ``length`` for one that was cut,

@@ -7,7 +7,15 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from libs.contracts.api.sessions import ActionKind, Citation, ExecuteReply, RequiredAction, Turn
+from libs.contracts.api.sessions import (
+    ActionKind,
+    Attribution,
+    Citation,
+    ExecuteReply,
+    RequiredAction,
+    Turn,
+    Usage,
+)
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.messages import Event
 from libs.contracts.topics import RUNTIME_DELTAS
@@ -62,12 +70,18 @@ class TurnCompleted(Event, ExecuteReply, type="aes.runtime.turn.completed.v1"):
     """The turn has ended with a reply. The payload is the body of the HTTP answer to ``execute``."""
 
 
-class TurnFailed(TurnEvent, type="aes.runtime.turn.failed.v1"):
+class TurnFailed(TurnEvent, Attribution, type="aes.runtime.turn.failed.v1"):
+    """``usage`` is that of the model's answers that were recorded or came with the failure."""
+
     error: ErrorInfo
+    usage: Usage = Usage()
 
 
-class TurnCancelled(TurnEvent, type="aes.runtime.turn.cancelled.v1"):
+class TurnCancelled(TurnEvent, Attribution, type="aes.runtime.turn.cancelled.v1"):
+    """``usage`` is that of the model's answers that were recorded until then."""
+
     reason: str
+    usage: Usage = Usage()
 
 
 class CancelTurnAccepted(TurnEvent, type="aes.runtime.cancel_turn.accepted.v1"):

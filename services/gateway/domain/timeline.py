@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 
+from services.gateway.domain.usage import TurnUsage
+
 OWNER_UNKNOWN = ""
 """The owner of events about a session whose owner they do not tell: only ``company:read`` sees them."""
 
@@ -16,7 +18,7 @@ class TimelineEvent:
 
     ``type`` is the public name, without prefix and version; ``version`` is that of the payload. ``owner_id`` is the
     user who may see it beside holders of ``company:read``, None when the whole company may. ``data`` is the payload's
-    JSON as its service published it.
+    JSON as its service published it; ``usage`` is in it when a turn has ended.
     """
 
     position: int = 0
@@ -33,6 +35,7 @@ class TimelineEvent:
     session_id: str | None = None
     turn_id: str | None = None
     owner_id: str | None = None
+    usage: TurnUsage | None = None
     data: bytes
 
     def rendered(self) -> bytes:

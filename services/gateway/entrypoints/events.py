@@ -11,6 +11,7 @@ from libs.contracts.messages import public_name
 from libs.eventing import OffsetMove, Partition, PayloadReader, PoisonMessage, Record, envelope_of
 from services.gateway.domain.ports import TimelineLog
 from services.gateway.domain.timeline import OWNER_UNKNOWN, TimelineEvent
+from services.gateway.domain.usage import COUNTED, TurnUsage, turn_usage
 
 _ENDLESS: Final = 2**63
 
@@ -65,10 +66,11 @@ def event_of(envelope: Envelope, payload: bytes) -> TimelineEvent:
     if owner_id is None and session_id is not None:
         # From a release whose events did not tell the owner.
         owner_id = OWNER_UNKNOWN
+    name = public_name(envelope.type)
     return TimelineEvent(
         company_id=envelope.company_id,
         id=envelope.id,
-        type=public_name(envelope.type),
+        type=name,
         version=_version(envelope.type),
         source=envelope.source,
         subject=envelope.subject,
@@ -79,8 +81,16 @@ def event_of(envelope: Envelope, payload: bytes) -> TimelineEvent:
         session_id=session_id,
         turn_id=_text(content, "turn_id"),
         owner_id=owner_id,
+        usage=_usage(envelope, content) if name in COUNTED else None,
         data=payload,
     )
+
+
+def _usage(envelope: Envelope, content: dict[str, Any]) -> TurnUsage:
+    try:
+        return turn_usage(envelope.time, content)
+    except ValueError as problem:
+        raise PoisonMessage(f"the usage in {envelope.type} cannot be read: {problem}") from problem
 
 
 def _text(content: Any, name: str) -> str | None:

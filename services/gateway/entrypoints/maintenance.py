@@ -9,10 +9,12 @@ import structlog
 
 from libs.persistence import is_outage
 from services.gateway.domain.ports import TimelinePartitions
+from services.gateway.domain.usage import UsageRetention
 
 _log = structlog.get_logger("gateway.maintenance")
 _HOUR: Final = 3600.0
 _RETRY_SECONDS: Final = 60.0
+_BATCH: Final = 5000
 
 
 async def keep_timeline(partitions: TimelinePartitions, now: Callable[[], datetime], days: int) -> None:
@@ -30,6 +32,17 @@ async def keep_timeline(partitions: TimelinePartitions, now: Callable[[], dateti
             await asyncio.sleep(_RETRY_SECONDS)
         else:
             await asyncio.sleep(_HOUR)
+
+
+async def purge_usage(usage: UsageRetention, now: Callable[[], datetime], keep: timedelta) -> int:
+    """Deletes a batch of hours that are older than ``keep``; returns how many rows it had."""
+    try:
+        return await usage.purge(now() - keep, limit=_BATCH)
+    except Exception as problem:
+        if not is_outage(problem):
+            raise
+        _log.warning("usage.not_purged", problem=repr(problem))
+        return 0
 
 
 async def repeat(action: Callable[[], Awaitable[object]], seconds: float) -> None:

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from libs.contracts.api.sessions import NamedTool
 from libs.contracts.errors import ModelFailed as _ModelFailed
 from libs.contracts.errors import ValidationFailed
-from services.runtime.domain.conversation import Citation, JsonObject, Message, ModelAnswer, numbered
+from services.runtime.domain.conversation import Citation, JsonObject, Message, ModelAnswer, Usage, numbered
 from services.runtime.domain.tools import ToolDefinition
 
 DEFAULT_MODEL = "builtin:extractive"
@@ -82,6 +82,14 @@ class ModelFailed(_ModelFailed):
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
+
+
+class AnswerRefused(ModelFailed):
+    """The model's last answer cannot be used, and it was asked again often enough. ``usage`` of that answer."""
+
+    def __init__(self, message: str, usage: Usage) -> None:
+        super().__init__(message)
+        self.usage = usage
 
 
 class VisionNotSupported(ValidationFailed):

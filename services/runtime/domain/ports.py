@@ -96,6 +96,7 @@ class WorkerLease(Protocol):
 class SessionAgent:
     spec: AgentSpec
     config_hash: str
+    agent_id: str | None = None
 
 
 class ConversationStore(Protocol):

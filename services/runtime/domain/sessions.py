@@ -9,6 +9,7 @@ from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, Transaction
 from services.runtime.domain.beginnings import NewSession
+from services.runtime.domain.spending import TurnSpending
 from services.runtime.domain.turns import LockedTurn
 
 
@@ -73,8 +74,10 @@ class SessionWriter(Protocol):
 
     async def waiting_turns(self, session_ids: Sequence[str]) -> list[LockedTurn]: ...
 
-    async def cancel(self, turns: list[LockedTurn], events: int) -> None:
+    async def cancel(self, turns: list[LockedTurn], events: int) -> dict[str, TurnSpending]:
         """Ends live turns as cancelled and closes their actions; each gets ``events`` events for it.
+
+        Returns what each of them took until now.
 
         A running one keeps its worker until the execution has stopped.
         """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from libs.contracts.api.sessions import TurnOptions
+from libs.contracts.api.sessions import TurnOptions, Usage
 from libs.contracts.commands.runtime import ClientCalls, ExecuteTurn
 from libs.contracts.errors import ServiceError
 from libs.contracts.events.runtime import (
@@ -26,6 +26,7 @@ from libs.eventing import MessageContext, MessageDraft
 from services.runtime.domain.actions import NewAction
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import JsonObject, ToolResult, UserMessage
+from services.runtime.domain.spending import TurnSpending
 
 FIRST_SEQUENCE: Final = 1
 """The sequence of a turn's first event: turn.queued, turn.started or the command's rejection."""
@@ -91,7 +92,7 @@ class ClaimedTurn:
 
     ``seconds_left`` until the deadline and ``sequence``, that of the turn's newest event, at the moment of the claim.
     ``stream``: somebody follows the turn's text. ``after_wait``: the turn goes on after a wait, and no call has been
-    begun since.
+    begun since. ``worked``: seconds of work on it at that moment.
     """
 
     id: str
@@ -108,6 +109,7 @@ class ClaimedTurn:
     after_wait: bool = False
     options: TurnOptions | None = None
     client_calls: ClientCalls | None = None
+    worked: float = 0.0
 
     def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> MessageDraft:
         return MessageDraft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)
@@ -135,8 +137,15 @@ class LockedTurn:
     message_context: MessageContext
     sequence: int
 
-    def cancelled(self, reason: str) -> MessageDraft:
-        return self.draft(TurnCancelled(session_id=self.session_id, turn_id=self.id, reason=reason), 1)
+    def cancelled(self, reason: str, spent: TurnSpending) -> MessageDraft:
+        event = TurnCancelled(
+            session_id=self.session_id,
+            turn_id=self.id,
+            reason=reason,
+            usage=spent.usage,
+            **spent.attribution.model_dump(),
+        )
+        return self.draft(event, 1)
 
     def draft(self, event: Event, number: int) -> MessageDraft:
         """``number`` counts the events of this transaction from 1."""
@@ -196,6 +205,7 @@ class TurnOutcome:
     """Terminal, waiting or release transition of a claimed turn.
 
     A terminal one has an ``event`` and perhaps its encoded ``payload``; ``preceding`` events of the turn go before it.
+    ``usage`` is the whole turn's when it is completed, that of no recorded step when it failed.
     """
 
     turn: ClaimedTurn
@@ -204,7 +214,7 @@ class TurnOutcome:
     payload: bytes | None = None
     message_id: str | None = None
     text: str = ""
-    usage: JsonObject | None = None
+    usage: Usage | None = None
     final_step: int = 0
     final_answer: JsonObject | None = None
     error: JsonObject | None = None
@@ -212,10 +222,12 @@ class TurnOutcome:
     actions: tuple[NewAction, ...] = ()
 
 
-def failed(turn: ClaimedTurn, error: ServiceError) -> TurnOutcome:
+def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = None) -> TurnOutcome:
+    """``unrecorded``: the usage of a model's answer that came with the error."""
     info = error.info(turn.message_context.correlation_id)
     event = TurnFailed(session_id=turn.session_id, turn_id=turn.id, error=info)
-    return TurnOutcome(turn, OutcomeKind.FAILED, event=event, error=event.error.model_dump(mode="json"))
+    error_json = event.error.model_dump(mode="json")
+    return TurnOutcome(turn, OutcomeKind.FAILED, event=event, usage=unrecorded, error=error_json)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ class CancelTurn:
             raise NotFound("there is no such turn")
         if turn.status not in ("queued", "running", "waiting"):
             raise Conflict(f"the turn is {turn.status} already")
-        await writer.cancel([turn], _EVENTS)
-        transaction.drafts.append(turn.cancelled("cancelled on request"))
+        spent = await writer.cancel([turn], _EVENTS)
+        transaction.drafts.append(turn.cancelled("cancelled on request", spent[turn.id]))
         transaction.emit(
             CancelTurnAccepted(session_id=turn.session_id, turn_id=turn.id),
             subject=turn.id,

@@ -28,8 +28,8 @@ class DeleteSession:
         if not session.active:
             raise NotFound("there is no such session")
         live = await writer.live_turns(session.id)
-        await writer.cancel(live, 1)
-        transaction.drafts += [turn.cancelled("the session was deleted") for turn in live]
+        spent = await writer.cancel(live, 1)
+        transaction.drafts += [turn.cancelled("the session was deleted", spent[turn.id]) for turn in live]
         message = replace(context.message, owner_id=session.owner_id)
         await writer.mark_deleting(session.id, message)
         if not await _remove_if_idle(transaction, writer, session.id, message):

@@ -31,8 +31,8 @@ class ExpireSessions:
                 return 0
             ids = [session.id for session in expired]
             if waiting := await writer.waiting_turns(ids):
-                await writer.cancel(waiting, 1)
-                transaction.drafts += [turn.cancelled("the session expired") for turn in waiting]
+                spent = await writer.cancel(waiting, 1)
+                transaction.drafts += [turn.cancelled("the session expired", spent[turn.id]) for turn in waiting]
             await writer.remove(*ids)
             for session in expired:
                 # Nobody's command: the session itself is what the event correlates with.

@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TypeVar
 
 import structlog
@@ -15,9 +16,11 @@ from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage, retry_until_available
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, RecordedStep, TurnLost, TurnWaits
 from services.runtime.domain.beginnings import NewSession, history_of
-from services.runtime.domain.conversation import Message, UserMessage
+from services.runtime.domain.conversation import Message, Usage, UserMessage
 from services.runtime.domain.conversation_json import answer_to_json, reply_to_json, toolsets_to_json
+from services.runtime.domain.models import AnswerRefused
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
+from services.runtime.domain.spending import NoPrices, Prices, PriceTable, priced
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_journal import DatabaseJournal, DeltaStream, TurnWatch
@@ -79,7 +82,7 @@ class ConversationCache:
 
     def begin(self, session: NewSession) -> None:
         """Adds a session that is about to be committed: its first turn may run before others can read it."""
-        conversation = _Conversation(SessionAgent(session.agent, session.config_hash), size=1000)
+        conversation = _Conversation(SessionAgent(session.agent, session.config_hash, session.agent_id), size=1000)
         conversation.extend(session.messages, session.next_position - 1)
         self.forget(session.id)
         self._known[session.id] = conversation
@@ -143,6 +146,7 @@ class RunTurn:
     store: ConversationStore
     steps: GroupCommit[StepRecord, bool]
     deltas: DeltaSink
+    prices: Prices = field(default_factory=NoPrices)
 
     async def __call__(
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
@@ -158,7 +162,7 @@ class RunTurn:
             return None
         except ServiceError as error:
             _log.info("turn.refused", turn_id=turn.id, kind=error.kind, attempt=turn.attempt)
-            return failed(turn, error)
+            return failed(turn, error, _unrecorded(error))
         except TimeoutError:
             # A library's own TimeoutError is a crash like any other.
             if deadline.expired():
@@ -171,6 +175,7 @@ class RunTurn:
     async def _answer(
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
     ) -> TurnOutcome:
+        began = monotonic()
         if turn.stream and not await claim.confirm():
             raise TurnLost(turn.id)
         deltas = DeltaStream(turn, self.deltas)
@@ -200,7 +205,16 @@ class RunTurn:
             deltas.stop_timer()
         if isinstance(ended, TurnWaits):
             return TurnOutcome(turn, OutcomeKind.WAITING, actions=ended.actions)
-        return _completed(turn, context, ended)
+        seconds = round(turn.worked + monotonic() - began, 3)
+        return _completed(turn, context, ended, seconds, await _read(self.prices.current))
+
+
+def _unrecorded(error: ServiceError) -> WireUsage | None:
+    return _wire(error.usage) if isinstance(error, AnswerRefused) else None
+
+
+def _wire(usage: Usage) -> WireUsage:
+    return WireUsage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, model_calls=usage.model_calls)
 
 
 def _answered(turn: ClaimedTurn, history: Sequence[Message]) -> Sequence[Message]:
@@ -211,12 +225,16 @@ async def _read(read: Callable[[], Awaitable[T]]) -> T:
     return await retry_until_available(read, when=is_outage, policy=STORE_RETRIES)
 
 
-def _completed(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> TurnOutcome:
+def _completed(
+    turn: ClaimedTurn, context: TurnContext, reply: AgentReply, seconds: float, prices: PriceTable
+) -> TurnOutcome:
     """The reply's bytes are made once: the event, the row and the response are the same."""
     message_id = new_id()
     # PostgreSQL's text has no NUL; the history and the event must say the same.
     text = reply.text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
-    usage = WireUsage.model_validate(reply.usage, from_attributes=True)
+    model = context.agent.spec.model
+    used = _wire(reply.usage).model_copy(update={"tool_calls": len(reply.tool_calls), "seconds": seconds})
+    usage = priced(used, model, prices)
     event = TurnCompleted.model_validate(
         {
             "message_id": message_id,
@@ -226,6 +244,10 @@ def _completed(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> Tu
             "turn_id": turn.id,
             "user_message_id": turn.user_message_id,
             "usage": usage,
+            "agent_id": context.agent.agent_id,
+            "model": model,
+            "user_id": turn.caller.user_id,
+            "key_id": turn.caller.key_id,
             "config_hash": context.agent.config_hash,
             "warnings": list(reply.warnings),
             "finish_reason": _finish_reason(reply),
@@ -238,7 +260,7 @@ def _completed(turn: ClaimedTurn, context: TurnContext, reply: AgentReply) -> Tu
         payload=event.encode(),
         message_id=message_id,
         text=text,
-        usage=usage.model_dump(),
+        usage=usage,
         final_step=reply.steps,
         final_answer={**answer_to_json(reply.final), **toolsets_to_json(reply.toolsets)},
         preceding=tuple(

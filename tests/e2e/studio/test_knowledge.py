@@ -6,7 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.api import unique
+from tests.e2e.api import configuration, unique
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.studio.conftest import Open
 from tests.support.browser import violations
@@ -134,3 +134,30 @@ def test_a_document_is_shown_by_its_text(open_page: Open, http: httpx.Client) ->
     page.reload()
     expect(page.get_by_label("Text of the document")).to_contain_text("The lighthouse of")
     expect(page.get_by_role("link", name=re.compile("collection|[0-9a-f]{8}")).first).to_be_visible()
+
+
+def test_what_an_agent_made_is_kept_as_a_file(open_page: Open, http: httpx.Client) -> None:
+    mark = unique("made")
+    given = configuration(model="builtin:extractive", tools=["table_query", "artifact_create"])
+    session = http.post("/sessions/", json=given).json()["session_id"]
+    place = f"/sessions/{session}/artifacts/"
+    sales = http.post(place, files={"file": ("sales.csv", b"region,sold\nNorth,8\nSouth,4\n")}).json()
+    source = {"type": "file", "source": {"artifact_id": sales["artifact_id"]}}
+    wanted = {"type": "text", "text": f"How much was sold per region? Save it as {mark}.csv."}
+    assert http.post(f"/runtime/{session}/execute/", json={"content": [wanted, source]}).status_code == 200
+
+    page = open_page("files/")
+    page.get_by_role("link", name="Of sessions").click()
+    page.locator(f"a[href$='{session}/']").click()
+    made = page.get_by_role("listitem").filter(has_text=mark)
+    made.get_by_role("button", name="Show table").click()
+    expect(made.get_by_role("cell", name="North")).to_be_visible()
+    assert violations(page) == []
+    made.get_by_role("button", name="Copy to the platform").click()
+    expect(made.get_by_role("link", name="a file of the company")).to_be_visible()
+    assert http.get("/files/", params={"name": mark}).json()["total"] == 1
+    made.get_by_role("button", name="Remove from the platform").click()
+    expect(made.get_by_role("button", name="Copy to the platform")).to_be_visible()
+    with page.expect_download() as taken:
+        page.get_by_role("button", name="Download all").click()
+    assert taken.value.suggested_filename == "artifacts.zip"

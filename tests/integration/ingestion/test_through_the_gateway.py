@@ -20,6 +20,7 @@ from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
 from tests.support.gateway import Clock, FakeBus
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 from tests.support.timeline import FakeTimeline
+from tests.support.usage import FakeUsage
 from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks
 
 HEAD = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
@@ -78,6 +79,7 @@ async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
             bus=FakeBus(),
             upstreams=calls,
             timeline=FakeTimeline(),
+            usage=FakeUsage(),
             webhooks=FakeWebhooks(idempotency),
             webhook_client=FakeEndpoints(),
             cipher=CIPHER,

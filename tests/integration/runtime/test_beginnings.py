@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ from libs.contracts.commands.runtime import ClientCalls, CreateSession, ExecuteT
 from libs.contracts.identifiers import new_id
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.conversation import AssistantMessage, ToolMessage, UserMessage
+from services.runtime.domain.spending import NoPrices
 from services.runtime.use_cases.expire_sessions import ExpireSessions
 from tests.integration.runtime.conftest import StartNode
 from tests.support.agent_fakes import calling
@@ -179,7 +181,7 @@ async def test_unlisted_sessions_are_found_by_their_id_alone(node: Node) -> None
 
 @pytest.fixture
 def expire(node: Node) -> ExpireSessions:
-    return ExpireSessions(node.outbox.transaction, PostgresSessionWriter)
+    return ExpireSessions(node.outbox.transaction, partial(PostgresSessionWriter, prices=NoPrices()))
 
 
 async def test_expired_sessions_go_once_their_turns_have_ended(

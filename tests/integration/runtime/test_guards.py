@@ -5,13 +5,16 @@ from libs.contracts.identifiers import new_id
 from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
 from services.runtime.domain.actions import NewAction
 from services.runtime.domain.conversation import ToolCall
+from services.runtime.domain.spending import NoPrices
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
 from tests.support.runtime_nodes import Node, ObedientModel, until
 from tests.support.runtime_turns import claimed_turn
 
 
 def parts(node: Node) -> tuple[PostgresSteps, PostgresTurnOutcomes]:
-    outcomes = PostgresTurnOutcomes(node.outbox, worker_id=node.worker.id, turn_deadline=60.0, action_ttl=60.0)
+    outcomes = PostgresTurnOutcomes(
+        node.outbox, NoPrices(), worker_id=node.worker.id, turn_deadline=60.0, action_ttl=60.0
+    )
     return PostgresSteps(node.outbox), outcomes
 
 

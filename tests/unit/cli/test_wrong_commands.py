@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from cli.administration.gateway_database import _connection_problem
+from cli.administration.service_database import _connection_problem
 from cli.app import app
 
 

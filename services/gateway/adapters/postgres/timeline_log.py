@@ -13,6 +13,7 @@ from libs.eventing import OffsetMove, Overtaken, Partition, PoisonMessage
 from libs.persistence import Database, embedded_json
 from services.gateway.adapters import metrics
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
+from services.gateway.adapters.postgres.usage import ADD_USAGE
 from services.gateway.domain.timeline import TimelineEvent
 
 _log = structlog.get_logger("timeline.log")
@@ -22,7 +23,7 @@ _NAMES: Final = (
 )  # fmt: skip
 _COLUMNS: Final = ", ".join(_NAMES)
 _TYPES: Final = {"version": "smallint", "sequence": "bigint"}
-_RECORD: Final = ", ".join([*(f"{name} {_TYPES.get(name, 'text')}" for name in _NAMES), "data text"])
+_RECORD: Final = ", ".join([*(f"{name} {_TYPES.get(name, 'text')}" for name in _NAMES), "data text", "usage json"])
 _OFFSETS: Final = "SELECT topic, partition, next_offset FROM timeline_offsets WHERE topic = ANY(%s)"
 # The row lock orders all transactions about a partition, and every copy of an event is in the same partition: what
 # comes twice is found by the second one.
@@ -43,7 +44,8 @@ _MOVE: Final = """
 # two transactions that lock the same ones in another order would end in a deadlock.
 _STORE: Final = f"""
     WITH given AS (
-        SELECT * FROM ROWS FROM (json_to_recordset(%s) AS ({_RECORD})) WITH ORDINALITY AS g ({_COLUMNS}, data, place)
+        SELECT * FROM ROWS FROM (json_to_recordset(%s) AS ({_RECORD})) WITH ORDINALITY
+            AS g ({_COLUMNS}, data, usage, place)
     ), fresh AS (
         SELECT given.*, row_number() OVER (PARTITION BY company_id ORDER BY place) AS number FROM given
         WHERE (SELECT e.id FROM timeline_events e
@@ -62,7 +64,7 @@ _STORE: Final = f"""
                {", ".join(f"fresh.{name}" for name in _NAMES)}, convert_to(fresh.data, 'UTF8')
         FROM fresh JOIN counts USING (company_id) JOIN counters USING (company_id) ORDER BY place
         RETURNING 1
-    )
+    ), used AS ({ADD_USAGE})
     SELECT count(*) FROM stored
 """
 # Between the clocks of any two machines.
@@ -146,5 +148,13 @@ def _made_on(event: TimelineEvent) -> date:
 
 
 def _as_json(events: Sequence[TimelineEvent]) -> str:
-    rows = [{**{name: getattr(event, name) for name in _NAMES}, "data": embedded_json(event.data)} for event in events]
-    return orjson.dumps(rows).decode()
+    return orjson.dumps([_row(event) for event in events]).decode()
+
+
+def _row(event: TimelineEvent) -> dict[str, Any]:
+    return {
+        **{name: getattr(event, name) for name in _NAMES},
+        "data": embedded_json(event.data),
+        # A dataclass is an object for orjson.
+        "usage": event.usage,
+    }

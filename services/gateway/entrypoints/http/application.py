@@ -30,6 +30,7 @@ from services.gateway.entrypoints.http.routers import (
     secrets,
     sessions,
     toolsets,
+    usage,
     webhooks,
 )
 from services.gateway.entrypoints.http.sockets import session_socket
@@ -54,6 +55,7 @@ _ROUTERS: Final = (
     keys.router,
     connections.router,
     webhooks.router,
+    usage.router,
     pages.router,
 )
 

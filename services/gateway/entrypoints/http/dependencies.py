@@ -38,6 +38,7 @@ from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
 from services.gateway.use_cases.put_secret import EncryptAndPutSecret
 from services.gateway.use_cases.read_timeline import ReadTimeline, ReadTimelineBack
+from services.gateway.use_cases.read_usage import ReadUsage
 from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
 from services.gateway.use_cases.submit_turn import SubmitTurn
 
@@ -80,6 +81,7 @@ class UseCases:
     issue_token: IssueToken
     read_timeline: ReadTimeline
     read_timeline_back: ReadTimelineBack
+    read_usage: ReadUsage
     follow_timeline: FollowTimeline
     follow_session: FollowSession
     timeline: Timeline

@@ -2,9 +2,11 @@
 import { requestsTo } from "./requests.js";
 import { credential, signOut } from "./session.js";
 
+export const ROOT = "/api/v1";
+
 function refused(problem) {
   if (problem.status === 401) signOut(`You were signed out: the key is not valid any more. ${problem.message}`);
 }
 
-export const { send, get, write } = requestsTo("/api/v1", { headers: credential, refused });
+export const { send, get, write } = requestsTo(ROOT, { headers: credential, refused });
 export { ApiError, randomKey } from "./requests.js";

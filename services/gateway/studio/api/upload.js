@@ -1,7 +1,9 @@
 /** One file on its way to the service, with how far it is: `fetch` does not tell. */
-import { urlOf } from "./client.js";
+import { ROOT } from "./client.js";
 import { ApiError, Unreachable } from "./errors.js";
 import { credential, signOut } from "./session.js";
+
+const LONGEST_MS = 1_200_000;
 
 /** Resolves to the service's record. Rejects with `ApiError`, `Unreachable`, or an `AbortError`. */
 export function upload(path, file, { key, onProgress, signal }) {
@@ -9,11 +11,13 @@ export function upload(path, file, { key, onProgress, signal }) {
     const request = new XMLHttpRequest();
     const form = new FormData();
     form.append("file", file);
-    request.open("POST", urlOf(path));
+    request.open("POST", ROOT + path);
     for (const [name, value] of Object.entries({ ...credential(), "idempotency-key": key })) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => onProgress(total ? loaded / total : 0);
     request.onload = () => settle(request, resolve, reject);
+    request.timeout = LONGEST_MS;
     request.onerror = () => reject(new Unreachable());
+    request.ontimeout = request.onerror;
     request.onabort = () => reject(new DOMException("The upload was ended.", "AbortError"));
     signal.addEventListener("abort", () => request.abort(), { once: true });
     request.send(form);

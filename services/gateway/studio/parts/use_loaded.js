@@ -2,6 +2,8 @@
 import { persist } from "../api/persist.js";
 import { useEffect, useRef, useState } from "../app/html.js";
 
+const ANSWER_MS = 60_000;
+
 /**
  * `{value, problem, refresh, set}`. `load(signal)` reads anew whenever `key` differs and on `refresh()`; what was read
  * before stays until then, so that nothing jumps.
@@ -15,7 +17,7 @@ export function useLoaded(load, key = "") {
     running.current?.abort();
     const stop = (running.current = new AbortController());
     try {
-      const value = await persist(() => latest.current(stop.signal), { signal: stop.signal });
+      const value = await persist(() => latest.current(AbortSignal.any([stop.signal, AbortSignal.timeout(ANSWER_MS)])), { signal: stop.signal });
       if (!stop.signal.aborted) setShown({ value, problem: null });
     } catch (problem) {
       if (!stop.signal.aborted) setShown((now) => ({ ...now, problem }));

@@ -51,13 +51,13 @@ _ADMIT: Final = """
         SELECT session_id, 2 * position, user_message_id, id, 'user', content, blocks FROM given
     )
     INSERT INTO turns (id, session_id, company_id, position, status, attempt, fence, worker_id, deadline, identity,
-                       correlation_id, traceparent, stream, event_sequence, user_message_id, started_at, options,
-                       client_calls)
+                       correlation_id, traceparent, stream, event_sequence, user_message_id, started_at, claimed_at,
+                       options, client_calls)
     SELECT id, session_id, company_id, position, CASE WHEN claimed THEN 'running' ELSE 'queued' END,
            claimed::integer, claimed::integer, CASE WHEN claimed THEN %(worker)s END,
            CASE WHEN claimed THEN now() + make_interval(secs => %(deadline)s) END, identity,
-           correlation_id, traceparent, stream, 1, user_message_id, CASE WHEN claimed THEN now() END, options,
-           client_calls
+           correlation_id, traceparent, stream, 1, user_message_id, CASE WHEN claimed THEN now() END,
+           CASE WHEN claimed THEN now() END, options, client_calls
     FROM given
 """
 # Its turn was refused in the transaction that has added it.

@@ -3,7 +3,7 @@
 A batch is one transaction. Every write of a worker is guarded by the turn's fencing token.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -17,9 +17,12 @@ from psycopg.rows import TupleRow
 from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.commands.runtime import ClientCalls
 from libs.contracts.identity import Identity
+from libs.contracts.messages import Event
 from libs.eventing import MessageContext, MessageDraft, Outbox
 from libs.persistence import Connection, as_json
+from services.runtime.adapters.postgres.spending import settle
 from services.runtime.adapters.postgres.suspensions import required_events, suspend
+from services.runtime.domain.spending import Prices, TurnSpending
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, StepRecord, TurnOutcome
 
 _log = structlog.get_logger("runtime.turns")
@@ -31,9 +34,10 @@ CLAIMED_COLUMNS: Final = """
     t.id, t.session_id, t.position, t.attempt, t.fence, t.user_message_id, t.identity::text,
     t.company_id, t.correlation_id, t.traceparent, t.stream OR t.watches > 0,
     coalesce(extract(epoch FROM t.deadline - clock_timestamp()), 0)::float8, t.event_sequence,
-    (SELECT owner_id FROM sessions WHERE id = t.session_id), t.options::text, t.client_calls::text
+    (SELECT owner_id FROM sessions WHERE id = t.session_id), t.options::text, t.client_calls::text,
+    t.worked + coalesce(extract(epoch FROM clock_timestamp() - t.claimed_at), 0)::float8
 """
-CLAIMED_WIDTH: Final = 16
+CLAIMED_WIDTH: Final = 17
 # In one order everywhere, so that two batches cannot wait for each other.
 LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 # For the reconciler: a transaction that has locked a session sees to its queue anyway.
@@ -42,7 +46,8 @@ _CLAIM: Final = f"""
     UPDATE turns t
     -- A turn that goes on after a wait is in the same attempt, and has had its start event.
     SET status = 'running', worker_id = %(worker)s, fence = t.fence + 1, attempt = greatest(t.attempt, 1),
-        started_at = coalesce(t.started_at, now()), deadline = now() + make_interval(secs => %(deadline)s),
+        started_at = coalesce(t.started_at, now()), claimed_at = now(),
+        deadline = now() + make_interval(secs => %(deadline)s),
         event_sequence = t.event_sequence + (t.fence = 0)::integer
     FROM (
         SELECT DISTINCT ON (q.session_id) q.id FROM turns q
@@ -135,6 +140,7 @@ def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
         sequence=row[12],
         options=None if row[14] is None else TurnOptions.model_validate_json(row[14]),
         client_calls=None if row[15] is None else ClientCalls.model_validate_json(row[15]),
+        worked=row[16],
     )
 
 
@@ -198,10 +204,13 @@ def _step_row(step: StepRecord) -> dict[str, Any]:
 
 
 class PostgresTurnOutcomes:
-    """``action_ttl``: seconds after which an action expires."""
+    """``action_ttl``: seconds after which an action expires. ``prices`` are those that failed turns are settled at."""
 
-    def __init__(self, outbox: Outbox, *, worker_id: str, turn_deadline: float, action_ttl: float) -> None:
+    def __init__(
+        self, outbox: Outbox, prices: Prices, *, worker_id: str, turn_deadline: float, action_ttl: float
+    ) -> None:
         self._outbox = outbox
+        self._prices = prices
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
         self._action_ttl = action_ttl
@@ -232,8 +241,10 @@ class PostgresTurnOutcomes:
             if claim_next:
                 claiming = await claim(connection, sessions, worker_id=self._worker_id, deadline=self._turn_deadline)
             applied = {turn_id: sequence for cursor in written for turn_id, sequence in await cursor.fetchall()}
+            failed = {o.turn.id: o.usage for o in terminal if o.kind is OutcomeKind.FAILED and o.turn.id in applied}
+            spent = await settle(connection, failed, self._prices) if failed else {}
             if with_events:
-                transaction.drafts.extend(_outcome_events(terminal, applied))
+                transaction.drafts.extend(_outcome_events(terminal, applied, spent))
             if suspending is not None:
                 suspended = {row[0]: row for row in await suspending.fetchall()}
                 applied.update((turn_id, row[1]) for turn_id, row in suspended.items())
@@ -262,7 +273,9 @@ async def _end(
     return cursors
 
 
-def _outcome_events(terminal: Sequence[TurnOutcome], applied: dict[str, int]) -> list[MessageDraft]:
+def _outcome_events(
+    terminal: Sequence[TurnOutcome], applied: dict[str, int], spent: Mapping[str, TurnSpending]
+) -> list[MessageDraft]:
     drafts = []
     for outcome in terminal:
         last = applied.get(outcome.turn.id)
@@ -271,8 +284,17 @@ def _outcome_events(terminal: Sequence[TurnOutcome], applied: dict[str, int]) ->
         # The row took a number for each event; the terminal one has the last.
         first = last - len(outcome.preceding)
         drafts += [outcome.turn.draft(event, first + place) for place, event in enumerate(outcome.preceding)]
-        drafts.append(outcome.turn.draft(outcome.event, last, outcome.payload))
+        drafts.append(outcome.turn.draft(_with_spending(outcome, spent), last, outcome.payload))
     return drafts
+
+
+def _with_spending(outcome: TurnOutcome, spent: Mapping[str, TurnSpending]) -> Event:
+    """The event with the usage of a failed turn, which is known only now."""
+    assert outcome.event is not None
+    of_turn = spent.get(outcome.turn.id)
+    if of_turn is None:
+        return outcome.event
+    return outcome.event.model_copy(update={"usage": of_turn.usage, **of_turn.attribution.model_dump()})
 
 
 def _outcome_row(outcome: TurnOutcome) -> dict[str, Any]:
@@ -284,7 +306,7 @@ def _outcome_row(outcome: TurnOutcome) -> dict[str, Any]:
         "message_id": outcome.message_id,
         "content": outcome.text if completed else None,
         "reply": orjson.Fragment(outcome.payload) if completed and outcome.payload is not None else None,
-        "usage": outcome.usage,
+        "usage": outcome.usage.model_dump() if completed and outcome.usage is not None else None,
         "error": outcome.error,
         "step": outcome.final_step,
         "answer": outcome.final_answer,

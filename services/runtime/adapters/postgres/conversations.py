@@ -16,7 +16,7 @@ from services.runtime.domain.conversation_json import (
 )
 from services.runtime.domain.ports import SessionAgent
 
-_AGENT: Final = "SELECT config::text, config_hash FROM sessions WHERE id = %s"
+_AGENT: Final = "SELECT config::text, config_hash, agent_id FROM sessions WHERE id = %s"
 # The messages that a fork began with have no turn in it.
 _MESSAGES: Final = """
     SELECT m.position / 2, m.role, m.content, m.blocks::text
@@ -38,7 +38,7 @@ class PostgresConversations:
 
     async def agent(self, session_id: str) -> SessionAgent | None:
         rows = await self._database.execute(_AGENT, (session_id,))
-        return SessionAgent(AgentSpec.from_config(orjson.loads(rows[0][0])), rows[0][1]) if rows else None
+        return SessionAgent(AgentSpec.from_config(orjson.loads(rows[0][0])), *rows[0][1:]) if rows else None
 
     async def lineage(self, session_id: str) -> Sequence[str]:
         rows = await self._database.execute(_LINEAGE, (session_id,))

@@ -12,9 +12,11 @@ from libs.contracts.identifiers import new_id
 from libs.eventing import MessageContext, Transaction
 from libs.persistence import Connection, as_json, fetch_value
 from services.runtime.adapters.postgres.claims import LIVE
+from services.runtime.adapters.postgres.spending import settle
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation_json import message_to_row
 from services.runtime.domain.sessions import Fork, ForkedSession, ForkPoint, LockedSession
+from services.runtime.domain.spending import Prices, TurnSpending
 from services.runtime.domain.turns import LockedTurn
 
 # A redelivered command may come after the session was created, used and deleted.
@@ -130,8 +132,11 @@ _REMOVE: Final = (
 
 
 class PostgresSessionWriter:
-    def __init__(self, transaction: Transaction) -> None:
+    """``prices`` are those that cancelled turns are settled at."""
+
+    def __init__(self, transaction: Transaction, prices: Prices) -> None:
         self._connection = transaction.connection
+        self._prices = prices
 
     async def add(self, session: NewSession) -> bool:
         if not await (await add_sessions(self._connection, [session])).fetchall():
@@ -174,8 +179,11 @@ class PostgresSessionWriter:
         cursor = await self._connection.execute(_WAITING_TURNS, (list(session_ids),))
         return [_turn(row) for row in await cursor.fetchall()]
 
-    async def cancel(self, turns: list[LockedTurn], events: int) -> None:
+    async def cancel(self, turns: list[LockedTurn], events: int) -> dict[str, TurnSpending]:
+        if not turns:
+            return {}
         await self._connection.execute(_CANCEL, (events, [turn.id for turn in turns]))
+        return await settle(self._connection, {turn.id: None for turn in turns}, self._prices)
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
         # Without the owner, who is known by the row: processes of the release before know no such field.

@@ -16,7 +16,8 @@ _SUSPEND: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%(turns)s) AS g (id text, fence integer, events integer)
     ), suspended AS (
-        UPDATE turns t SET status = 'waiting', worker_id = NULL, deadline = NULL,
+        UPDATE turns t SET status = 'waiting', worker_id = NULL, deadline = NULL, claimed_at = NULL,
+                           worked = t.worked + coalesce(extract(epoch FROM now() - t.claimed_at), 0),
                            event_sequence = t.event_sequence + g.events
         FROM given g WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'running'
         RETURNING t.id, t.session_id, t.company_id, t.event_sequence

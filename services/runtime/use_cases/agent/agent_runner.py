@@ -16,7 +16,7 @@ from services.runtime.domain.agents import (
 )
 from services.runtime.domain.conversation import AssistantMessage, Message, ModelAnswer
 from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
-from services.runtime.domain.models import ChatModel, ModelFailed, ModelRequest, OptionNotSupported
+from services.runtime.domain.models import AnswerRefused, ChatModel, ModelRequest, OptionNotSupported
 from services.runtime.domain.tools import ToolsetVersion, TurnTools
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.guarded_calls import GuardedCalls
@@ -92,14 +92,15 @@ class AgentRunner:
     ) -> bool:
         """Adds a final answer; False for one that does not fit the output schema, which is recorded.
 
-        Raises ModelFailed when the model was asked again often enough.
+        Raises AnswerRefused when the model was asked again often enough.
         """
         recorded = RecordedAnswer(progress.step + 1, answer)
         if task.agent.output_schema is not None:
             output = await read_output(task.agent.output_schema, answer.text)
             recorded, progress.output = replace(recorded, problems=output.problems), output.value
         if recorded.problems and progress.refused >= REPEATS:
-            raise ModelFailed(f"the model's answer does not fit output_schema: {'; '.join(recorded.problems)}")
+            problems = "; ".join(recorded.problems)
+            raise AnswerRefused(f"the model's answer does not fit output_schema: {problems}", answer.usage)
         if recorded.problems:
             await journal.record_answer(recorded.step, answer, toolsets, recorded.problems)
         progress.add_recorded(recorded)

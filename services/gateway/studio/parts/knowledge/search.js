@@ -11,6 +11,7 @@ import { Icon } from "../icon.js";
 import { Problem } from "../problem.js";
 
 const MODES = ["hybrid", "semantic", "keyword"];
+const ANSWER_MS = 30_000;
 const SHOWN = [5, 10, 25, 50];
 
 /** The address holds what was searched. */
@@ -70,7 +71,8 @@ function useResults(id, { q, mode, top, tag }) {
     setState((before) => ({ ...before, busy: true }));
     const search = async (each) => {
       const body = { query: q, mode: each, top_k: Number(top) || 5, ...(tag ? { filters: { tags: [tag] } } : {}) };
-      return persist(async () => (await send("POST", `/knowledge-bases/${id}/search/`, { body, signal })).json(), { signal, attempts: 5 });
+      const limited = () => AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]);
+      return persist(async () => (await send("POST", `/knowledge-bases/${id}/search/`, { body, signal: limited() })).json(), { signal, attempts: 5 });
     };
     Promise.all((mode === "all" ? MODES : [MODES.includes(mode) ? mode : "hybrid"]).map(search)).then(
       (shown) => signal.aborted || setState({ shown, problem: null, busy: false }),

@@ -1,0 +1,113 @@
+"""Usage of a company: what its ended turns took, summed up by the hour."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+from pydantic import ValidationError
+
+from libs.contracts.api.sessions import Attribution, Usage
+from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed
+from libs.contracts.messages import public_name
+from libs.contracts.timestamps import parse_time
+
+COUNTED: Final = frozenset(public_name(event.TYPE) for event in (TurnCompleted, TurnFailed, TurnCancelled))
+"""The types of events that have usage: each turn ends with exactly one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnUsage:
+    """Usage of one ended turn. ``hour`` is that of its end in UTC; ``cost`` is None for a model without a price."""
+
+    hour: str
+    user_id: str
+    key_id: str
+    agent_id: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    tool_calls: int
+    seconds: float
+    cost: str | None
+
+
+def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
+    """From the time and payload of an event. Raises ``ValueError`` for a payload without readable usage.
+
+    Releases before this one tell neither whose usage it is nor that of failed and cancelled turns.
+    """
+    try:
+        used = Usage.model_validate(content.get("usage") or {})
+        whose = Attribution.model_validate(content)
+    except ValidationError as problem:
+        raise ValueError(f"{problem.error_count()} errors in its usage") from problem
+    return TurnUsage(
+        hour=parse_time(time).replace(minute=0, second=0, microsecond=0).isoformat(),
+        user_id=whose.user_id,
+        key_id=whose.key_id,
+        agent_id=whose.agent_id or "",
+        model=whose.model,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        tool_calls=used.tool_calls,
+        seconds=used.seconds,
+        cost=used.cost,
+    )
+
+
+class UsageGroup(StrEnum):
+    """By what usage is told apart."""
+
+    DAY = "day"
+    AGENT = "agent"
+    MODEL = "model"
+    USER = "user"
+    KEY = "key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSpan:
+    """Whole hours of a company, from ``begin`` to before ``end``. ``user_id`` is None for all users."""
+
+    company_id: str
+    user_id: str | None
+    begin: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSum:
+    """``unpriced_turns`` are those whose model had no price: they are not in ``cost``. ``group`` by its names."""
+
+    group: Mapping[UsageGroup, str]
+    turns: int
+    input_tokens: int
+    output_tokens: int
+    tool_calls: int
+    seconds: Decimal
+    cost: Decimal
+    unpriced_turns: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsagePage:
+    """``number`` counts all groups; ``totals`` is the sum of all of them."""
+
+    sums: Sequence[UsageSum]
+    number: int
+    totals: UsageSum
+
+
+class UsageStore(Protocol):
+    """Reads usage. It lags behind the ends of turns by the moment that the timeline needs."""
+
+    async def usage(self, span: UsageSpan, groups: Sequence[UsageGroup], *, limit: int, offset: int) -> UsagePage:
+        """Sums by these groups, in their order, days first to last; without groups one sum of everything."""
+
+
+class UsageRetention(Protocol):
+    async def purge(self, before: datetime, *, limit: int) -> int:
+        """Deletes a batch of hours that are older; returns how many rows it had."""

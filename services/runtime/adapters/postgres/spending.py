@@ -1,0 +1,56 @@
+"""Usage of turns that end without a reply: the sum of their recorded steps, in the transaction that ends them."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from libs.contracts.api.sessions import Attribution, Usage
+from libs.persistence import Connection, as_json
+from services.runtime.domain.models import DEFAULT_MODEL
+from services.runtime.domain.spending import Prices, TurnSpending, priced
+
+# A statement of its own, after the update that ended the turns: its snapshot has every step that was recorded before.
+_SPENT: Final = """
+    SELECT t.id, s.agent_id, coalesce(nullif(s.config -> 'llm_config' ->> 'model', ''), %(model)s),
+           t.identity ->> 'user_id', t.identity ->> 'key_id',
+           t.worked + coalesce(extract(epoch FROM t.finished_at - t.claimed_at), 0)::float8,
+           u.input_tokens, u.output_tokens, u.model_calls, u.tool_calls
+    FROM turns t JOIN sessions s ON s.id = t.session_id
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum((payload #>> '{usage,input_tokens}')::bigint), 0)::bigint AS input_tokens,
+               coalesce(sum((payload #>> '{usage,output_tokens}')::bigint), 0)::bigint AS output_tokens,
+               count(*) FILTER (WHERE kind = 'answer') AS model_calls,
+               count(*) FILTER (WHERE kind = 'tool_result') AS tool_calls
+        FROM steps WHERE turn_id = t.id
+    ) u
+    WHERE t.id = ANY(%(turns)s)
+"""
+_KEEP: Final = """
+    UPDATE turns t SET usage = g.usage FROM json_to_recordset(%s) AS g (id text, usage json) WHERE t.id = g.id
+"""
+
+
+async def settle(
+    connection: Connection, unrecorded: Mapping[str, Usage | None], prices: Prices
+) -> dict[str, TurnSpending]:
+    """Keeps with each of these ended turns what it took, its ``unrecorded`` usage included."""
+    rows = await (await connection.execute(_SPENT, {"turns": list(unrecorded), "model": DEFAULT_MODEL})).fetchall()
+    table = await prices.current()
+    settled = {}
+    for row in rows:
+        attribution = Attribution(agent_id=row[1], model=row[2], user_id=row[3] or "", key_id=row[4] or "")
+        usage = _sum(row, unrecorded[row[0]])
+        settled[row[0]] = TurnSpending(priced(usage, attribution.model, table), attribution)
+    kept = [{"id": turn_id, "usage": spent.usage.model_dump()} for turn_id, spent in settled.items()]
+    await connection.execute(_KEEP, (as_json(kept),))
+    return settled
+
+
+def _sum(row: tuple[Any, ...], more: Usage | None) -> Usage:
+    more = more or Usage()
+    return Usage(
+        input_tokens=row[6] + more.input_tokens,
+        output_tokens=row[7] + more.output_tokens,
+        model_calls=row[8] + more.model_calls,
+        tool_calls=row[9],
+        seconds=round(max(row[5], 0.0), 3),
+    )

@@ -1,0 +1,72 @@
+"""Administration of the runtime by operators: prices of models."""
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from libs.contracts.errors import NotFound, ValidationFailed
+from libs.persistence import Database
+
+_MODEL: Final = re.compile(r"[^\s*\x00-\x1f]{1,200}\*?|\*")
+_HIGHEST: Final = Decimal(1_000_000_000)
+_PLACES: Final = 8
+_LIST: Final = "SELECT model, input_price, output_price, updated_at FROM model_prices ORDER BY model"
+_SET: Final = """
+    INSERT INTO model_prices (model, input_price, output_price) VALUES (%s, %s, %s)
+    ON CONFLICT (model) DO UPDATE
+    SET input_price = EXCLUDED.input_price, output_price = EXCLUDED.output_price, updated_at = now()
+"""
+_REMOVE: Final = "DELETE FROM model_prices WHERE model = %s RETURNING model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedPrice:
+    """Prices of a million tokens of a model, or of all models that begin like this when it ends in ``*``."""
+
+    model: str
+    input_price: Decimal
+    output_price: Decimal
+    updated_at: datetime
+
+
+class PriceAdministration:
+    """Workers follow a change within seconds; what was counted before keeps its cost."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def prices(self) -> Sequence[ListedPrice]:
+        return [ListedPrice(**row) for row in await self._database.records(_LIST)]
+
+    async def set_price(self, model: str, input_price: Decimal, output_price: Decimal) -> None:
+        """Raises ``ValidationFailed``."""
+        if not _MODEL.fullmatch(model):
+            raise ValidationFailed("A model is a name such as openai:gpt-5-mini, or a prefix that ends in *.")
+        await self._database.execute(_SET, (model, _checked(input_price), _checked(output_price)))
+
+    async def remove_price(self, model: str) -> None:
+        """Raises ``NotFound``."""
+        if not await self._database.execute(_REMOVE, (model,)):
+            raise NotFound(f"There is no price of '{model}'.")
+
+
+@asynccontextmanager
+async def administration(database_url: str) -> AsyncIterator[PriceAdministration]:
+    """Opens a migrated database of a runtime."""
+    database = Database(database_url, name="runtime-administration", max_size=2)
+    await database.open()
+    try:
+        yield PriceAdministration(database)
+    finally:
+        await database.close()
+
+
+def _checked(price: Decimal) -> Decimal:
+    exponent = price.as_tuple().exponent
+    if not price.is_finite() or not 0 <= price <= _HIGHEST or not isinstance(exponent, int) or -exponent > _PLACES:
+        raise ValidationFailed(f"A price is a decimal from 0 to {_HIGHEST:,} with up to {_PLACES} places.")
+    return price

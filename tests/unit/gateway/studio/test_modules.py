@@ -1,0 +1,10 @@
+"""The pages' modules find what they import from each other."""
+
+from tests.unit.gateway.studio.conftest import Run
+
+
+def test_all_pages_are_put_together(run: Run) -> None:
+    pages = run("app/pages.js", "m.PAGES.map(({ path, page }) => [path, typeof page])")
+    assert pages[0] == ["", "function"]
+    assert {kind for _, kind in pages} == {"function"}
+    assert len({path for path, _ in pages}) == len(pages)

@@ -1,0 +1,144 @@
+"""``GET /usage/``: whose usage, which hours, by which groups; and the usage of events."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import pytest
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
+from libs.eventing import PayloadReader, PoisonMessage, Record
+from services.gateway.domain.usage import TurnUsage, UsageGroup
+from services.gateway.entrypoints.events import TimelineEvents
+from tests.support.gateway import Gateway
+from tests.support.timeline import FakeTimeline
+from tests.support.usage import NOTHING
+
+ENVELOPE = Envelope(
+    id="event",
+    type=TurnCompleted.TYPE,
+    source="/aes/runtime",
+    subject="turn",
+    time="2026-01-02T03:04:05.000006Z",
+    correlation_id="label",
+    company_id="company",
+)
+CONTENT = {
+    "agent_id": "agent",
+    "model": "openai:x",
+    "user_id": "ada",
+    "key_id": "key",
+    "usage": {"input_tokens": 5, "output_tokens": 3, "tool_calls": 2, "seconds": 1.5, "cost": "0.0001"},
+}
+
+
+async def unused(_owner: str, _path: str, _company_id: str) -> bytes:
+    raise AssertionError
+
+
+def usage_of(event_type: str, content: dict[str, Any]) -> TurnUsage | None:
+    envelope = replace(ENVELOPE, type=event_type)
+    record = Record("runtime-events", 0, 0, "label", orjson.dumps(content), tuple(envelope.headers()))
+    item = TimelineEvents(FakeTimeline(), PayloadReader(unused)).read(record)
+    assert item is not None
+    assert item.event is not None
+    return item.event.usage
+
+
+@pytest.mark.parametrize("event_type", [TurnCompleted.TYPE, TurnFailed.TYPE, TurnCancelled.TYPE])
+def test_the_event_that_ends_a_turn_has_its_usage(event_type: str) -> None:
+    assert usage_of(event_type, CONTENT) == TurnUsage(
+        hour="2026-01-02T03:00:00+00:00",
+        user_id="ada",
+        key_id="key",
+        agent_id="agent",
+        model="openai:x",
+        input_tokens=5,
+        output_tokens=3,
+        tool_calls=2,
+        seconds=1.5,
+        cost="0.0001",
+    )
+
+
+def test_events_of_a_release_before_count_a_turn_of_nobody() -> None:
+    found = usage_of(TurnCancelled.TYPE, {"reason": "on request"})
+    assert found is not None
+    assert (found.user_id, found.model, found.input_tokens, found.cost) == ("", "", 0, None)
+
+
+def test_other_events_have_no_usage() -> None:
+    assert usage_of(TurnStarted.TYPE, CONTENT) is None
+
+
+def test_an_event_whose_usage_is_none_is_poison() -> None:
+    with pytest.raises(PoisonMessage, match="usage"):
+        usage_of(TurnFailed.TYPE, {"usage": {"input_tokens": "many"}})
+
+
+async def test_the_answer_has_sums_by_the_groups_that_were_asked_for(public: Gateway) -> None:
+    group = {UsageGroup.DAY: "2026-01-02", UsageGroup.USER: ""}
+    public.usage.sums = [replace(NOTHING, group=group, turns=2, cost=Decimal("0.1000"), seconds=Decimal("1.250"))]
+    reply = await public.client.get(
+        "/usage/", params={"from": "2026-01-01", "to": "2026-01-02", "group_by": "day,user"}
+    )
+    assert reply.status_code == 200
+    found = reply.json()
+    assert found["usage"] == [
+        {
+            "day": "2026-01-02",
+            "user_id": None,
+            "turns": 2,
+            "input_tokens": 0,
+            "output_tokens": 0,
+            "tool_calls": 0,
+            "seconds": 1.25,
+            "cost": "0.1",
+            "unpriced_turns": 0,
+        }
+    ]
+    assert (found["from"], found["to"]) == ("2026-01-01T00:00:00.000000Z", "2026-01-03T00:00:00.000000Z")
+    assert (found["group_by"], found["total"], found["has_more"]) == (["day", "user"], 1, False)
+    assert found["totals"]["turns"] == 2
+
+
+async def test_without_a_company_scope_it_is_the_callers_own(public: Gateway) -> None:
+    secret, key = public.keys.issue(scopes=frozenset({"usage:read"}))
+    assert (await public.client.get("/usage/", headers={"x-api-key": secret})).status_code == 200
+    assert (await public.client.get("/usage/")).status_code == 200
+    assert [span.user_id for span, _ in public.usage.asked] == [key.user_id, None]
+    secret, _ = public.keys.issue(scopes=frozenset({"company:read"}))
+    assert (await public.client.get("/usage/", headers={"x-api-key": secret})).status_code == 403
+
+
+async def test_hours_are_whole_and_thirty_days_by_default(public: Gateway) -> None:
+    await public.client.get("/usage/", params={"from": "2026-01-01T08:20:00Z", "to": "2026-01-01T11:20:00+01:00"})
+    await public.client.get("/usage/")
+    (hours, _), (month, _) = public.usage.asked
+    assert (hours.begin, hours.end) == (datetime(2026, 1, 1, 8, tzinfo=UTC), datetime(2026, 1, 1, 11, tzinfo=UTC))
+    assert (month.end - month.begin).days == 30
+    assert month.begin <= public.clock.now() < month.end
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"from": "yesterday"},
+        {"to": "2026-13-01"},
+        {"to": "9999-12-31"},
+        {"from": "2026-01-01T08:00:00"},
+        {"from": "2026-01-03", "to": "2026-01-01"},
+        {"from": "2020-01-01", "to": "2026-01-01"},
+        {"group_by": "colour"},
+        {"group_by": "day,"},
+        {"limit": "5000"},
+        {"days": "3"},
+    ],
+)
+async def test_queries_that_make_no_sense_are_refused(public: Gateway, query: dict[str, str]) -> None:
+    reply = await public.client.get("/usage/", params=query)
+    assert reply.status_code == 422, reply.text
+    assert reply.json()["error"]["details"][0]["loc"][0] == "query"
