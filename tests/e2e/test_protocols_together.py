@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import httpx
+import openai
 import pytest
 from a2a.client.errors import A2AClientError, AgentCardResolutionError
 from a2a.types.a2a_pb2 import GetTaskRequest, SubscribeToTaskRequest, Task
@@ -15,6 +16,7 @@ from tests.e2e.event_log import EventLog
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.test_a2a import agent_key, client_of, joined, reply_of
 from tests.e2e.test_ag_ui import Agent, run_of, session_of, user
+from tests.e2e.test_openai_responses import client_of as openai_client
 from tests.e2e.test_timeline import SessionReader
 from tests.e2e.test_turn_streams import Reader
 from tests.e2e.waiting import TIMEOUT_SECONDS, eventually
@@ -137,6 +139,42 @@ class TaskReader:
         return told
 
 
+class ResponseReader:
+    """A client of OpenAI that goes on after the last number that it has."""
+
+    def __init__(self, stack: RunningStack, turn_id: str) -> None:
+        self.client = openai_client(stack, stack.api_key)
+        self.response_id = f"resp_{turn_id}"
+        self.events: list[dict[str, Any]] = []
+        self.breaks = 0
+
+    async def follow(self) -> None:
+        async with asyncio.timeout(TIMEOUT_SECONDS), self.client:
+            while not self.events or self.events[-1]["type"] != "response.completed":
+                after = {"starting_after": self.events[-1]["sequence_number"]} if self.events else {}
+                try:
+                    stream = await self.client.responses.retrieve(self.response_id, stream=True, **after)
+                    async for event in stream:
+                        self.events.append(event.to_dict())
+                except (openai.APIError, httpx.TransportError):
+                    await asyncio.sleep(0.3)
+                self.breaks += self.events[-1:] == [] or self.events[-1]["type"] != "response.completed"
+
+    @property
+    def text(self) -> str:
+        """The last message among the items that were completed."""
+        items = [each["item"] for each in self.events if each["type"] == "response.output_item.done"]
+        whole = [item for item in items if item["type"] == "message" and item["status"] == "completed"]
+        deltas = [each for each in self.events if each["type"] == "response.output_text.delta"]
+        return "".join(each["delta"] for each in deltas if each["item_id"] == whole[-1]["id"])
+
+    @property
+    def story(self) -> list[tuple[str, str, str]]:
+        """Calls with their results: the protocol has one item for both."""
+        items = [each["item"] for each in self.events if each["type"] == "response.output_item.done"]
+        return [("result", item["name"], item["output"]) for item in items if item["type"] == "mcp_call"]
+
+
 def story_of(events: list[tuple[str, dict[str, Any]]]) -> Story:
     """From our own events."""
     told: Story = []
@@ -170,10 +208,10 @@ async def test_one_turn_looks_the_same_through_every_protocol(
 
     stream = Reader(api, session, turn_id, on_text=kill)
     task = TaskReader(stack, agent, turn_id)
-    socket = SessionReader(stack, session)
+    socket, response = SessionReader(stack, session), ResponseReader(stack, turn_id)
     listening = asyncio.create_task(socket.run())
     try:
-        await asyncio.gather(running, stream.follow(), task.follow())
+        await asyncio.gather(running, stream.follow(), task.follow(), response.follow())
 
         async def heard() -> bool:
             return any(message["type"] == "turn.completed" for message in socket.messages)
@@ -182,7 +220,9 @@ async def test_one_turn_looks_the_same_through_every_protocol(
     finally:
         listening.cancel()
     assert set(killed) == {"runtime", "gateway"}
-    assert min(run.breaks, stream.breaks, task.breaks, socket.lost) > 0
+    assert min(run.breaks, stream.breaks, task.breaks, socket.lost, response.breaks) > 0
+    numbers = [each["sequence_number"] for each in response.events]
+    assert numbers == sorted(set(numbers))
     for part, pid in killed.items():
         await asyncio.to_thread(stack.wait_replaced, part, pid)
 
@@ -192,7 +232,7 @@ async def test_one_turn_looks_the_same_through_every_protocol(
     assert stream.check()["response"]["content"] == reply
     assert run.messages[-1]["content"] == reply
     assert reply_of(task.task) == reply
-    assert socket.text_of(turn_id) == reply
+    assert socket.text_of(turn_id) == response.text == reply
     assert [each.payload["response"]["content"] for each in bus if each.name == "turn.completed"] == [reply]
 
     story = story_of([(each.name, each.payload) for each in bus])
@@ -200,4 +240,5 @@ async def test_one_turn_looks_the_same_through_every_protocol(
     assert story_of([(event.name, event.data) for event in stream.events]) == story
     assert story_of([(message["type"], message["data"]) for message in socket.messages]) == story
     assert run.story == task.story == story
+    assert response.story == [each for each in story if each[0] == "result"]
     assert len(await api.messages(session)) == 2

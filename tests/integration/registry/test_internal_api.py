@@ -53,6 +53,12 @@ async def test_public_principals_find_public_agents_with_origins_of_any_company(
     for key in (*(agent["agent_key"] for agent in hidden), "unknown", "%00"):
         answer = await registry.get(f"/internal/agents/public/{key}", STRANGER)
         assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found_error")
+    # Where no page is involved, origins do not matter.
+    answers = [
+        await registry.get(f"/internal/agents/public/{agent['agent_key']}", STRANGER, in_web_pages=False)
+        for agent in hidden
+    ]
+    assert [answer.status_code for answer in answers] == [404, 404, 200]
 
 
 async def test_the_list_is_whole_unless_a_page_is_asked_for(registry: Registry) -> None:

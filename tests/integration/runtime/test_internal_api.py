@@ -9,6 +9,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from libs.contracts.commands.runtime import CreateSession
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.service_defaults import Service
@@ -140,6 +141,33 @@ async def test_the_catalogues_are_shown_in_pages(api: Api, name: str) -> None:
     assert [*first[name], *rest[name]] == whole
     assert (first["total"], first["has_more"], rest["has_more"]) == (len(whole), True, False)
     assert (beyond[name], beyond["total"], beyond["has_more"]) == ([], len(whole), False)
+
+
+async def test_turns_with_an_agent_are_listed_those_that_changed_last_first(node: Node, api: Api) -> None:
+    config = {"name": "Tester", "agent_type": "llm_agent", "llm_config": {"model": "test:model"}}
+    sessions = [new_id() for _ in range(3)]
+    for session_id, agent_id in zip(sessions, ("one", "one", "other"), strict=True):
+        command = CreateSession(session_id=session_id, agent_config=config, config_hash="hash", agent_id=agent_id)
+        await node.deliver(command, None)
+    turns = []
+    for session_id in (*sessions, sessions[0]):
+        turns.append(await node.execute(session_id, "hello"))
+        await node.ended(turns[-1])
+    first, second, _, last = turns
+
+    async def listed(caller: Identity | None = None, **wanted: Any) -> tuple[list[str], int, bool]:
+        page = await api.get("/internal/turns", caller, agent_id="one", **wanted)
+        return [turn["turn_id"] for turn in page["turns"]], page["total"], page["has_more"]
+
+    assert await listed() == ([last, second, first], 3, False)
+    assert await listed(limit=1, offset=1) == ([second], 3, True)
+    assert await listed(session_id=sessions[0]) == ([last, first], 2, False)
+    assert await listed(session_id=sessions[2]) == ([], 0, False)
+    finished = (await api.get(f"/internal/turns/{second}"))["finished_at"]
+    assert await listed(changed_after=finished) == ([last], 1, False)
+    assert await listed(person("bob")) == ([], 0, False)
+    assert await listed(person(company="company-2")) == ([], 0, False)
+    await api.get("/internal/turns", status=422)
 
 
 async def test_a_look_up_returns_the_state_of_a_turn(node: Node, api: Api, model: ObedientModel) -> None:

@@ -67,8 +67,8 @@ class Operations:
             if not params.configuration.return_immediately:
                 turn = await self._settled(turn)
             return self._task(turn, self._history(params, turn.session_id, turn.turn_id))
-        session_id = await self._session(message)
         body = ExecuteBody(content=content_of(message))
+        session_id = await self._session(message)
         async with self.use.turns.submit(self._repeatable(message), session_id, body, stream=False) as submitted:
             problem = None
             try:
@@ -91,8 +91,8 @@ class Operations:
             async for update in self._updates(turn.session_id, turn.turn_id, self._follow(turn), answered=answered):
                 yield update
             return
-        session_id = await self._session(message)
         body = ExecuteBody(content=content_of(message))
+        session_id = await self._session(message)
         async with (
             self.use.turns.submit(self._repeatable(message), session_id, body, stream=True) as submitted,
             aclosing(submitted.follow()) as events,

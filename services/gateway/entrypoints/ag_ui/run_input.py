@@ -46,6 +46,11 @@ def run_input(values: Any, caller: Principal) -> RunAgentInput:
         raise invalid(problem, values, RunAgentInput) from None
     if not 1 <= len(given.thread_id) <= _MAX_THREAD_ID:
         raise _invalid(["threadId"], f"a threadId has 1 to {_MAX_THREAD_ID} characters")
+    # Before anything is opened for it.
+    users = [message for message in given.messages if isinstance(message, UserMessage)]
+    if not users:
+        raise _invalid(["messages"], "a run needs a message of the user")
+    content_of(users[-1:])
     # All visitors share one identity: with a guessable thread one would get what another one wrote.
     if caller.public is not None and min(len(given.thread_id), len(given.run_id)) < _MIN_SECRET:
         raise _invalid(["threadId"], f"threadId and runId of a visitor are random texts of {_MIN_SECRET} characters")
