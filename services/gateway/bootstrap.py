@@ -61,6 +61,7 @@ from services.gateway.entrypoints.http.studio.application import StudioApplicati
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 from services.gateway.entrypoints.maintenance import keep_timeline, purge_usage, repeat, repeat_while_busy
+from services.gateway.entrypoints.mcp.application import McpApplication
 from services.gateway.entrypoints.openai.application import OpenAIApplication
 from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.agent_configurations import AgentConfigurations
@@ -99,6 +100,7 @@ PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (
     OpenAIApplication,
     A2AApplication,
     AGUIApplication,
+    McpApplication,
 )
 """Applications at the root of the server, beside the public API."""
 _IDEMPOTENCY_DAYS: Final = 3
@@ -191,6 +193,7 @@ def assemble(outside: Dependencies) -> PublicApi:
         use_cases=use_cases,
         forwarder=forwarder,
         transfers=transfers,
+        upstreams=outside.upstreams,
         in_flight=in_flight,
         shared_origins=outside.shared_origins,
     )
@@ -209,7 +212,9 @@ def _use_cases(
     keys, connections, now = outside.keys, outside.connections, outside.now
     commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed)
     history = TurnHistory(outside.timeline, outside.upstreams)
-    turns = agent_turns(commands, outside.upstreams, FollowTurn(outside.bus, history), configurations)
+    turns = agent_turns(
+        commands, outside.idempotency, outside.upstreams, FollowTurn(outside.bus, history), configurations
+    )
     return UseCases(
         commands=commands,
         turns=turns,

@@ -1,5 +1,6 @@
 """The gateway's stores in memory: keys, connections and idempotency keys."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,6 +27,12 @@ class FakeIdempotency:
         if body_hash != request.body_hash:
             raise KeyReused(record.command_id, body_hash)
         return replace(record, repeated=True)
+
+    async def find(self, request: IdempotentRequest) -> str | None:
+        # As long as a database: whoever looks must not be gone by then.
+        await asyncio.sleep(0.01)
+        place = (request.company_id, request.principal_id, request.method, request.path, request.key)
+        return self.recorded[place][1].command_id if place in self.recorded else None
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str

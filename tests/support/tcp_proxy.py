@@ -6,14 +6,15 @@ from types import TracebackType
 
 
 class TcpProxy:
-    """Listens on ``port`` and passes bytes to and from ``target_port`` of this machine.
+    """Listens on ``host`` and ``port`` and passes bytes to and from ``target_port`` of this machine.
 
     ``cut`` refuses connections and ends the present ones, as a server that went down; ``freeze`` keeps them but
     passes nothing on, as a network that lost its way; ``restore`` ends both.
     """
 
-    def __init__(self, *, port: int, target_port: int) -> None:
+    def __init__(self, *, port: int, target_port: int, host: str = "127.0.0.1") -> None:
         self.port = port
+        self._host = host
         self._target_port = target_port
         self._server: asyncio.Server | None = None
         self._flowing = asyncio.Event()
@@ -43,7 +44,7 @@ class TcpProxy:
     async def restore(self) -> None:
         self._flowing.set()
         if self._server is None:
-            self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+            self._server = await asyncio.start_server(self._accept, self._host, self.port)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = asyncio.current_task()

@@ -73,6 +73,9 @@ class IdempotencyStore(Protocol):
         Raises ``KeyReused`` when that one had another body.
         """
 
+    async def find(self, request: IdempotentRequest) -> str | None:
+        """The command id that was recorded for the key, whatever the body was."""
+
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
     ) -> IdempotencyRecord:

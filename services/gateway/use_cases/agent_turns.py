@@ -28,8 +28,8 @@ from libs.contracts.identifiers import is_agent_key, is_id
 from libs.contracts.identity import Identity
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.connections import PublicUse
-from services.gateway.domain.idempotency import Write
-from services.gateway.domain.ports import Upstreams
+from services.gateway.domain.idempotency import IdempotentRequest, Write
+from services.gateway.domain.ports import IdempotencyStore, Upstreams
 from services.gateway.domain.turn_progress import TurnProgress, typed
 from services.gateway.domain.turn_stream import TurnStream
 from services.gateway.use_cases.agent_configurations import AgentConfigurations
@@ -205,6 +205,17 @@ class ListTurns:
 
 
 @dataclass(frozen=True, slots=True)
+class FindTurn:
+    """The turn of a request that is known by its idempotency key alone."""
+
+    idempotency: IdempotencyStore
+
+    async def __call__(self, request: IdempotentRequest) -> str | None:
+        """Returns the turn's id, for a request of the last days."""
+        return await self.idempotency.find(request)
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayTurn:
     """Reads the events of a turn up to now, with the texts of its finished steps; it does not wait for more."""
 
@@ -295,12 +306,17 @@ class AgentTurns:
     replay: ReplayTurn
     read: ReadTurn
     list: ListTurns
+    find: FindTurn
     answer: AnswerAction
     cancel: CancelAgentTurn
 
 
 def agent_turns(
-    commands: CommandDispatcher, upstreams: Upstreams, follow: FollowTurn, configurations: AgentConfigurations
+    commands: CommandDispatcher,
+    idempotency: IdempotencyStore,
+    upstreams: Upstreams,
+    follow: FollowTurn,
+    configurations: AgentConfigurations,
 ) -> AgentTurns:
     """These use cases on the gateway's mechanisms."""
     open_session = OpenSession(commands, upstreams)
@@ -323,6 +339,7 @@ def agent_turns(
         replay=ReplayTurn(follow.history),
         read=ReadTurn(upstreams),
         list=ListTurns(upstreams),
+        find=FindTurn(idempotency),
         answer=AnswerAction(commands),
         cancel=CancelAgentTurn(commands),
     )

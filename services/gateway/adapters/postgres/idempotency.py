@@ -29,6 +29,12 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
 RETURNING command_id, correlation_id
 """
 
+_FIND: Final = """
+SELECT command_id FROM idempotency_keys
+WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method = %(method)s
+  AND path = %(path)s AND key = %(key)s
+"""
+
 
 class PostgresIdempotency:
     def __init__(self, database: Database) -> None:
@@ -37,6 +43,11 @@ class PostgresIdempotency:
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
         async with self._database.connection() as connection:
             return await _record(connection, request, command_id=command_id, correlation_id=correlation_id)
+
+    async def find(self, request: IdempotentRequest) -> str | None:
+        async with self._database.connection() as connection:
+            row = await (await connection.execute(_FIND, _place(request))).fetchone()
+        return None if row is None else str(row[0])
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str

@@ -16,11 +16,12 @@ from services.gateway.entrypoints.http.routing import described_dependencies, me
 
 _EXPOSED: Final = (
     "Content-Disposition", "Content-Range", "ETag", "Location", "Preference-Applied", "Retry-After",
-    "X-Correlation-ID",
+    "X-Correlation-ID", "Mcp-Session-Id",
 )  # fmt: skip
 _TAKEN: Final = (
     "Accept", "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "If-Range", "Last-Event-ID",
-    "Prefer", "Range", "X-API-Key", "X-Correlation-ID",
+    "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Mcp-Session-Id", "Prefer", "Range", "X-API-Key",
+    "X-Correlation-ID",
 )  # fmt: skip
 # Also where there was no origin: a cache must not give that answer to a page, which could not read it.
 _VARY: Final = (b"vary", b"Origin")

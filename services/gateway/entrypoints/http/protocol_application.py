@@ -10,6 +10,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from libs.service_defaults.observed_requests import ObservedRequests
+from services.gateway.domain.ports import Upstreams
 from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.cross_origin import CrossOriginMiddleware
 from services.gateway.entrypoints.http.dependencies import UseCases
@@ -31,6 +32,7 @@ class PublicEdge:
     use_cases: UseCases
     forwarder: Forwarder
     transfers: TransferProxy
+    upstreams: Upstreams
     in_flight: InFlightRequests
     shared_origins: Collection[str] = ()
 

@@ -1,0 +1,80 @@
+"""Outcomes of turns as results of tools, and in words for the model that called the tool."""
+
+from typing import Any, Final
+
+from libs.contracts.api.sessions import ExecuteReply, RequiredAction, Turn
+from libs.contracts.errors import Conflict, ErrorKind, ServiceError, error_from
+from services.gateway.entrypoints.mcp.schemas import AgentAnswer, ArtifactLink
+
+_MAY_PASS: Final = (ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
+
+
+def artifact_uri(artifact_id: str) -> str:
+    return f"aes://artifacts/{artifact_id}"
+
+
+def artifact_link(record: dict[str, Any]) -> ArtifactLink:
+    """The link to an artifact, of which a reply has the record."""
+    named = {name: record[name] for name in ("artifact_id", "name", "content_type")}
+    return ArtifactLink(**named, uri=artifact_uri(record["artifact_id"]))
+
+
+def completed(reply: ExecuteReply) -> AgentAnswer:
+    return AgentAnswer(
+        status="completed",
+        session_id=reply.session_id,
+        turn_id=reply.turn_id,
+        reply=reply.response.content,
+        output=reply.response.output,
+        citations=reply.response.citations,
+        artifacts=[artifact_link(each) for each in reply.response.artifacts],
+    )
+
+
+def state_of(turn: Turn) -> AgentAnswer:
+    """The answer that there is of a turn so far. Raises its error when it has ended with one."""
+    if turn.reply is not None:
+        return completed(turn.reply)
+    if turn.error is not None:
+        raise error_from(turn.error)
+    if turn.status not in ("waiting", "queued", "running"):
+        raise Conflict("The turn was cancelled.")
+    return AgentAnswer(
+        status=turn.status,
+        session_id=turn.session_id,
+        turn_id=turn.turn_id,
+        required_actions=turn.required_actions,
+    )
+
+
+def how_to_go_on(answer: AgentAnswer) -> str | None:
+    """None for a turn that is completed."""
+    if answer.status == "completed":
+        return None
+    later = f"read_session with session_id {answer.session_id} shows the reply when there is one."
+    if answer.status != "waiting":
+        return f"The agent is not done yet, and goes on by itself. {later}"
+    return "\n".join(["The agent waits for:", *(_needed(answer, each) for each in answer.required_actions), later])
+
+
+def _needed(answer: AgentAnswer, action: RequiredAction) -> str:
+    call = f"{action.tool_call.name}({action.tool_call.arguments})"
+    path = f"/api/v1/runtime/{answer.session_id}/turns/{answer.turn_id}/actions/{action.action_id}/"
+    if action.kind == "approval":
+        what = f"a person's approval of the call {call}"
+        how = '{"decision": "approve"} or {"decision": "deny", "reason": …}, or use the studio or `aes actions`'
+    else:
+        what, how = f"the result of the call {call}, which its caller makes", '{"output": …} or {"error": …}'
+    return f"- {what}, until {action.expires_at}. To answer, POST to {path} {how}."
+
+
+def failure_text(problem: ServiceError) -> str:
+    """An error in words: its kind, its places, and whether it may pass."""
+    info = problem.info()
+    places = [
+        f"- {'.'.join(map(str, each.loc))}: {each.message}" + (f" ({each.hint})" if each.hint else "")
+        for each in info.details or ()
+        if each.loc
+    ]
+    again = [f"Try again in {info.retry_after or 2} seconds."] if info.type in _MAY_PASS else []
+    return "\n".join([f"{info.type}: {info.message}", *places, *again])

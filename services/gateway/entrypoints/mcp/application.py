@@ -1,0 +1,152 @@
+"""``/mcp``: agents, knowledge and conversations for MCP clients, over streamable HTTP."""
+
+import asyncio
+from collections.abc import Collection
+from contextvars import ContextVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import orjson
+from fastapi import Request, Security
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from libs.contracts.errors import AuthenticationFailed, ErrorInfo, ErrorKind, InvalidRequest, PermissionDenied
+from libs.contracts.identifiers import new_id
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.http.authentication import by_api_key
+from services.gateway.entrypoints.http.bodies import read_body
+from services.gateway.entrypoints.http.errors import ErrorShape
+from services.gateway.entrypoints.http.event_streams import EventStreams, render_event
+from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge, protocol_router
+from services.gateway.entrypoints.mcp.calls import Caller, RequestId
+
+if TYPE_CHECKING:
+    from services.gateway.entrypoints.mcp.server import McpServer
+
+PREFIX: Final = "/mcp"
+_CONNECTION: Final = "mcp-session-id"
+_VERSION: Final = "mcp-protocol-version"
+_LONGEST_CONNECTION: Final = 200
+_INVALID: Final = -32600
+_FAILED: Final = -32603
+_ON_OUR_SIDE: Final = (ErrorKind.INTERNAL, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
+_request_id: ContextVar[RequestId | None] = ContextVar("mcp_request_id", default=None)
+router: Final = protocol_router(PREFIX)
+
+
+def _body(info: ErrorInfo) -> bytes:
+    """A JSON-RPC error, of the request as far as it was read."""
+    data = info.model_dump(mode="json", exclude={"message", "retry_after"}, exclude_none=True)
+    code = _FAILED if info.type in _ON_OUR_SIDE else _INVALID
+    error = {"code": code, "message": info.message, "data": data}
+    return orjson.dumps({"jsonrpc": "2.0", "id": _request_id.get(), "error": error})
+
+
+def _event(info: ErrorInfo) -> bytes:
+    return render_event("message", _body(info))
+
+
+SHAPE: Final = ErrorShape(_body, _event)
+
+
+class LazyServer:
+    """The server, made with the first request: the SDK takes a second and 18 MB, which not every installation needs."""
+
+    def __init__(self, edge: PublicEdge) -> None:
+        self._edge = edge
+        self._starting = asyncio.Lock()
+        self._server: McpServer | None = None
+
+    async def get(self) -> "McpServer":
+        async with self._starting:
+            if self._server is None:
+                module = await asyncio.to_thread(import_module, "services.gateway.entrypoints.mcp.server")
+                server: McpServer = module.McpServer(self._edge.use_cases.turns, self._edge.upstreams)
+                await server.start()
+                self._server = server
+            return self._server
+
+
+class McpApplication(ProtocolApplication):
+    def __init__(self, edge: PublicEdge) -> None:
+        super().__init__(edge, PREFIX, [router], SHAPE)
+        self.state.server = LazyServer(edge)
+        self.state.origins = edge.shared_origins
+
+
+@router.post("")
+async def exchange(request: Request, caller: Annotated[Principal, Security(by_api_key)]) -> Response:
+    _check_origin(request.headers.get("origin"), request.app.state.origins)
+    body = await read_body(request.receive, request.headers)
+    _request_id.set(_id_in(body))
+    connection = request.headers.get(_CONNECTION)
+    if connection is not None and not 0 < len(connection) <= _LONGEST_CONNECTION:
+        raise InvalidRequest(f"The {_CONNECTION} header must have 1 to {_LONGEST_CONNECTION} characters.")
+    begins = connection is None and _VERSION not in request.headers
+    known = Caller(caller, request.headers.get("traceparent"), connection)
+    server: LazyServer = request.app.state.server
+    streams: EventStreams = request.app.state.use_cases.streams
+    return McpResponse(await server.get(), known, streams, body, begins=begins)
+
+
+def _check_origin(origin: str | None, allowed: Collection[str]) -> None:
+    """Only browsers send one. It may not be a page that had its own name point to this server (DNS rebinding)."""
+    if origin is not None and origin not in allowed:
+        raise PermissionDenied("Pages of this origin may not use MCP here; an operator can allow it.")
+
+
+def _id_in(body: bytes) -> RequestId | None:
+    try:
+        message: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    found = message.get("id") if isinstance(message, dict) else None
+    return found if isinstance(found, str | int) else None
+
+
+class McpResponse(Response):
+    """The SDK's answer to a request that was read. It ends when the caller's credential does.
+
+    A request that ``begins`` a connection gets an id for it, by which later versions of the protocol do without.
+    Nothing is kept about it here; clients of those versions name it when they cancel one of its requests.
+    """
+
+    def __init__(
+        self, server: "McpServer", caller: Caller, streams: EventStreams, body: bytes, *, begins: bool
+    ) -> None:
+        super().__init__()
+        self._server = server
+        self._caller = caller
+        self._streams = streams
+        self._message: Message | None = {"type": "http.request", "body": body, "more_body": False}
+        self._begins = begins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def receive_read() -> Message:
+            if (read := self._message) is not None:
+                self._message = None
+                return read
+            message = await receive()
+            self._caller.has_left = self._caller.has_left or message["type"] == "http.disconnect"
+            return message
+
+        async def send_named(message: Message) -> None:
+            if self._begins and message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (_CONNECTION.encode(), new_id().encode())]
+            await send(message)
+
+        principal = self._caller.principal
+        expiry = asyncio.timeout(self._streams.seconds_left(principal))
+        try:
+            async with expiry:
+                with self._streams.opened(principal.identity.key_id):
+                    await self._server.handle(self._caller, scope, receive_read, send_named)
+        except TimeoutError:
+            if not expiry.expired():
+                raise
+            raise AuthenticationFailed("The credential has expired.") from None
+        except asyncio.CancelledError:
+            if not self._streams.was_ended():
+                raise
+            raise AuthenticationFailed("The API key has been revoked.") from None

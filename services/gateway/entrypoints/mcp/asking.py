@@ -1,0 +1,104 @@
+"""Asks an agent: submits a turn, tells of its progress, and returns what became of it."""
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import structlog
+
+from libs.contracts.api.agents import Agent
+from libs.contracts.api.sessions import ExecuteBody
+from libs.contracts.errors import Conflict, ServiceError, error_from
+from libs.contracts.events.runtime import TurnActionRequired, TurnCancelled, TurnCompleted, TurnFailed
+from libs.contracts.messages import Event
+from services.gateway.domain.idempotency import IdempotentRequest, Write
+from services.gateway.domain.turn_progress import typed_events
+from services.gateway.entrypoints.mcp.answers import completed, state_of
+from services.gateway.entrypoints.mcp.calls import Call
+from services.gateway.entrypoints.mcp.progress import ProgressWriter
+from services.gateway.entrypoints.mcp.schemas import AgentAnswer, Ask
+from services.gateway.use_cases.agent_turns import AgentTurns, part_of
+from services.gateway.use_cases.submit_turn import SubmittedTurn
+
+_LONGEST_SECONDS: Final = 600.0
+_CANCEL_SECONDS: Final = 15.0
+_log: Final = structlog.get_logger("gateway.mcp")
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Turns of agents for calls of tools."""
+
+    turns: AgentTurns
+    _cancelling: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def ask(self, call: Call, agent_key: str, asked: Ask) -> AgentAnswer:
+        """Raises the error of a turn that is refused, failed or cancelled. A cancelled call cancels its turn."""
+        identity = call.caller.identity
+        agent = await self.turns.find_agent(identity, agent_key)
+        write = call.write({"agent_key": agent_key, **asked.model_dump(mode="json")})
+        session_id = await self._session(write, agent, asked.session_id)
+        body = ExecuteBody(content=asked.message)
+        async with self.turns.submit(write, session_id, body, stream=call.is_followed) as turn:
+            try:
+                async with asyncio.timeout(_LONGEST_SECONDS):
+                    return await self._outcome(call, turn)
+            except TimeoutError:
+                return state_of(await self.turns.read(identity, turn.command_id))
+            except asyncio.CancelledError:
+                if call.is_cancelled:
+                    self.cancel(write, turn.command_id)
+                raise
+
+    def cancel(self, write: Write, which: str | IdempotentRequest) -> None:
+        """Cancels a turn, given by its id or its request, in a task of its own. One that has ended stays as it is."""
+        task = asyncio.create_task(self._cancel(replace(write, request=None), which), name="mcp.cancel")
+        self._cancelling.add(task)
+        task.add_done_callback(self._cancelling.discard)
+
+    async def _cancel(self, write: Write, which: str | IdempotentRequest) -> None:
+        try:
+            async with asyncio.timeout(_CANCEL_SECONDS):
+                turn_id = which if isinstance(which, str) else await self.turns.find(which)
+                if turn_id is not None:
+                    turn = await self.turns.read(write.identity, turn_id)
+                    await self.turns.cancel(write, turn.session_id, turn_id)
+        except (ServiceError, TimeoutError) as problem:
+            # It has ended, or goes on without a reader, as any turn may.
+            _log.info("turn.not_cancelled", problem=str(problem))
+
+    async def _session(self, write: Write, agent: Agent, session_id: str | None) -> str:
+        if session_id is None:
+            opening = part_of(write, "session")
+            return (await self.turns.open_session(opening, {"agent_id": agent.id}, write.identity)).session_id
+        session = await self.turns.read_session(write.identity, session_id)
+        if session.agent_id != agent.id:
+            raise Conflict(f"The session belongs to another agent than {agent.agent_key}.")
+        return session.session_id
+
+    async def _outcome(self, call: Call, turn: SubmittedTurn) -> AgentAnswer:
+        progress, clock = ProgressWriter(), asyncio.get_running_loop().time
+        async with aclosing(typed_events(turn.follow())) as events:
+            async for each in events:
+                if each is None:
+                    continue
+                if (message := progress.take(each.event, clock())) is not None:
+                    await call.tell(message)
+                if (answer := await self._answer(call, turn, each.event)) is not None:
+                    return answer
+        # Its events are not kept any more.
+        return state_of(await self.turns.read(call.caller.identity, turn.command_id))
+
+    async def _answer(self, call: Call, turn: SubmittedTurn, event: Event) -> AgentAnswer | None:
+        match event:
+            case TurnCompleted():
+                return completed(event)
+            case TurnFailed():
+                raise error_from(event.error)
+            case TurnCancelled():
+                raise Conflict("The turn was cancelled.")
+            case TurnActionRequired():
+                now = await self.turns.read(call.caller.identity, turn.command_id)
+                return state_of(now) if now.status == "waiting" else None
+        return None

@@ -1,0 +1,57 @@
+"""The progress of a turn in words, for clients that show what a tool is doing."""
+
+from typing import Final
+
+from libs.contracts.events import runtime
+from libs.contracts.messages import Event
+
+_PAUSE_SECONDS: Final = 0.5
+"""Between two messages that differ in the text so far alone."""
+_LONGEST_TEXT: Final = 2_000
+_LONGEST_REASON: Final = 500
+
+
+class ProgressWriter:
+    """Makes a message of an event, or none. Of the text so far it repeats the end."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._last = ""
+        self._next = 0.0
+
+    def take(self, event: Event, now: float) -> str | None:
+        """``now``: monotonic seconds."""
+        match event:
+            case runtime.OutputTextDelta():
+                self._text += event.text
+                return self._so_far(now) if now >= self._next else None
+            case runtime.OutputTextDone():
+                return self._so_far(now)
+            case runtime.TurnQueued():
+                return "Queued behind earlier messages."
+            case runtime.TurnStarted():
+                return "The agent is working."
+            case runtime.TurnRestarted():
+                return self._begin_again("Another worker goes on with it.")
+            case runtime.ToolCallStarted():
+                return self._begin_again(f"Calls {event.name}.")
+            case runtime.ToolCallCompleted():
+                return f"{event.name} has answered."
+            case runtime.ToolCallFailed():
+                return f"{event.name} failed: {event.reason[:_LONGEST_REASON]}"
+            case runtime.OutputInvalid():
+                return self._begin_again("The answer does not fit the agent's schema; the model is asked again.")
+            case runtime.TurnActionRequired():
+                return f"Waits for an answer about {event.action.tool_call.name}."
+        return None
+
+    def _so_far(self, now: float) -> str | None:
+        if self._text == self._last:
+            return None
+        self._last, self._next = self._text, now + _PAUSE_SECONDS
+        return self._text if len(self._text) <= _LONGEST_TEXT else "…" + self._text[-_LONGEST_TEXT:]
+
+    def _begin_again(self, message: str) -> str:
+        """The text so far is no part of what comes now."""
+        self._text = self._last = ""
+        return message

@@ -1,0 +1,163 @@
+"""Reads for tools: agents, knowledge bases and their passages, conversations."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from pydantic import TypeAdapter
+
+from libs.contracts.api.agents import Agent
+from libs.contracts.api.knowledge import KnowledgeBase, KnowledgeBasePage, SearchReply
+from libs.contracts.api.sessions import MessagePage, Session
+from libs.contracts.errors import Conflict, NotFound
+from libs.contracts.identifiers import is_agent_key, is_id
+from libs.contracts.identity import Identity
+from libs.service_defaults.internal_calls import checked
+from services.gateway.domain.ports import Upstreams
+from services.gateway.entrypoints.mcp.schemas import (
+    Agents,
+    Conversation,
+    KnowledgeBases,
+    ListedAgent,
+    ListedKnowledgeBase,
+    Passages,
+    SaidMessage,
+    SearchKnowledge,
+)
+from services.gateway.use_cases.agent_turns import AgentTurns
+
+_MOST_AGENTS: Final = 50
+"""Agents that have a tool of their own."""
+_PAGE: Final = 200
+_MOST_MESSAGES: Final = 100
+_ASK: Final = "ask_"
+_LONGEST_NAME: Final = 64
+"""Some models take no longer names of tools."""
+_AGENTS: Final = TypeAdapter(list[Agent])
+
+
+def ask_name(agent_key: str) -> str:
+    """The name of an agent's tool; a long key is cut, and a digest keeps it apart from others that begin like it."""
+    name = _ASK + agent_key
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(agent_key.encode()).hexdigest()[:8]
+    return f"{name[: _LONGEST_NAME - len(digest) - 1]}_{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Every method raises ``NotFound`` for what is not there, or not for the caller."""
+
+    turns: AgentTurns
+    upstreams: Upstreams
+
+    async def newest_agents(self, identity: Identity) -> Sequence[Agent]:
+        """The agents that have a tool of their own."""
+        answer = await self.upstreams.request(
+            "GET", "registry", "/internal/agents", identity, params={"limit": _MOST_AGENTS}
+        )
+        return _AGENTS.validate_json(checked(answer))
+
+    async def key_of(self, identity: Identity, tool: str) -> str | None:
+        """The key of the agent that the tool asks; None for a tool of another kind."""
+        if not tool.startswith(_ASK):
+            return None
+        if is_agent_key(key := tool.removeprefix(_ASK)):
+            return key
+        listed = await self.turns.list_agents(identity)
+        return next((each.agent_key for each in listed if ask_name(each.agent_key) == tool), None)
+
+    async def agents(self, identity: Identity) -> Agents:
+        listed = await self.turns.list_agents(identity)
+        return Agents(agents=[_listed(agent, number < _MOST_AGENTS) for number, agent in enumerate(listed)])
+
+    async def knowledge_bases(self, identity: Identity) -> KnowledgeBases:
+        page = await self._knowledge_bases(identity, 0)
+        listed = [
+            ListedKnowledgeBase(
+                id=each.id,
+                name=each.name,
+                description=each.description,
+                status=each.status,
+                documents=each.datasource_count,
+            )
+            for each in page.knowledge_bases
+        ]
+        return KnowledgeBases(knowledge_bases=listed, total=page.total)
+
+    async def search(self, identity: Identity, wanted: SearchKnowledge) -> Passages:
+        """Raises ``Conflict`` for a name that several knowledge bases have."""
+        base_id = await self._knowledge_base_id(identity, wanted.knowledge_base)
+        body = orjson.dumps({"query": wanted.query, "top_k": wanted.top_k})
+        path = f"/internal/knowledge-bases/{base_id}/search"
+        found = SearchReply.model_validate_json(
+            checked(await self.upstreams.request("POST", "ingestion", path, identity, body=body))
+        )
+        return Passages(knowledge_base_id=base_id, query=wanted.query, results=found.results)
+
+    async def conversation(self, identity: Identity, session_id: str) -> Conversation:
+        session = await self.turns.read_session(identity, session_id)
+        messages = await self._messages(identity, session.session_id, 0)
+        omitted = messages.total - len(messages.messages)
+        if omitted:
+            messages = await self._messages(identity, session.session_id, omitted)
+        return Conversation(
+            session_id=session.session_id,
+            agent=agent_name(session),
+            status=session.status,
+            created_at=session.created_at,
+            # Calls of tools in a history from elsewhere are messages without text.
+            messages=[
+                SaidMessage.model_validate(each, from_attributes=True) for each in messages.messages if each.content
+            ],
+            omitted=omitted,
+            required_actions=list(await self.turns.list_actions(identity, session.session_id)),
+        )
+
+    async def _messages(self, identity: Identity, session_id: str, offset: int) -> MessagePage:
+        params = {"limit": _MOST_MESSAGES, "offset": offset}
+        path = f"/internal/sessions/{session_id}/messages"
+        return MessagePage.model_validate_json(await self._get(identity, "runtime", path, params))
+
+    async def _knowledge_base_id(self, identity: Identity, named: str) -> str:
+        if is_id(named):
+            return named
+        found: list[KnowledgeBase] = []
+        offset, has_more = 0, True
+        while has_more:
+            page = await self._knowledge_bases(identity, offset)
+            found += [each for each in page.knowledge_bases if each.name == named]
+            offset, has_more = offset + _PAGE, page.has_more
+        if not found:
+            raise NotFound(
+                "There is no knowledge base with this id or name; list_knowledge_bases shows those there are."
+            )
+        if len(found) > 1:
+            ids = ", ".join(each.id for each in found)
+            raise Conflict(f"Several knowledge bases have this name; search one of them by its id: {ids}.")
+        return found[0].id
+
+    async def _knowledge_bases(self, identity: Identity, offset: int) -> KnowledgeBasePage:
+        params = {"limit": _PAGE, "offset": offset}
+        answer = await self._get(identity, "ingestion", "/internal/knowledge-bases", params)
+        return KnowledgeBasePage.model_validate_json(answer)
+
+    async def _get(self, identity: Identity, upstream: str, path: str, params: dict[str, Any]) -> bytes:
+        return checked(await self.upstreams.request("GET", upstream, path, identity, params=params))
+
+
+def agent_name(session: Session) -> str:
+    return str(session.agent_config.get("name", ""))
+
+
+def _listed(agent: Agent, has_tool: bool) -> ListedAgent:
+    return ListedAgent(
+        agent_key=agent.agent_key,
+        name=agent.name,
+        agent_type=agent.architecture,
+        tools=agent.system_config.get("tools", []),
+        tool=ask_name(agent.agent_key) if has_tool else None,
+    )

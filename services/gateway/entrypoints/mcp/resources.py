@@ -1,0 +1,134 @@
+"""Resources: conversations, and the artifacts of sessions."""
+
+import base64
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from mcp.types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
+from pydantic import TypeAdapter
+
+from libs.contracts.api.artifacts import Artifact, ArtifactPage, ArtifactRecord
+from libs.contracts.api.sessions import SessionPage
+from libs.contracts.errors import InvalidRequest, NotFound, TooLarge
+from libs.contracts.identity import Identity, Scope
+from libs.service_defaults.internal_calls import checked, refusal
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.ports import Upstreams
+from services.gateway.entrypoints.http.authentication import require_scopes
+from services.gateway.entrypoints.mcp.answers import artifact_uri
+from services.gateway.entrypoints.mcp.reading import Reading, agent_name
+
+_PAGE: Final = 50
+_LONGEST_LIST: Final = 200
+_LARGEST: Final = 4 * 1024 * 1024
+_URI: Final = re.compile(r"aes://(sessions|artifacts)/([0-9a-f-]{36})(/artifacts)?", re.ASCII)
+_JSON: Final = "application/json"
+_TEXTS: Final = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml)|image/svg\+xml", re.ASCII)
+_RECORDS: Final = TypeAdapter(list[ArtifactRecord])
+TEMPLATES: Final = (
+    ResourceTemplate(
+        name="session",
+        uri_template="aes://sessions/{session_id}",
+        description="A conversation: its newest messages, and what it waits for.",
+        mime_type=_JSON,
+    ),
+    ResourceTemplate(
+        name="session_artifacts",
+        uri_template="aes://sessions/{session_id}/artifacts",
+        description="The files of a conversation, newest first.",
+        mime_type=_JSON,
+    ),
+    ResourceTemplate(
+        name="artifact",
+        uri_template=artifact_uri("{artifact_id}"),
+        description=f"A file of a conversation, of at most {_LARGEST} bytes.",
+    ),
+)
+Contents = TextResourceContents | BlobResourceContents
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Every method raises ``PermissionDenied`` for a scope that is missing."""
+
+    reading: Reading
+    upstreams: Upstreams
+
+    async def listed(self, principal: Principal, cursor: str | None) -> tuple[list[Resource], str | None]:
+        """A page of the caller's sessions, newest first, and the cursor of the next one."""
+        require_scopes(principal, [Scope.SESSIONS_READ])
+        offset = _offset(cursor)
+        params = {"limit": _PAGE, "offset": offset}
+        answer = await self._get(principal.identity, "runtime", "/internal/sessions", params)
+        page = SessionPage.model_validate_json(answer)
+        found = [
+            Resource(
+                uri=f"aes://sessions/{each.session_id}",
+                name=f"Session {each.session_id}",
+                title=f"{agent_name(each)}, {each.created_at}",
+                mime_type=_JSON,
+            )
+            for each in page.sessions
+        ]
+        return found, str(offset + _PAGE) if page.has_more else None
+
+    async def read(self, principal: Principal, uri: str) -> Contents:
+        """Raises ``NotFound``, and ``TooLarge`` for a file that is too large to come this way."""
+        matched = _URI.fullmatch(uri)
+        match matched and matched.groups():
+            case ("sessions", session_id, None):
+                require_scopes(principal, [Scope.SESSIONS_READ])
+                found = await self.reading.conversation(principal.identity, session_id)
+                return TextResourceContents(uri=uri, mime_type=_JSON, text=found.model_dump_json())
+            case ("sessions", session_id, _):
+                require_scopes(principal, [Scope.ARTIFACTS_READ])
+                return await self._artifacts(principal.identity, uri, session_id)
+            case ("artifacts", artifact_id, None):
+                require_scopes(principal, [Scope.ARTIFACTS_READ])
+                return await self._artifact(principal.identity, uri, artifact_id)
+        raise NotFound("There is no such resource; resource templates show which there are.")
+
+    async def _artifacts(self, identity: Identity, uri: str, session_id: str) -> TextResourceContents:
+        path, params = f"/internal/sessions/{session_id}/artifacts", {"limit": _LONGEST_LIST, "offset": 0}
+        page = ArtifactPage.model_validate_json(await self._get(identity, "artifacts", path, params))
+        listed: list[dict[str, Any]] = _RECORDS.dump_python(
+            [ArtifactRecord.model_validate(each.model_dump()) for each in page.artifacts], mode="json"
+        )
+        records = [{**each, "uri": artifact_uri(each["artifact_id"])} for each in listed]
+        return TextResourceContents(uri=uri, mime_type=_JSON, text=orjson.dumps(records).decode())
+
+    async def _artifact(self, identity: Identity, uri: str, artifact_id: str) -> Contents:
+        record = Artifact.model_validate_json(
+            await self._get(identity, "artifacts", f"/internal/artifacts/{artifact_id}", None)
+        )
+        if record.size > _LARGEST:
+            raise TooLarge(f"The file has {record.size} bytes; download it from {record.url}.")
+        path = f"/internal/sessions/{record.session_id}/artifacts/{artifact_id}/download"
+        async with self.upstreams.exchange("GET", "artifacts", path, identity) as answer:
+            content = b"".join([piece async for piece in answer.pieces])
+        if answer.status != 200:
+            raise refusal(answer.status, content)
+        return _contents(uri, record.content_type, content)
+
+    async def _get(self, identity: Identity, upstream: str, path: str, params: dict[str, Any] | None) -> bytes:
+        return checked(await self.upstreams.request("GET", upstream, path, identity, params=params))
+
+
+def _contents(uri: str, media_type: str, content: bytes) -> Contents:
+    if _TEXTS.fullmatch(media_type.partition(";")[0].strip()):
+        try:
+            return TextResourceContents(uri=uri, mime_type=media_type, text=content.decode())
+        except UnicodeDecodeError:
+            # Text of another encoding: its bytes lose nothing.
+            pass
+    return BlobResourceContents(uri=uri, mime_type=media_type, blob=base64.b64encode(content).decode())
+
+
+def _offset(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9):
+        raise InvalidRequest("The cursor is none of this server's.")
+    return int(cursor)

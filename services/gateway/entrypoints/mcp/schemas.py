@@ -1,0 +1,116 @@
+"""Arguments and structured results of the tools; their JSON Schemas are what clients see."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from libs.contracts.api.agents import StrictModel
+from libs.contracts.api.sessions import Citation, MessageText, OpenAction, RequiredAction
+
+SessionId = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class NoArguments(StrictModel):
+    """Nothing has to be said."""
+
+
+class Ask(StrictModel):
+    message: MessageText = Field(description="What you say to the agent.")
+    session_id: SessionId | None = Field(
+        default=None, description="The conversation to go on with, as an earlier answer named it. Left out: a new one."
+    )
+
+
+class AskAgent(Ask):
+    agent_key: str = Field(min_length=1, max_length=300, description="The agent, as list_agents names it.")
+
+
+class SearchKnowledge(StrictModel):
+    knowledge_base: str = Field(min_length=1, max_length=200, description="Its id or its name.")
+    query: str = Field(min_length=1, max_length=10_000, description="What to look for, in words.")
+    top_k: int = Field(default=5, ge=1, le=50, description="The most passages to return.")
+
+
+class ReadSession(StrictModel):
+    session_id: SessionId
+
+
+class ArtifactLink(BaseModel):
+    """A file of a session. ``uri`` is a resource of this server."""
+
+    artifact_id: str
+    name: str
+    content_type: str
+    uri: str
+
+
+class AgentAnswer(BaseModel):
+    """The outcome of a message: the ``reply`` once ``completed``, ``required_actions`` while ``waiting``.
+
+    A turn that is still ``queued`` or ``running`` goes on by itself: ``read_session`` shows its reply later.
+    """
+
+    status: Literal["completed", "waiting", "queued", "running"]
+    session_id: str
+    turn_id: str
+    reply: str = ""
+    output: Any = Field(default=None, description="The value of the reply, for agents that answer by a JSON Schema.")
+    citations: list[Citation] = []
+    artifacts: list[ArtifactLink] = []
+    required_actions: list[RequiredAction] = []
+
+
+class ListedAgent(BaseModel):
+    """``tool``: the tool of this server that asks this agent, where it has one."""
+
+    agent_key: str
+    name: str
+    agent_type: str
+    tools: list[str] = []
+    tool: str | None = None
+
+
+class Agents(BaseModel):
+    agents: list[ListedAgent]
+
+
+class ListedKnowledgeBase(BaseModel):
+    """``documents``: how many a search can find something in."""
+
+    id: str
+    name: str
+    description: str
+    status: str
+    documents: int
+
+
+class KnowledgeBases(BaseModel):
+    knowledge_bases: list[ListedKnowledgeBase]
+    total: int
+
+
+class Passages(BaseModel):
+    """Best first; ``score`` 0 to 1."""
+
+    knowledge_base_id: str
+    query: str
+    results: list[Citation]
+
+
+class SaidMessage(BaseModel):
+    role: str
+    content: str
+    timestamp: str
+    turn_id: str | None = None
+
+
+class Conversation(BaseModel):
+    """The newest messages of a session, in their order; ``omitted`` counts those before them."""
+
+    session_id: str
+    agent: str
+    status: str
+    created_at: str
+    messages: list[SaidMessage]
+    omitted: int
+    required_actions: list[OpenAction] = []

@@ -1,0 +1,184 @@
+"""The tools: their descriptions, and what each of them does."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcp.types import CallToolResult, ContentBlock, ResourceLink, TextContent, Tool, ToolAnnotations
+from pydantic import BaseModel, ValidationError
+
+from libs.contracts.api.agents import Agent
+from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.http.authentication import require_scopes
+from services.gateway.entrypoints.http.errors import as_service_error
+from services.gateway.entrypoints.mcp.answers import failure_text, how_to_go_on
+from services.gateway.entrypoints.mcp.asking import Asking
+from services.gateway.entrypoints.mcp.calls import Call
+from services.gateway.entrypoints.mcp.reading import Reading, ask_name
+from services.gateway.entrypoints.mcp.schemas import (
+    AgentAnswer,
+    Agents,
+    Ask,
+    AskAgent,
+    Conversation,
+    KnowledgeBases,
+    NoArguments,
+    Passages,
+    ReadSession,
+    SearchKnowledge,
+)
+
+Do = Callable[["Tools", Call, Any], Awaitable[BaseModel]]
+_READS: Final = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+_ASKS: Final = ToolAnnotations(
+    read_only_hint=False, idempotent_hint=False, destructive_hint=False, open_world_hint=True
+)
+_ASKING: Final = (Scope.SESSIONS_WRITE, Scope.RUNTIME_EXECUTE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolKind:
+    """``title`` for people, ``description`` for models. ``scopes``: those that a call needs."""
+
+    title: str
+    description: str
+    takes: type[BaseModel]
+    returns: type[BaseModel]
+    scopes: Sequence[Scope]
+    annotations: ToolAnnotations
+    do: Do
+
+    def tool(self, name: str) -> Tool:
+        return Tool(
+            name=name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.takes.model_json_schema(),
+            # Not that for serialization, where a field with a default is required.
+            output_schema=self.returns.model_json_schema(),
+            annotations=self.annotations,
+        )
+
+
+_KINDS: Final = {
+    "list_agents": ToolKind(
+        title="List agents",
+        description="Lists the agents that you may ask, with the keys that ask_agent takes.",
+        takes=NoArguments,
+        returns=Agents,
+        scopes=[Scope.AGENTS_READ],
+        annotations=_READS,
+        do=lambda tools, call, _: tools.reading.agents(call.caller.identity),
+    ),
+    "ask_agent": ToolKind(
+        title="Ask an agent",
+        description=(
+            "Sends a message to an agent and returns its reply. The answer names a session_id: give it with the next"
+            " message to go on with the conversation. With the status waiting, a person or program has to act first;"
+            " the answer says how."
+        ),
+        takes=AskAgent,
+        returns=AgentAnswer,
+        scopes=_ASKING,
+        annotations=_ASKS,
+        do=lambda tools, call, asked: tools.asking.ask(call, asked.agent_key, asked),
+    ),
+    "list_knowledge_bases": ToolKind(
+        title="List knowledge bases",
+        description="Lists the knowledge bases that search_knowledge can search.",
+        takes=NoArguments,
+        returns=KnowledgeBases,
+        scopes=[Scope.KNOWLEDGE_READ],
+        annotations=_READS,
+        do=lambda tools, call, _: tools.reading.knowledge_bases(call.caller.identity),
+    ),
+    "search_knowledge": ToolKind(
+        title="Search a knowledge base",
+        description="Searches the documents of a knowledge base, by words and by meaning, and returns passages.",
+        takes=SearchKnowledge,
+        returns=Passages,
+        scopes=[Scope.KNOWLEDGE_READ],
+        annotations=_READS,
+        do=lambda tools, call, wanted: tools.reading.search(call.caller.identity, wanted),
+    ),
+    "read_session": ToolKind(
+        title="Read a conversation",
+        description="Returns the messages of a session, and what it waits for.",
+        takes=ReadSession,
+        returns=Conversation,
+        scopes=[Scope.SESSIONS_READ],
+        annotations=_READS,
+        do=lambda tools, call, wanted: tools.reading.conversation(call.caller.identity, wanted.session_id),
+    ),
+}
+
+
+def _ask(agent_key: str, name: str, tools: Sequence[str] = ()) -> ToolKind:
+    """The tool that asks one agent."""
+    able = f" It has the tools {', '.join(tools)}." if tools else ""
+    return ToolKind(
+        title=f"Ask {name}",
+        description=f"Sends a message to the agent {name} and returns its reply, as ask_agent does.{able}",
+        takes=Ask,
+        returns=AgentAnswer,
+        scopes=_ASKING,
+        annotations=_ASKS,
+        do=lambda tools, call, asked: tools.asking.ask(call, agent_key, asked),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    reading: Reading
+    asking: Asking
+
+    async def listed(self, principal: Principal) -> list[Tool]:
+        """The tools that the credential has the scopes for."""
+        kinds = {name: kind for name, kind in _KINDS.items() if _allowed(principal, kind.scopes)}
+        if _allowed(principal, [*_ASKING, Scope.AGENTS_READ]):
+            kinds |= dict(map(_tool_of, await self.reading.newest_agents(principal.identity)))
+        return [kind.tool(name) for name, kind in kinds.items()]
+
+    async def call(self, call: Call, name: str, arguments: dict[str, Any]) -> CallToolResult | None:
+        """The result, that of a failure as well; None when there is no such tool."""
+        try:
+            if (kind := _KINDS.get(name)) is None:
+                if (key := await self.reading.key_of(call.caller.identity, name)) is None:
+                    return None
+                kind = _ask(key, key)
+            require_scopes(call.caller.principal, kind.scopes)
+            return _result(await kind.do(self, call, _checked(kind.takes, arguments)))
+        except Exception as problem:
+            failed = as_service_error(problem)
+            return CallToolResult(content=[TextContent(text=failure_text(failed))], is_error=True)
+
+
+def _tool_of(agent: Agent) -> tuple[str, ToolKind]:
+    return ask_name(agent.agent_key), _ask(agent.agent_key, agent.name, agent.system_config.get("tools", ()))
+
+
+def _allowed(principal: Principal, scopes: Sequence[Scope]) -> bool:
+    return principal.identity.scopes.issuperset(scopes)
+
+
+def _checked(model: type[BaseModel], arguments: dict[str, Any]) -> BaseModel:
+    try:
+        return model.model_validate(arguments)
+    except ValidationError as problem:
+        found = [
+            ErrorDetail(loc=list(each["loc"]), type=each["type"], message=each["msg"])
+            for each in problem.errors(include_url=False, include_input=False)
+        ]
+        raise ValidationFailed("The arguments of the tool are not valid.", details=found) from None
+
+
+def _result(value: BaseModel) -> CallToolResult:
+    """The value as structured content and, for clients that know none, as text."""
+    content: list[ContentBlock] = [TextContent(text=value.model_dump_json())]
+    if isinstance(value, AgentAnswer):
+        if (advice := how_to_go_on(value)) is not None:
+            content.insert(0, TextContent(text=advice))
+        content += [ResourceLink(name=each.name, uri=each.uri, mime_type=each.content_type) for each in value.artifacts]
+    return CallToolResult(content=content, structured_content=value.model_dump(mode="json"))
