@@ -64,7 +64,8 @@ from pydantic import BaseModel, ConfigDict, Field
 class Model(BaseModel):
     \"\"\"An answer. Fields that a newer service has are kept, and are attributes as well.\"\"\"
 
-    model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
+    # Built when it is first used: programs read a few of these, and start faster without the others.
+    model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=(), defer_build=True)
 
 """
 )
@@ -205,6 +206,9 @@ class _Types:
             return "None"
         if inspect.isclass(annotation) and issubclass(annotation, Enum):
             return self._alias(annotation.__name__, tuple(each.value for each in annotation))
+        if self._is_answer and inspect.isclass(annotation) and issubclass(annotation, StrictModel):
+            # A part of a request that is given back, as it was sent.
+            return "dict[str, Any]"
         return "Any" if annotation is Any else str(annotation.__name__)
 
     def _enumeration(self, values: tuple[Any, ...]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from aes_client.resource import R
+from aes_client.requests import Request, document_or_none
+from aes_client.resource import R, operation
 from aes_client.resources.access import Access, ApiKeys, Connections, Tokens
 from aes_client.resources.actions import Actions
 from aes_client.resources.agents import Agents
@@ -49,6 +51,23 @@ class _Service(Catalogues[R], Access[R], Usage[R]):
         self.api_keys: ApiKeys[R] = ApiKeys(runner, policy)
         self.tokens: Tokens[R] = Tokens(runner, policy)
         self.connections: Connections[R] = Connections(runner, policy)
+
+    @operation
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Request[Any]:
+        """Calls what this version of the client has no operation for; ``path`` stands below ``/api/v1``.
+
+        Returns the document of the answer, or ``None``. Repeated like any other request, with an idempotency key.
+        """
+        request: Request[Any] = Request(method.upper(), path, document_or_none, body=body, query=query or {})
+        return request.with_key(idempotency_key)
 
     def session(self, session_id: str, *, tools: Tools = ()) -> SessionHandle[R]:
         """Returns the session of that id, without asking for it. ``tools`` run when its turns wait for them."""

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 class Model(BaseModel):
     """An answer. Fields that a newer service has are kept, and are attributes as well."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
+    # Built when it is first used: programs read a few of these, and start faster without the others.
+    model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=(), defer_build=True)
 
 
 if TYPE_CHECKING:
@@ -298,6 +299,7 @@ class Turn(Model):
     error: ErrorInfo | None = None
     required_actions: list[RequiredAction] = []
     toolsets: list[TurnToolset] = []
+    options: dict[str, Any] | None = None
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None

@@ -180,7 +180,8 @@ class TurnOptions(TypedDict, total=False):
     """Settings of one turn, which go before the agent's own. ``instructions`` are added to the agent's.
 
     ``stop``: the model's answer ends before the first of these texts. ``tool_choice``: whether tools may be called, or
-    must be, until the first call is made. ``output_schema``: JSON Schema of the reply's ``output``.
+    must be, until the first call is made. ``output_schema``: JSON Schema of the reply's ``output``. ``metadata``
+    changes nothing: it is kept with the turn.
     """
 
     instructions: str | None
@@ -192,6 +193,7 @@ class TurnOptions(TypedDict, total=False):
     parallel_tool_calls: bool | None
     client_tools: list[ClientTool] | None
     output_schema: dict[str, Any] | None
+    metadata: dict[str, str] | None
 
 
 class ExecuteBody(TypedDict, total=False):

@@ -106,6 +106,10 @@ def document(response: httpx.Response) -> Any:
         raise UnexpectedAnswer(f"{response.request.url} answered {response.status_code} without JSON") from None
 
 
+def document_or_none(response: httpx.Response) -> Any:
+    return document(response) if response.content else None
+
+
 @cache
 def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
     return pydantic.TypeAdapter(kind)

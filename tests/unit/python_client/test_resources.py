@@ -164,6 +164,15 @@ def test_the_timeline_is_read_from_its_end(client: Any, service: FakeService) ->
     assert [each.url.params.get("before") for each in service.requests] == [None, "5"]
 
 
+def test_what_has_no_operation_can_be_called(client: Any, service: FakeService) -> None:
+    service.on("POST", "/moons/", error(503, "service_unavailable"), {"id": "m"})
+    service.on("DELETE", "/moons/m/", httpx.Response(204))
+    assert client.request("post", "/moons/", body={"name": "Io"}, query={"of": "Jupiter"}) == {"id": "m"}
+    assert [each.url.params["of"] for each in service.requests] == ["Jupiter", "Jupiter"]
+    assert len({each.headers["idempotency-key"] for each in service.requests}) == 1
+    assert client.request("DELETE", "/moons/m/") is None
+
+
 def test_toolsets_are_told_apart_by_their_type(client: Any, service: FakeService) -> None:
     known = {"name": "shop", "description": "", "tool_settings": {}, "version": 1, "tools": []}
     times = dict.fromkeys(("created_at", "updated_at", "refreshed_at"), TIME)

@@ -136,7 +136,7 @@ class SessionHandle(Resource[R]):
             if isinstance(answer, ExecuteReply):
                 return answer
             if answer.status == "waiting":
-                left = yield from self.turn(answer.turn_id).answered(answer.required_actions, answers)
+                left = yield from self.turn(answer.turn_id)._answered(answer.required_actions, answers)
                 if left:
                     raise ActionRequired(self.session_id, answer.turn_id, left)
             deadline.check("The turn", session_id=self.session_id, turn_id=answer.turn_id)

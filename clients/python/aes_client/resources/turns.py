@@ -155,7 +155,7 @@ class TurnHandle(Resource[R]):
     def _answers(self, tools: Tools, approve: Approval | None) -> Answers:
         return Answers.by(tools, approve, awaits=self._runner.awaits)
 
-    def answered(self, actions: Sequence[RequiredAction], answers: Answers) -> Flow[list[RequiredAction]]:
+    def _answered(self, actions: Sequence[RequiredAction], answers: Answers) -> Flow[list[RequiredAction]]:
         """Answers the actions that the program has answers to, each once; returns the others."""
         left = []
         for action in actions:
@@ -173,11 +173,11 @@ class TurnHandle(Resource[R]):
                 _log.info("The action %s was over before it was answered: %s", action.action_id, problem)
         return left
 
-    def answered_if_open(self, required: TurnActionRequired, answers: Answers) -> Flow[None]:
+    def _answered_if_open(self, required: TurnActionRequired, answers: Answers) -> Flow[None]:
         """Answers an action of a stream, unless that was done before: a replay must not run its tool again."""
         turn = yield from self._send(Request("GET", self._path, one(Turn)))
         is_this = [each for each in turn.required_actions if each.action_id == required.action.action_id]
-        yield from self.answered(is_this, answers)
+        yield from self._answered(is_this, answers)
 
     def _waited(self, answers: Answers, deadline: Deadline) -> Flow[Turn]:
         source = Source(self._events())
@@ -186,7 +186,7 @@ class TurnHandle(Resource[R]):
             if turn.status in _ENDED:
                 return turn
             if turn.status == "waiting":
-                left = yield from self.answered(turn.required_actions, answers)
+                left = yield from self._answered(turn.required_actions, answers)
                 if left:
                     return turn.model_copy(update={"required_actions": left})
             deadline.check("The turn", session_id=self.session_id, turn_id=self.turn_id)
@@ -200,7 +200,7 @@ def taking(answers: Answers, turn_of: Callable[[str], TurnHandle[Any]]) -> Takin
         shown = _streamed(event)
         yield Emit(shown)
         if isinstance(shown.data, TurnActionRequired) and (answers.tools or answers.approve):
-            yield from turn_of(shown.data.turn_id).answered_if_open(shown.data, answers)
+            yield from turn_of(shown.data.turn_id)._answered_if_open(shown.data, answers)
         return shown.is_last
 
     return take
