@@ -36,6 +36,7 @@ COMMANDS = {
     "kb": Entry("cli.knowledge.command", "Make knowledge bases of folders, list and search them."),
     "events": Entry("cli.events.command", "Follow the company's timeline."),
     "usage": Entry("cli.usage.command", "Show what turns took."),
+    "budgets": Entry("cli.usage.budgets", "Limit what turns may take."),
     "prices": Entry("cli.usage.prices", "Manage the prices of models."),
     "actions": Entry("cli.actions.command", "See and answer what turns are waiting for."),
     "dlq": Entry("cli.dlq.command", "See and replay messages that could not be processed."),

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class ErrorKind(StrEnum):
@@ -21,14 +21,27 @@ class ErrorKind(StrEnum):
     RANGE = "range_not_satisfiable"
     VALIDATION = "validation_error"
     RATE_LIMIT = "rate_limit_error"
+    BUDGET = "budget_exceeded"
     INTERNAL = "internal_error"
     MODEL = "model_error"
     UNAVAILABLE = "service_unavailable"
     TIMEOUT = "timeout_error"
 
 
+class ExceededBudget(BaseModel):
+    """A budget that is used up; ``limit`` and ``used`` in ``unit``, exact decimals as text for a cost."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    budget_id: str
+    unit: Literal["cost", "tokens"]
+    limit: str | int
+    used: str | int
+    renews_at: str | None = None
+
+
 class ErrorDetail(BaseModel):
-    """One finding about one place of a document."""
+    """One finding about one place of a document, or about a limit."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -36,6 +49,7 @@ class ErrorDetail(BaseModel):
     type: str
     message: str
     hint: str | None = None
+    budget: ExceededBudget | None = Field(default=None, exclude_if=lambda budget: budget is None)
 
 
 class ErrorInfo(BaseModel):
@@ -120,6 +134,10 @@ class ValidationFailed(ServiceError):
 
 class RateLimited(ServiceError):
     kind = ErrorKind.RATE_LIMIT
+
+
+class BudgetExceeded(ServiceError):
+    kind = ErrorKind.BUDGET
 
 
 class ModelFailed(ServiceError):

@@ -27,6 +27,7 @@ STATUSES: Final[dict[ErrorKind, int]] = {
     ErrorKind.UNSUPPORTED_MEDIA_TYPE: 415,
     ErrorKind.RANGE: 416,
     ErrorKind.VALIDATION: 422,
+    ErrorKind.BUDGET: 429,
     ErrorKind.RATE_LIMIT: 429,
     ErrorKind.INTERNAL: 500,
     ErrorKind.MODEL: 502,
@@ -46,6 +47,8 @@ def error_response(info: ErrorInfo, *, body: bytes | None = None, status: int | 
     headers = {}
     if info.type in RETRIED:
         headers["Retry-After"] = str(info.retry_after or _DEFAULT_RETRY_SECONDS)
+    elif info.type is ErrorKind.BUDGET and info.retry_after is not None:
+        headers["Retry-After"] = str(info.retry_after)
     if info.type is ErrorKind.AUTHENTICATION:
         headers["WWW-Authenticate"] = CHALLENGES
     content = error_body(info) if body is None else body

@@ -76,6 +76,7 @@ from services.gateway.use_cases.change_webhooks import (
     RotateWebhookSecret,
 )
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.create_budget import CreateBudget
 from services.gateway.use_cases.follow_session import FollowSession
 from services.gateway.use_cases.follow_timeline import FollowTimeline
 from services.gateway.use_cases.follow_turn import FollowTurn
@@ -234,6 +235,7 @@ def _use_cases(
         read_timeline=ReadTimeline(outside.timeline),
         read_timeline_back=ReadTimelineBack(outside.timeline),
         read_usage=ReadUsage(outside.usage),
+        create_budget=CreateBudget(commands, keys, outside.usage, now),
         follow_timeline=FollowTimeline(outside.timeline, feeds),
         **_webhook_use_cases(outside),
         follow_session=FollowSession(outside.timeline, feeds, texts, history),

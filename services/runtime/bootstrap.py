@@ -20,6 +20,7 @@ from services.runtime.adapters.models.providers import model_providers, new_sess
 from services.runtime.adapters.observed import ObservedAgent, ObservedConnector, ObservedModel, observed
 from services.runtime.adapters.postgres.actions import PostgresActions
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
+from services.runtime.adapters.postgres.budgets import PostgresBudgetReads, PostgresBudgetWriter
 from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.expiry import EXPIRIES
@@ -44,6 +45,7 @@ from services.runtime.domain.ports import DeltaSink, ImageAddresses
 from services.runtime.domain.tools import Toolbox
 from services.runtime.entrypoints.commands import register_commands
 from services.runtime.entrypoints.http.actions import actions_router
+from services.runtime.entrypoints.http.budgets import budgets_router
 from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.sessions import sessions_router, turns_router
 from services.runtime.entrypoints.http.toolsets import toolsets_router
@@ -58,6 +60,7 @@ from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifa
 from services.runtime.use_cases.agent.tool_tries import CallLimits, ToolTries
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from services.runtime.use_cases.cancel_turn import CancelTurn
+from services.runtime.use_cases.change_budgets import BudgetChanges
 from services.runtime.use_cases.create_session import CreateSession
 from services.runtime.use_cases.delete_session import DeleteSession, FinishSessionDeletion
 from services.runtime.use_cases.engine.group_commit import GroupCommit
@@ -94,6 +97,7 @@ class Worker:
     delete: DeleteSession
     resolve: ResolveAction
     fork: ForkSession
+    budgets: BudgetChanges
     prices: PostgresPrices
 
     async def stop(self, grace: float) -> None:
@@ -165,6 +169,7 @@ def build_worker(
         delete=DeleteSession(open_writer, reconcile_soon),
         resolve=ResolveAction(open_writer, PostgresActions, reconcile_soon),
         fork=ForkSession(open_writer),
+        budgets=BudgetChanges.of(PostgresBudgetWriter),
         prices=prices,
     )
 
@@ -190,6 +195,7 @@ def include_routers(
         sessions_router(reads),
         turns_router(reads),
         actions_router(reads),
+        budgets_router(PostgresBudgetReads(service.database)),
         watched_turns_router(watch_turn, ListTurnEvents(watched, service.outbox, service.source)),
         catalogues_router(models, toolbox),
         toolsets_router(DiscoverTools(connectors), TryTool(connectors, tries, ArgumentSchemas())),
@@ -235,7 +241,15 @@ def build(settings: RuntimeSettings) -> Service:
     )
     reads = PostgresSessionReads(service.database)
     register_commands(
-        service.commands, worker.accept, worker.create, worker.cancel, worker.delete, worker.resolve, worker.fork, reads
+        service.commands,
+        worker.accept,
+        worker.create,
+        worker.cancel,
+        worker.delete,
+        worker.resolve,
+        worker.fork,
+        worker.budgets,
+        reads,
     )
     include_routers(service, worker, reads, models, toolbox, connectors, tries)
     service.background("runtime.lease", worker.lease_keeper.run)

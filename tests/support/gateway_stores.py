@@ -82,6 +82,9 @@ class FakeKeys:
             if key.id == key_id:
                 self.by_digest[digest] = replace(key, **fields)
 
+    async def has_user(self, company_id: str, user_id: str) -> bool:
+        return any((key.company_id, key.user_id) == (company_id, user_id) for key in self.by_digest.values())
+
     async def find_by_digest(self, digest: bytes) -> KeyOwner | None:
         self.loads += 1
         key = self.by_digest.get(digest)

@@ -186,6 +186,7 @@ class Node:
             worker.delete,
             worker.resolve,
             worker.fork,
+            worker.budgets,
             self.reads,
         )
         self._tasks: list[asyncio.Task[None]] = []

@@ -40,9 +40,10 @@ class FakeUsage:
 
     def __init__(self) -> None:
         self.sums: list[UsageSum] = []
+        self.totals: UsageSum | None = None
         self.asked: list[tuple[UsageSpan, tuple[UsageGroup, ...]]] = []
 
     async def usage(self, span: UsageSpan, groups: Sequence[UsageGroup], *, limit: int, offset: int) -> UsagePage:
         self.asked.append((span, tuple(groups)))
-        totals = replace(NOTHING, turns=sum(each.turns for each in self.sums))
+        totals = self.totals or replace(NOTHING, turns=sum(each.turns for each in self.sums))
         return UsagePage(self.sums[offset : offset + limit], len(self.sums), totals)

@@ -4,8 +4,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from libs.contracts.api.budgets import BudgetUse, CreateBudgetBody, UpdateBudgetBody
 from libs.contracts.api.sessions import ContentBlock, HistoryMessage, TurnOptions, WireModel
 from libs.contracts.events.runtime import (
+    BudgetCreated,
+    BudgetDeleted,
+    BudgetUpdated,
     CancelTurnAccepted,
     ResolveActionAccepted,
     SessionCreated,
@@ -105,3 +109,29 @@ class ResolveAction(Command, type="aes.runtime.resolve_action.v1", outcomes=(Res
     reason: str | None = None
     output: Any = None
     error: str | None = None
+
+
+class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(BudgetCreated,)):
+    """Limit what turns of the company, or of one of its users or keys, may take. The budget's id is the command's.
+
+    ``used``: what they took in the present period before. ``owner_id``: the user whose budget it is, or whose key's;
+    empty for the company's.
+    """
+
+    budget: CreateBudgetBody
+    used: BudgetUse = BudgetUse()
+    owner_id: str = ""
+
+
+class UpdateBudget(Command, type="aes.runtime.update_budget.v1", outcomes=(BudgetUpdated,)):
+    """Fields left out of ``changes`` stay as they are."""
+
+    budget_id: str
+    changes: UpdateBudgetBody
+
+    def encode(self) -> bytes:
+        return self.model_dump_json(exclude_unset=True).encode()
+
+
+class DeleteBudget(Command, type="aes.runtime.delete_budget.v1", outcomes=(BudgetDeleted,)):
+    budget_id: str

@@ -1,4 +1,4 @@
-"""Events of the runtime: sessions and turns.
+"""Events of the runtime: sessions, turns and budgets.
 
 The subject and the causation id of a turn's events are the turn's id, which is that of its command.
 """
@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from libs.contracts.api.budgets import Budget
 from libs.contracts.api.sessions import (
     ActionKind,
     Attribution,
@@ -170,3 +171,27 @@ class OutputTextDone(TurnEvent, type="aes.runtime.turn.output_text.done.v1", top
     attempt: int
     step: int
     length: int
+
+
+class BudgetCreated(Event, type="aes.runtime.budget.created.v1"):
+    budget: Budget
+
+
+class BudgetUpdated(Event, type="aes.runtime.budget.updated.v1"):
+    budget: Budget
+
+
+class BudgetDeleted(Event, type="aes.runtime.budget.deleted.v1"):
+    budget_id: str
+
+
+class BudgetWarning(Event, type="aes.runtime.budget.warning.v1"):
+    """A turn that ended has brought the use of a budget to its ``warning_percent``."""
+
+    budget: Budget
+
+
+class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
+    """A turn that ended has used up a budget: turns are refused until it renews or is changed."""
+
+    budget: Budget

@@ -70,10 +70,11 @@ class UsageGroup(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSpan:
-    """Whole hours of a company, from ``begin`` to before ``end``. ``user_id`` is None for all users."""
+    """Whole hours of a company, from ``begin`` to before ``end``. ``user_id`` and ``key_id`` are None for all."""
 
     company_id: str
-    user_id: str | None
+    user_id: str | None = None
+    key_id: str | None = None
     begin: datetime
     end: datetime
 

@@ -27,7 +27,7 @@ _UNFINISHED: Final = (
     "The request was accepted but is not done yet. It may still be carried out; repeating it with the same"
     " Idempotency-Key is safe."
 )
-_TRANSIENT: Final = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT})
+_TRANSIENT: Final = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.BUDGET, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT})
 Make = Callable[[str], Command | Awaitable[Command]]
 """Makes the command that has the given id; may call other services, and raises errors for the caller."""
 

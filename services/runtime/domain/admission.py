@@ -7,6 +7,7 @@ from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.commands.runtime import SESSION_MOVED_ON
 from libs.contracts.errors import Conflict, ErrorDetail, NotFound, RateLimited, ServiceError
 from services.runtime.domain.agents import AgentSpec
+from services.runtime.domain.budgets import BudgetState
 from services.runtime.domain.turns import Submission
 
 CheckVision = Callable[[str], None]
@@ -42,13 +43,15 @@ class SessionState:
 class AdmissionView:
     """The database under the locks of the sessions concerned.
 
-    ``known``: commands that have a turn or an outcome. Live turns wait, run or are being stopped.
+    ``known``: commands that have a turn or an outcome. Live turns wait, run or are being stopped. ``exhausted``: the
+    budgets of the companies concerned that are used up.
     """
 
     sessions: Mapping[str, SessionState]
     known: frozenset[str]
     live_in_session: Mapping[str, int]
     live_in_company: Mapping[str, int]
+    exhausted: Sequence[BudgetState] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,9 @@ class AdmissionPolicy:
             raise submission.validation_error
         self._check_backlog("session", batch.in_session.get(session.id, 0), self._backlog.per_session)
         self._check_backlog("company", batch.in_company.get(session.company_id, 0), self._backlog.per_company)
+        for budget in batch.exhausted:
+            if budget.applies_to(caller):
+                raise budget.error()
         if submission.question.has_image and session.agent is not None:
             self._check_vision(session.agent.model)
         if submission.options is not None and session.agent is not None:
@@ -142,6 +148,7 @@ class _Batch:
         self.known = set(view.known)
         self.in_session = dict(view.live_in_session)
         self.in_company = dict(view.live_in_company)
+        self.exhausted = view.exhausted
         self._positions: dict[str, int] = {}
         self._free_slots = free_slots
 

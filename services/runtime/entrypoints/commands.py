@@ -7,6 +7,7 @@ from services.runtime.domain.admission import Duplicate, Refused
 from services.runtime.domain.ports import SessionReads
 from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.cancel_turn import CancelTurn
+from services.runtime.use_cases.change_budgets import BudgetChanges
 from services.runtime.use_cases.create_session import CreateSession
 from services.runtime.use_cases.delete_session import DeleteSession
 from services.runtime.use_cases.fork_session import ForkSession
@@ -21,6 +22,7 @@ def register_commands(
     delete: DeleteSession,
     resolve: ResolveAction,
     fork: ForkSession,
+    budgets: BudgetChanges,
     reads: SessionReads,
 ) -> None:
     async def execute_turn(command: commands.ExecuteTurn, context: CommandContext) -> ServiceError | None:
@@ -34,6 +36,9 @@ def register_commands(
     router.handle(commands.CreateSession, create)
     router.handle(commands.ForkSession, fork)
     router.handle(commands.CancelTurn, cancel)
+    router.handle(commands.CreateBudget, budgets.create)
+    router.handle(commands.UpdateBudget, budgets.update)
+    router.handle(commands.DeleteBudget, budgets.delete)
     router.handle(commands.ResolveAction, resolve)
     # The outcome follows when the running turn has stopped.
     router.handle(commands.DeleteSession, delete, ends_later=True)

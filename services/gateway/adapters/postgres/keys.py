@@ -23,6 +23,7 @@ SELECT {_COLUMNS}, c.name AS company_name, u.name AS user_name
 FROM api_keys k JOIN companies c ON c.id = k.company_id JOIN users u ON u.id = k.user_id
 """
 _KEY: Final = f"SELECT {_COLUMNS} FROM api_keys k WHERE company_id = %s AND id = %s"
+_USER: Final = "SELECT 1 FROM users WHERE company_id = %s AND id = %s"
 _INSERT: Final = """
 INSERT INTO api_keys (id, company_id, user_id, name, prefix, digest, scopes, rate_limit, created_at, expires_at)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
@@ -56,6 +57,9 @@ class PostgresKeys:
     async def key(self, company_id: str, key_id: str) -> ApiKey | None:
         rows = await self._database.records(_KEY, (company_id, key_id))
         return _key(rows[0]) if rows else None
+
+    async def has_user(self, company_id: str, user_id: str) -> bool:
+        return bool(await self._database.execute(_USER, (company_id, user_id)))
 
     async def keys(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[ApiKey], int]:
         rows, total = await visible_page(self._database, "api_keys k", _COLUMNS, reader, limit, offset)

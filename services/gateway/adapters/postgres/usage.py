@@ -42,7 +42,7 @@ _COLUMNS: Final = {
 _SUMS: Final = ", ".join(f"coalesce(sum({name}), 0) AS {name}" for name in _NUMBERS)
 _WHERE: Final = """
     FROM usage_hours WHERE company_id = %(company)s AND hour >= %(begin)s AND hour < %(end)s
-      AND (%(user)s::text IS NULL OR user_id = %(user)s)
+      AND (%(user)s::text IS NULL OR user_id = %(user)s) AND (%(key)s::text IS NULL OR key_id = %(key)s)
 """
 _PURGE: Final = """
     DELETE FROM usage_hours WHERE ctid = ANY(ARRAY(
@@ -58,6 +58,7 @@ class PostgresUsage:
         values = {
             "company": span.company_id,
             "user": span.user_id,
+            "key": span.key_id,
             "begin": span.begin,
             "end": span.end,
             "limit": limit,

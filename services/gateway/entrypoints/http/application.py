@@ -19,6 +19,7 @@ from services.gateway.entrypoints.http.routers import (
     actions,
     agents,
     artifacts,
+    budgets,
     catalogues,
     collections,
     connections,
@@ -56,6 +57,7 @@ _ROUTERS: Final = (
     connections.router,
     webhooks.router,
     usage.router,
+    budgets.router,
     pages.router,
 )
 

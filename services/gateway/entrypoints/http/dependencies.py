@@ -31,6 +31,7 @@ from services.gateway.use_cases.change_webhooks import (
     RotateWebhookSecret,
 )
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.create_budget import CreateBudget
 from services.gateway.use_cases.follow_session import FollowSession
 from services.gateway.use_cases.follow_timeline import FollowTimeline
 from services.gateway.use_cases.follow_turn import FollowTurn
@@ -82,6 +83,7 @@ class UseCases:
     read_timeline: ReadTimeline
     read_timeline_back: ReadTimelineBack
     read_usage: ReadUsage
+    create_budget: CreateBudget
     follow_timeline: FollowTimeline
     follow_session: FollowSession
     timeline: Timeline

@@ -14,6 +14,7 @@ _TYPES: Final = {
     ErrorKind.AUTHENTICATION: "authentication_error",
     ErrorKind.PERMISSION: "permission_error",
     ErrorKind.RATE_LIMIT: "rate_limit_error",
+    ErrorKind.BUDGET: "insufficient_quota",
     ErrorKind.INTERNAL: "server_error",
     ErrorKind.MODEL: "server_error",
     ErrorKind.UNAVAILABLE: "server_error",

@@ -9,6 +9,7 @@ import orjson
 
 from libs.eventing import Outbox, Transaction
 from libs.persistence import Connection, as_json
+from services.runtime.adapters.postgres.budgets import IS_EXHAUSTED, exhausted
 from services.runtime.adapters.postgres.claims import LIVE, identity_json
 from services.runtime.adapters.postgres.session_writer import add_messages, add_sessions
 from services.runtime.domain.admission import AdmissionView, Admitted, Decision, Refused, SessionState
@@ -36,6 +37,8 @@ _SITUATION: Final = f"""
     UNION ALL
     SELECT 'company', company_id, count(*) FROM turns
     WHERE company_id = ANY(%(companies)s) AND {LIVE} GROUP BY company_id
+    UNION ALL
+    SELECT 'exhausted', company_id, 1 FROM budgets WHERE company_id = ANY(%(companies)s) AND {IS_EXHAUSTED}
 """
 _ADMIT: Final = """
     WITH given AS (
@@ -165,10 +168,12 @@ async def _view(connection: Connection, submissions: Sequence[Submission]) -> Ad
         },
     )
     sessions = {row[0]: _session(row) for row in await locked.fetchall()}
-    found: dict[str, dict[str, int]] = {"known": {}, "session": {}, "company": {}}
+    found: dict[str, dict[str, int]] = {"known": {}, "session": {}, "company": {}, "exhausted": {}}
     for what, key, number in await situation.fetchall():
         found[what][key] = found[what].get(key, 0) + number
-    return AdmissionView(sessions, frozenset(found["known"]), found["session"], found["company"])
+    # Their numbers are read only where a turn is going to be refused.
+    used_up = await exhausted(connection, list(found["exhausted"])) if found["exhausted"] else ()
+    return AdmissionView(sessions, frozenset(found["known"]), found["session"], found["company"], used_up)
 
 
 def _session(row: tuple[Any, ...]) -> SessionState:

@@ -20,8 +20,10 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
 from libs.eventing import MessageContext, MessageDraft, Outbox
 from libs.persistence import Connection, as_json
+from services.runtime.adapters.postgres.budgets import charge
 from services.runtime.adapters.postgres.spending import settle
 from services.runtime.adapters.postgres.suspensions import required_events, suspend
+from services.runtime.domain.budgets import Charge, charge_of
 from services.runtime.domain.spending import Prices, TurnSpending
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, StepRecord, TurnOutcome
 
@@ -87,7 +89,8 @@ _FINISH: Final = """
         SET status = g.status, worker_id = NULL, message_id = g.message_id, reply = g.reply, usage = g.usage,
             error = g.error, finished_at = now(), event_sequence = t.event_sequence + g.events
         FROM given g WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'running'
-        RETURNING t.id, t.session_id, t.position, t.event_sequence
+        RETURNING t.id, t.session_id, t.position, t.event_sequence,
+                  EXISTS (SELECT FROM budgets b WHERE b.company_id = t.company_id) AS charged
     ), said AS (
         INSERT INTO messages (session_id, position, id, turn_id, role, content)
         SELECT e.session_id, 2 * e.position + 1, g.message_id, e.id, 'assistant', g.content
@@ -96,13 +99,13 @@ _FINISH: Final = """
         INSERT INTO steps (turn_id, number, kind, payload)
         SELECT e.id, g.step, 'answer', g.answer FROM ended e JOIN given g ON g.id = e.id WHERE g.answer IS NOT NULL
     )
-    SELECT id, event_sequence FROM ended
+    SELECT id, event_sequence, charged FROM ended
 """
 _RELEASE: Final = """
     UPDATE turns t SET worker_id = NULL
     FROM unnest(%s::text[], %s::integer[]) AS g (id, fence)
     WHERE t.id = g.id AND t.fence = g.fence AND t.worker_id IS NOT NULL
-    RETURNING t.id, t.event_sequence
+    RETURNING t.id, t.event_sequence, false
 """
 _OUTCOME_TAKEN: Final = "uq_outbox_outcome"
 _TERMINAL: Final = frozenset({OutcomeKind.COMPLETED, OutcomeKind.FAILED})
@@ -240,11 +243,14 @@ class PostgresTurnOutcomes:
             suspending = await suspend(connection, waiting, ttl=self._action_ttl) if waiting else None
             if claim_next:
                 claiming = await claim(connection, sessions, worker_id=self._worker_id, deadline=self._turn_deadline)
-            applied = {turn_id: sequence for cursor in written for turn_id, sequence in await cursor.fetchall()}
+            ended = [row for cursor in written for row in await cursor.fetchall()]
+            applied = {row[0]: row[1] for row in ended}
             failed = {o.turn.id: o.usage for o in terminal if o.kind is OutcomeKind.FAILED and o.turn.id in applied}
             spent = await settle(connection, failed, self._prices) if failed else {}
             if with_events:
                 transaction.drafts.extend(_outcome_events(terminal, applied, spent))
+            if charged := {row[0] for row in ended if row[2]}:
+                await charge(transaction, _charges([o for o in terminal if o.turn.id in charged], spent))
             if suspending is not None:
                 suspended = {row[0]: row for row in await suspending.fetchall()}
                 applied.update((turn_id, row[1]) for turn_id, row in suspended.items())
@@ -295,6 +301,16 @@ def _with_spending(outcome: TurnOutcome, spent: Mapping[str, TurnSpending]) -> E
     if of_turn is None:
         return outcome.event
     return outcome.event.model_copy(update={"usage": of_turn.usage, **of_turn.attribution.model_dump()})
+
+
+def _charges(ended: Sequence[TurnOutcome], spent: Mapping[str, TurnSpending]) -> list[Charge]:
+    charges = []
+    for outcome in ended:
+        turn, of_turn = outcome.turn, spent.get(outcome.turn.id)
+        usage = outcome.usage if of_turn is None else of_turn.usage
+        if usage is not None:
+            charges.append(charge_of(usage, turn.caller.user_id, turn.caller.key_id, turn.message_context))
+    return charges
 
 
 def _outcome_row(outcome: TurnOutcome) -> dict[str, Any]:

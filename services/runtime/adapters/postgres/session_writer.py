@@ -11,9 +11,11 @@ from psycopg.rows import TupleRow
 from libs.contracts.identifiers import new_id
 from libs.eventing import MessageContext, Transaction
 from libs.persistence import Connection, as_json, fetch_value
+from services.runtime.adapters.postgres.budgets import charge
 from services.runtime.adapters.postgres.claims import LIVE
 from services.runtime.adapters.postgres.spending import settle
 from services.runtime.domain.beginnings import NewSession
+from services.runtime.domain.budgets import charge_of
 from services.runtime.domain.conversation_json import message_to_row
 from services.runtime.domain.sessions import Fork, ForkedSession, ForkPoint, LockedSession
 from services.runtime.domain.spending import Prices, TurnSpending
@@ -135,6 +137,7 @@ class PostgresSessionWriter:
     """``prices`` are those that cancelled turns are settled at."""
 
     def __init__(self, transaction: Transaction, prices: Prices) -> None:
+        self._transaction = transaction
         self._connection = transaction.connection
         self._prices = prices
 
@@ -183,7 +186,14 @@ class PostgresSessionWriter:
         if not turns:
             return {}
         await self._connection.execute(_CANCEL, (events, [turn.id for turn in turns]))
-        return await settle(self._connection, {turn.id: None for turn in turns}, self._prices)
+        spent = await settle(self._connection, {turn.id: None for turn in turns}, self._prices)
+        contexts = {turn.id: turn.message_context for turn in turns}
+        charges = [
+            charge_of(each.usage, each.attribution.user_id, each.attribution.key_id, contexts[turn_id])
+            for turn_id, each in spent.items()
+        ]
+        await charge(self._transaction, charges)
+        return spent
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
         # Without the owner, who is known by the row: processes of the release before know no such field.

@@ -1,0 +1,184 @@
+"""Budgets in PostgreSQL: read at admission, charged in the transactions that end turns."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from psycopg.rows import TupleRow
+
+from libs.contracts.api.budgets import Budget, BudgetPage
+from libs.contracts.events.runtime import BudgetExhausted, BudgetWarning
+from libs.eventing import MessageContext, MessageDraft, Transaction
+from libs.persistence import Connection, Database, as_json, fetch_value
+from services.runtime.domain.budgets import BudgetState, Charge, NewBudget, renewal
+
+# A period that is over counts for nothing: no job has to begin a new one.
+_BEGINNING: Final = """
+    CASE period WHEN 'day' THEN date_trunc('day', now(), 'UTC') WHEN 'month' THEN date_trunc('month', now(), 'UTC')
+    ELSE started_at END
+"""
+_IS_CURRENT: Final = f"started_at >= {_BEGINNING}"
+COLUMNS: Final = f"""
+    id, company_id, owner_id, description, user_id, key_id, period, cost, tokens, warning_percent,
+    CASE WHEN {_IS_CURRENT} THEN used_cost ELSE 0 END AS used_cost,
+    CASE WHEN {_IS_CURRENT} THEN used_tokens ELSE 0 END AS used_tokens,
+    greatest(started_at, {_BEGINNING}) AS period_started_at, now() AS read_at, created_at, updated_at
+"""
+_NAMES: Final = (
+    "id", "company_id", "owner_id", "description", "user_id", "key_id", "period", "cost", "tokens", "warning_percent",
+    "used_cost", "used_tokens", "period_started_at", "read_at", "created_at", "updated_at",
+)  # fmt: skip
+IS_EXHAUSTED: Final = f"{_IS_CURRENT} AND (used_cost >= cost OR used_tokens >= tokens)"
+_EXHAUSTED: Final = f"SELECT {COLUMNS} FROM budgets WHERE company_id = ANY(%s) AND {IS_EXHAUSTED} ORDER BY created_at"
+# In one order, so that two transactions cannot wait for each other. Sessions and turns are locked before.
+_LOCK_ALL: Final = "SELECT id FROM budgets WHERE company_id = ANY(%s) ORDER BY id FOR UPDATE"
+_CHARGE: Final = f"""
+    WITH given AS (
+        SELECT * FROM json_to_recordset(%s) AS g (
+            company_id text, user_id text, key_id text, tokens bigint, cost numeric)
+    ), spent AS (
+        SELECT b.id, sum(g.tokens)::bigint AS tokens, sum(g.cost) AS cost FROM budgets b
+        JOIN given g ON g.company_id = b.company_id
+            AND coalesce(b.user_id = g.user_id, true) AND coalesce(b.key_id = g.key_id, true)
+        GROUP BY b.id
+    ), charged AS (
+        UPDATE budgets b SET started_at = greatest(b.started_at, {_BEGINNING}),
+            used_tokens = s.tokens + CASE WHEN {_IS_CURRENT} THEN b.used_tokens ELSE 0 END,
+            used_cost = s.cost + CASE WHEN {_IS_CURRENT} THEN b.used_cost ELSE 0 END
+        FROM spent s WHERE b.id = s.id RETURNING b.*
+    )
+    SELECT {COLUMNS}, added_tokens, added_cost
+    FROM charged JOIN (SELECT id AS spent_id, tokens AS added_tokens, cost AS added_cost FROM spent) s
+        ON s.spent_id = charged.id
+"""
+_COUNT: Final = "SELECT count(*) FROM budgets WHERE company_id = %s"
+_TAKE_TURNS: Final = "SELECT pg_advisory_xact_lock(hashtextextended('aes.runtime.budgets ' || %s, 0))"
+_ADD: Final = f"""
+    WITH added AS (
+        INSERT INTO budgets (id, company_id, owner_id, description, user_id, key_id, period, cost, tokens,
+                             warning_percent, used_cost, used_tokens, started_at)
+        VALUES (%(id)s, %(company_id)s, %(owner_id)s, %(description)s, %(user_id)s, %(key_id)s, %(period)s,
+                %(cost)s::numeric, %(tokens)s::bigint, %(warning_percent)s, %(used_cost)s::numeric, %(used_tokens)s,
+                CASE %(period)s WHEN 'day' THEN date_trunc('day', now(), 'UTC')
+                                WHEN 'month' THEN date_trunc('month', now(), 'UTC') ELSE now() END)
+        RETURNING *
+    )
+    SELECT {COLUMNS} FROM added
+"""
+_ONE: Final = f"SELECT {COLUMNS} FROM budgets WHERE company_id = %s AND id = %s"
+_PAGE: Final = f"""
+    SELECT {COLUMNS} FROM budgets WHERE company_id = %s ORDER BY created_at DESC, id DESC LIMIT %s OFFSET %s
+"""
+_CHANGE: Final = f"""
+    WITH changed AS (UPDATE budgets SET {{changes}}, updated_at = now() WHERE id = %(id)s RETURNING *)
+    SELECT {COLUMNS} FROM changed
+"""
+_REMOVE: Final = "DELETE FROM budgets WHERE id = %s"
+
+
+async def exhausted(connection: Connection, company_ids: Sequence[str]) -> list[BudgetState]:
+    """The budgets of these companies that are used up."""
+    cursor = await connection.execute(_EXHAUSTED, (list(company_ids),))
+    return [_state(row) for row in await cursor.fetchall()]
+
+
+async def charge(transaction: Transaction, charges: Sequence[Charge]) -> None:
+    """Adds what turns took that end in this transaction to the budgets that apply to them, with events of it."""
+    connection = transaction.connection
+    locked = await connection.execute(_LOCK_ALL, (list({each.company_id for each in charges}),))
+    if not await locked.fetchall():
+        return
+    given = [
+        {"company_id": c.company_id, "user_id": c.user_id, "key_id": c.key_id, "tokens": c.tokens, "cost": str(c.cost)}
+        for c in charges
+    ]
+    # A statement of its own, after the locks: its snapshot has what others have added meanwhile.
+    rows = await (await connection.execute(_CHARGE, (as_json(given),))).fetchall()
+    label = {each.company_id: each.correlation_id for each in charges}
+    for row in rows:
+        budget, before = _state(row), _before(row)
+        context = MessageContext(budget.company_id, label[budget.company_id], owner_id=budget.owner_id)
+        if event := _crossed(before, budget):
+            transaction.drafts.append(MessageDraft(event, subject=budget.id, context=context))
+
+
+def _crossed(before: BudgetState, after: BudgetState) -> BudgetExhausted | BudgetWarning | None:
+    if after.is_exceeded and not before.is_exceeded:
+        return BudgetExhausted(budget=after.public())
+    if after.is_warning and not before.is_warning:
+        return BudgetWarning(budget=after.public())
+    return None
+
+
+class PostgresBudgetWriter:
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
+
+    async def count(self, company_id: str) -> int:
+        await self._connection.execute(_TAKE_TURNS, (company_id,))
+        return int(await fetch_value(self._connection, _COUNT, (company_id,)))
+
+    async def add(self, budget: NewBudget) -> BudgetState:
+        body = budget.body
+        values = {
+            "id": budget.id,
+            "company_id": budget.company_id,
+            "owner_id": budget.owner_id,
+            **body.model_dump(),
+            "used_cost": budget.used.cost,
+            "used_tokens": budget.used.tokens,
+        }
+        return await self._one(_ADD, values)
+
+    async def lock(self, company_id: str, budget_id: str) -> BudgetState | None:
+        row = await (await self._connection.execute(f"{_ONE} FOR UPDATE", (company_id, budget_id))).fetchone()
+        return None if row is None else _state(row)
+
+    async def change(self, budget_id: str, changes: dict[str, Any]) -> BudgetState:
+        assignments = ", ".join(f"{name} = %({name})s{_CASTS.get(name, '')}" for name in changes)
+        return await self._one(_CHANGE.format(changes=assignments), {**changes, "id": budget_id})
+
+    async def remove(self, budget_id: str) -> None:
+        await self._connection.execute(_REMOVE, (budget_id,))
+
+    async def _one(self, statement: str, values: dict[str, Any]) -> BudgetState:
+        row = await (await self._connection.execute(statement.encode(), values)).fetchone()
+        assert row is not None
+        return _state(row)
+
+
+_CASTS: Final = {"cost": "::numeric", "tokens": "::bigint"}
+
+
+class PostgresBudgetReads:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def budgets(self, company_id: str, *, limit: int, offset: int) -> BudgetPage:
+        async with self._database.connection() as connection:
+            rows = await (await connection.execute(_PAGE, (company_id, limit, offset))).fetchall()
+            total = await fetch_value(connection, _COUNT, (company_id,))
+        page = [_state(row).public() for row in rows]
+        return BudgetPage(budgets=page, total=total, has_more=offset + len(page) < total)
+
+    async def budget(self, company_id: str, budget_id: str) -> Budget | None:
+        rows = await self._database.execute(_ONE, (company_id, budget_id))
+        return _state(rows[0]).public() if rows else None
+
+
+def _state(row: TupleRow) -> BudgetState:
+    """From a row that begins with ``COLUMNS``."""
+    fields = dict(zip(_NAMES, row, strict=False))
+    read_at: datetime = fields.pop("read_at")
+    fields["period_started_at"] = fields["period_started_at"].astimezone(UTC)
+    renews_at = renewal(fields["period"], fields["period_started_at"])
+    renews_in = None if renews_at is None else (renews_at - read_at).total_seconds()
+    return BudgetState(**fields, renews_at=renews_at, renews_in=renews_in)
+
+
+def _before(row: TupleRow) -> BudgetState:
+    """The budget as it was in this period, before what the row has added to it."""
+    values = list(row)
+    values[_NAMES.index("used_tokens")] -= row[-2]
+    values[_NAMES.index("used_cost")] -= row[-1]
+    return _state(tuple(values))

@@ -1,0 +1,179 @@
+"""Budgets: what turns may take in a period, and what they have taken."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final, Protocol
+
+from libs.contracts.api.budgets import Budget, BudgetPage, BudgetUse, CreateBudgetBody
+from libs.contracts.api.sessions import Usage
+from libs.contracts.decimals import decimal_text
+from libs.contracts.errors import BudgetExceeded, ErrorDetail, ExceededBudget
+from libs.contracts.identity import Identity
+from libs.contracts.timestamps import format_time
+from libs.eventing import MessageContext, Transaction
+
+_PERCENT: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetState:
+    """A budget with its use in the present period; ``cost`` or ``tokens`` is its limit.
+
+    ``renews_in``: seconds until the next period, None for one without an end.
+    """
+
+    id: str
+    company_id: str
+    owner_id: str
+    description: str
+    user_id: str | None
+    key_id: str | None
+    period: str
+    cost: Decimal | None
+    tokens: int | None
+    warning_percent: int | None
+    used_cost: Decimal
+    used_tokens: int
+    period_started_at: datetime
+    renews_at: datetime | None
+    renews_in: float | None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def limit(self) -> Decimal:
+        return self.cost if self.cost is not None else Decimal(self.tokens or 0)
+
+    @property
+    def used(self) -> Decimal:
+        """In the unit of the limit."""
+        return self.used_cost if self.cost is not None else Decimal(self.used_tokens)
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.used >= self.limit
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the use has come to the warning, and not to the limit."""
+        return (
+            self.warning_percent is not None
+            and not self.is_exceeded
+            and self.used * _PERCENT >= self.limit * self.warning_percent
+        )
+
+    def applies_to(self, caller: Identity) -> bool:
+        return (
+            caller.company_id == self.company_id
+            and self.user_id in (None, caller.user_id)
+            and self.key_id in (None, caller.key_id)
+        )
+
+    def error(self) -> BudgetExceeded:
+        """The refusal of a turn."""
+        limit, used = self._numbers()
+        whose = "key" if self.key_id is not None else "user" if self.user_id is not None else "company"
+        unit = "cost" if self.cost is not None else "tokens"
+        until = "" if self.renews_at is None else f"; it renews at {format_time(self.renews_at)}"
+        message = f"a budget of the {whose} is used up: {unit} {used} of {limit}{until}"
+        facts = ExceededBudget(
+            budget_id=self.id,
+            unit=unit,
+            limit=limit,
+            used=used,
+            renews_at=None if self.renews_at is None else format_time(self.renews_at),
+        )
+        detail = ErrorDetail(loc=[], type="budget_exceeded", message=message, budget=facts)
+        retry_after = None if self.renews_in is None else max(1, int(self.renews_in) + 1)
+        return BudgetExceeded(message, details=[detail], retry_after=retry_after)
+
+    def _numbers(self) -> tuple[str | int, str | int]:
+        if self.tokens is not None:
+            return self.tokens, self.used_tokens
+        return decimal_text(self.limit), decimal_text(self.used_cost)
+
+    def public(self) -> Budget:
+        return Budget(
+            id=self.id,
+            description=self.description,
+            user_id=self.user_id,
+            key_id=self.key_id,
+            period=self.period,
+            cost=None if self.cost is None else decimal_text(self.cost),
+            tokens=self.tokens,
+            warning_percent=self.warning_percent,
+            used=BudgetUse(cost=decimal_text(self.used_cost), tokens=self.used_tokens),
+            exceeded=self.is_exceeded,
+            period_started_at=format_time(self.period_started_at),
+            renews_at=None if self.renews_at is None else format_time(self.renews_at),
+            created_at=format_time(self.created_at),
+            updated_at=format_time(self.updated_at),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """The usage of one ended turn, for the budgets that apply to it."""
+
+    company_id: str
+    user_id: str
+    key_id: str
+    correlation_id: str
+    tokens: int
+    cost: Decimal
+
+
+def charge_of(usage: Usage, user_id: str, key_id: str, message_context: MessageContext) -> Charge:
+    return Charge(
+        company_id=message_context.company_id,
+        user_id=user_id,
+        key_id=key_id,
+        correlation_id=message_context.correlation_id,
+        tokens=usage.input_tokens + usage.output_tokens,
+        cost=Decimal(usage.cost or 0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBudget:
+    id: str
+    company_id: str
+    owner_id: str
+    body: CreateBudgetBody
+    used: BudgetUse
+
+
+class BudgetWriter(Protocol):
+    """Changes budgets within a transaction that the caller commits."""
+
+    async def count(self, company_id: str) -> int:
+        """The number of the company's budgets; budgets of the same company are added one after the other."""
+
+    async def add(self, budget: NewBudget) -> BudgetState: ...
+
+    async def lock(self, company_id: str, budget_id: str) -> BudgetState | None: ...
+
+    async def change(self, budget_id: str, changes: dict[str, Any]) -> BudgetState:
+        """Changes a locked budget; the names are those of its columns."""
+
+    async def remove(self, budget_id: str) -> None: ...
+
+
+OpenBudgets = Callable[[Transaction], BudgetWriter]
+
+
+class BudgetReads(Protocol):
+    async def budgets(self, company_id: str, *, limit: int, offset: int) -> BudgetPage: ...
+
+    async def budget(self, company_id: str, budget_id: str) -> Budget | None: ...
+
+
+def renewal(period: str, started_at: datetime) -> datetime | None:
+    """The end of a period that began then; None for one without an end."""
+    if period == "day":
+        return started_at + timedelta(days=1)
+    if period == "month":
+        return started_at.replace(year=started_at.year + started_at.month // 12, month=started_at.month % 12 + 1)
+    return None
