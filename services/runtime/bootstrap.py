@@ -97,7 +97,6 @@ class Worker:
     delete: DeleteSession
     resolve: ResolveAction
     fork: ForkSession
-    budgets: BudgetChanges
     prices: PostgresPrices
 
     async def stop(self, grace: float) -> None:
@@ -169,7 +168,6 @@ def build_worker(
         delete=DeleteSession(open_writer, reconcile_soon),
         resolve=ResolveAction(open_writer, PostgresActions, reconcile_soon),
         fork=ForkSession(open_writer),
-        budgets=BudgetChanges.of(PostgresBudgetWriter),
         prices=prices,
     )
 
@@ -248,7 +246,7 @@ def build(settings: RuntimeSettings) -> Service:
         worker.delete,
         worker.resolve,
         worker.fork,
-        worker.budgets,
+        BudgetChanges.of(PostgresBudgetWriter),
         reads,
     )
     include_routers(service, worker, reads, models, toolbox, connectors, tries)

@@ -29,6 +29,7 @@ from libs.contracts.messages import Command, Event
 from libs.contracts.timestamps import format_time
 from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxSender, Publisher, Record
 from libs.persistence import Connection, Database, Presence
+from services.runtime.adapters.postgres.budgets import PostgresBudgetWriter
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import build_worker
@@ -43,6 +44,7 @@ from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
 from services.runtime.use_cases.agent.turn_tools import AgentTools
+from services.runtime.use_cases.change_budgets import BudgetChanges
 from tests.support.agent_fakes import answering
 from tests.support.memory_bus import MemoryBus
 
@@ -186,7 +188,7 @@ class Node:
             worker.delete,
             worker.resolve,
             worker.fork,
-            worker.budgets,
+            BudgetChanges.of(PostgresBudgetWriter),
             self.reads,
         )
         self._tasks: list[asyncio.Task[None]] = []

@@ -78,7 +78,7 @@ class UpdateBudgetBody(StrictModel):
 
 
 class BudgetUse(BaseModel):
-    """What turns have taken in the period, by both measures."""
+    """Use of a budget in its period, by both measures."""
 
     cost: str = "0"
     tokens: int = 0
