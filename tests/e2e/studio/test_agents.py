@@ -40,6 +40,33 @@ def test_an_agent_is_made_and_changed(open_page: Open, http: httpx.Client) -> No
     expect(page.get_by_role("link", name=name)).to_be_visible()
 
 
+def test_an_agent_gets_tools_is_published_and_deleted(open_page: Open, http: httpx.Client) -> None:
+    name = unique("Agent")
+    agent = http.post("/agent/", json={**configuration(tools=["calculator"]), "name": name}).json()
+    page = open_page(f"agents/{agent['id']}/")
+    page.get_by_text("Tools", exact=True).click()
+    expect(page.get_by_role("checkbox", name="calculator")).to_be_checked()
+    page.get_by_role("checkbox", name="current_time").check()
+    expect(page.get_by_label("Configuration (YAML)")).to_have_value(re.compile(r"- calculator\n  - current_time\n"))
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text("Saved as version")).to_be_visible()
+    page.get_by_role("checkbox", name="Web pages may talk to it").check()
+    page.get_by_label("Allowed origins").fill("https://shop.example")
+    page.get_by_role("button", name="Update access").click()
+    expect(page.get_by_label("Snippet with the agent's key")).to_contain_text(agent["agent_key"])
+    page.get_by_role("button", name="New connection").click()
+    page.get_by_role("dialog").get_by_label("Allowed origins").fill("https://shop.example")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_label("Widget snippet")).to_contain_text("pub_")
+    assert violations(page) == []
+    stored = http.get(f"/agent/{agent['id']}/").json()
+    assert (stored["system_config"]["tools"], stored["is_public"]) == (["calculator", "current_time"], True)
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Agents")
+    assert http.get(f"/agent/{agent['id']}/").status_code == 404
+
+
 def test_names_of_agents_are_text(open_page: Open, http: httpx.Client) -> None:
     hostile = f"<img src=x onerror=\"document.title='hacked'\"> {unique()}"
     assert http.post("/agent/", json={**configuration(), "name": hostile}).status_code == 201

@@ -56,6 +56,12 @@ def test_a_conversation_with_a_tool_is_there_after_a_reload(open_page: Open, age
     log.get_by_text("calculator").first.click()
     expect(log.get_by_label("Arguments").first).to_contain_text("6 * 7")
     assert violations(page) == []
+    before = page.url
+    log.get_by_role("article").nth(1).get_by_role("button", name="Try again").click()
+    expect(page).not_to_have_url(before)
+    expect(log).to_contain_text("6 * 7 = 42")
+    expect(log.get_by_role("article").nth(1)).to_contain_text("6 * 8 = 48")
+    expect(log.get_by_role("article")).to_have_count(2)
 
 
 def test_a_turn_can_be_stopped(open_page: Open, agent: Agent, model: HeldModel) -> None:

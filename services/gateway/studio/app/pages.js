@@ -9,6 +9,7 @@ import { Overview } from "../pages/overview.js";
 import { Secrets } from "../pages/secrets.js";
 import { Timeline } from "../pages/timeline.js";
 import { Toolsets } from "../pages/toolsets.js";
+import { Usage } from "../pages/usage.js";
 import { Webhooks } from "../pages/webhooks.js";
 
 export const PAGES = [
@@ -19,6 +20,7 @@ export const PAGES = [
   { path: "knowledge/", label: "Knowledge", icon: "knowledge", page: Knowledge, scope: "knowledge:read" },
   { path: "files/", label: "Files", icon: "files", page: Files, scope: "files:read" },
   { path: "toolsets/", label: "Toolsets", icon: "tool", page: Toolsets, scope: "toolsets:read" },
+  { path: "usage/", label: "Usage", icon: "usage", page: Usage, scope: "usage:read" },
   { path: "keys/", label: "Keys", icon: "keys", page: Keys, scope: "keys:read" },
   { path: "connections/", label: "Connections", icon: "connections", page: Connections, scope: "keys:read" },
   { path: "webhooks/", label: "Webhooks", icon: "webhooks", page: Webhooks, scope: "webhooks:read" },

@@ -1,9 +1,12 @@
 /** Agents: what there is, and their configurations. */
-import { get } from "../api/client.js";
+import { get, write } from "../api/client.js";
+import { allows } from "../api/session.js";
 import { html, useEffect, useState } from "../app/html.js";
-import { hrefOf } from "../app/router.js";
+import { go, hrefOf } from "../app/router.js";
 import { agoText } from "../model/format.js";
+import { Confirm } from "../parts/confirm.js";
 import { Editor } from "../parts/agents/editor.js";
+import { Publish } from "../parts/agents/publish.js";
 import { Icon } from "../parts/icon.js";
 
 export function Agents({ segments }) {
@@ -46,6 +49,7 @@ function AgentPage({ id, onMade }) {
   useEffect(() => {
     if (id) get(`/agent/${id}/`).then(setAgent, (failure) => setProblem(failure.message));
   }, [id]);
+  const [deleting, setDeleting] = useState(false);
   const saved = (next) => {
     if (!id) onMade(next.id);
     setAgent(next);
@@ -56,8 +60,16 @@ function AgentPage({ id, onMade }) {
       <div class="page-head">
         <h1 tabindex="-1">${id ? (agent?.name ?? "Agent") : "New agent"}</h1>
         ${agent && html`<span class="muted">version ${agent.version_number} <code>${agent.agent_key}</code></span>`}
+        <span class="spacer"></span>
+        ${agent && allows("agents:write") && html`<button class="button danger" onClick=${() => setDeleting(true)}>Delete</button>`}
       </div>
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       ${(agent || !id) && html`<${Editor} agent=${agent} onSaved=${saved} />`}
+      ${agent && html`<${Publish} agent=${agent} onSaved=${saved} />`}
+      ${deleting && html`
+        <${Confirm} title=${`Delete ${agent.name}?`} action="Delete" onClose=${() => setDeleting(false)}
+          onConfirm=${async () => (await write("DELETE", `/agent/${agent.id}/`), go("agents/"))}>
+          <p>No new session can be made with it, and pages with its key or its connections end. Sessions that there are go on.</p>
+        <//>`}
     </div>`;
 }

@@ -58,7 +58,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade }) {
     conversation.say(text, files);
   }, [sessionId, conversation.state]);
   const again = guarded(async (turn) => {
-    const { session_id: id } = await write("POST", "/sessions/", details.agent_config);
+    const id = await sessionBefore(conversation, turn, details.agent_config);
     pending = { id, text: turn.content, files: [] };
     onMade();
     go(`chat/${id}/`);
@@ -81,6 +81,16 @@ function Talk({ sessionId, agents, wanted, problem, onMade }) {
       />
       <p class="drop-hint" aria-hidden="true">Drop files to attach them</p>
     </section>`;
+}
+
+/** A session with the history before a turn, which stays where it is. */
+async function sessionBefore(conversation, turn, config) {
+  if (conversation.turns[0] === turn && conversation.earlier > 0) await conversation.loadEarlier();
+  const before = conversation.turns.slice(0, conversation.turns.indexOf(turn)).findLast(({ status }) => status === "completed");
+  const made = before
+    ? await write("POST", `/sessions/${conversation.sessionId}/fork/`, { up_to_turn_id: before.id })
+    : await write("POST", "/sessions/", config);
+  return made.session_id;
 }
 
 function AgentChoice({ agents, chosen, session, onChoose }) {

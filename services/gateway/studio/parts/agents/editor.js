@@ -8,6 +8,7 @@ import { Icon } from "../icon.js";
 import { showLine } from "../show_line.js";
 import { ProblemList } from "./problem_list.js";
 import { problemsOf, useValidation } from "./use_validation.js";
+import { ToolPicker } from "./tool_picker.js";
 import { Versions } from "./versions.js";
 
 const NEW = `name: My agent
@@ -43,8 +44,8 @@ export function Editor({ agent, onSaved }) {
       setSaving({ busy: false, problems: problemsOf(problem, text), said: "" });
     }
   };
-  const type = (event) => {
-    setText(event.target.value);
+  const change = (next) => {
+    setText(next);
     setSaving({ busy: false, problems: [], said: "" });
   };
   const verdict = { unknown: "", valid: "Valid.", invalid: "Not valid.", failed: "Could not be checked." }[validation.state];
@@ -52,7 +53,8 @@ export function Editor({ agent, onSaved }) {
     <div class="editor">
       <label for="configuration">Configuration (YAML)</label>
       <textarea id="configuration" class="code" ref=${field} rows="22" spellcheck="false" value=${text}
-        aria-invalid=${problems.length > 0 ? "true" : undefined} aria-describedby="configuration-problems" onInput=${type}></textarea>
+        aria-invalid=${problems.length > 0 ? "true" : undefined} aria-describedby="configuration-problems" onInput=${(event) => change(event.target.value)}></textarea>
+      <${ToolPicker} text=${text} onText=${change} />
       <div class="editor-actions">
         <button class="button" onClick=${validation.check}><${Icon} name="check" />Validate</button>
         <button class="button primary" disabled=${saving.busy || !allows("agents:write")} onClick=${save}>Save</button>

@@ -57,7 +57,7 @@ function optionsOf(series, colour, text, dates) {
       ...series.map(({ label, colour: name, kind = "line" }) => ({
         label,
         stroke: colour(name),
-        width: 2,
+        width: kind === "bars" ? 0 : 2,
         fill: kind === "bars" ? colour(name) : undefined,
         paths: kind === "bars" ? uPlot.paths.bars({ size: [0.75, 40], radius: 0.15 }) : undefined,
         spanGaps: true,

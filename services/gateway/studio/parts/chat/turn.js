@@ -42,7 +42,7 @@ function Question({ turn, onAgain }) {
       ${turn.attachments.length > 0 && html`<p class="question-files">${turn.attachments.map((file, at) => html`<span key=${at}><${Icon} name="files" />${file.name ?? "file"}</span>`)}</p>`}
       <p class="question-facts">
         ${turn.at && html`<time datetime=${turn.at}>${momentText(turn.at)}</time>`}
-        ${turn.hasEnded && turn.content && html`<button class="link" onClick=${() => onAgain(turn)}>Try again in a new session</button>`}
+        ${turn.hasEnded && turn.content && html`<button class="link" onClick=${() => onAgain(turn)}>Try again from here</button>`}
       </p>
     </div>`;
 }
