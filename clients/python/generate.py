@@ -38,6 +38,7 @@ _MODULES = (
     "libs.contracts.api.knowledge",
     "libs.contracts.api.artifacts",
     "libs.contracts.api.toolsets",
+    "libs.contracts.api.budgets",
     "libs.contracts.events.runtime",
     "services.gateway.entrypoints.http.schemas",
     "services.gateway.entrypoints.http.usage_schemas",

@@ -19,7 +19,7 @@ from aes_client.resources.files import Files
 from aes_client.resources.knowledge_bases import KnowledgeBases
 from aes_client.resources.sessions import SessionHandle, Sessions
 from aes_client.resources.toolsets import Secrets, Toolsets
-from aes_client.resources.usage import Usage
+from aes_client.resources.usage import Budgets, Usage
 from aes_client.resources.webhooks import Webhooks
 from aes_client.retries import RetryPolicy
 from aes_client.runners import Address, AsyncRunner, SyncRunner
@@ -51,6 +51,7 @@ class _Service(Catalogues[R], Access[R], Usage[R]):
         self.api_keys: ApiKeys[R] = ApiKeys(runner, policy)
         self.tokens: Tokens[R] = Tokens(runner, policy)
         self.connections: Connections[R] = Connections(runner, policy)
+        self.budgets: Budgets[R] = Budgets(runner, policy)
 
     @operation
     def request(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     ActionKind = Literal["approval", "tool_result"]
     Approval = Literal["never", "always"]
     ArtifactOrigin = Literal["uploaded", "generated"]
+    BudgetPeriod = Literal["day", "month", "total"]
     CallToolReplyStatus = Literal["completed", "failed"]
     CollectionStatus = Literal["pending", "running", "completed", "failed"]
     DeliveryStatus = Literal["pending", "delivered", "failed"]
@@ -38,11 +39,13 @@ if TYPE_CHECKING:
         "range_not_satisfiable",
         "validation_error",
         "rate_limit_error",
+        "budget_exceeded",
         "internal_error",
         "model_error",
         "service_unavailable",
         "timeout_error",
     ]
+    ExceededBudgetUnit = Literal["cost", "tokens"]
     FileStatus = Literal["active", "inactive"]
     FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
     KnowledgeBaseStatus = Literal["pending", "running", "completed", "failed"]
@@ -59,11 +62,13 @@ else:
     ActionKind = str
     Approval = str
     ArtifactOrigin = str
+    BudgetPeriod = str
     CallToolReplyStatus = str
     CollectionStatus = str
     DeliveryStatus = str
     DisabledReason = str
     ErrorKind = str
+    ExceededBudgetUnit = str
     FileStatus = str
     FinishReason = str
     KnowledgeBaseStatus = str
@@ -77,13 +82,24 @@ else:
     WebhookStatus = str
 
 
+class ExceededBudget(Model):
+    """A budget that is used up; ``limit`` and ``used`` in ``unit``, exact decimals as text for a cost."""
+
+    budget_id: str
+    unit: ExceededBudgetUnit
+    limit: str | int
+    used: str | int
+    renews_at: str | None = None
+
+
 class ErrorDetail(Model):
-    """One finding about one place of a document."""
+    """One finding about one place of a document, or about a limit."""
 
     loc: list[str | int]
     type: str
     message: str
     hint: str | None = None
+    budget: ExceededBudget | None = None
 
 
 class ErrorInfo(Model):
@@ -626,6 +642,32 @@ class Secret(Model):
     updated_at: datetime
 
 
+class BudgetUse(Model):
+    """Use of a budget in its period, by both measures."""
+
+    cost: str = "0"
+    tokens: int = 0
+
+
+class Budget(Model):
+    """A budget in its present period. ``renews_at`` is null for ``total``; without user and key it is the company's."""
+
+    id: str
+    description: str
+    user_id: str | None = None
+    key_id: str | None = None
+    period: BudgetPeriod
+    cost: str | None = None
+    tokens: int | None = None
+    warning_percent: int | None = None
+    used: BudgetUse
+    exceeded: bool
+    period_started_at: datetime
+    renews_at: datetime | None = None
+    created_at: datetime
+    updated_at: datetime
+
+
 class TurnQueued(Model):
     """The turn waits for earlier turns of its session, or for a free worker."""
 
@@ -765,6 +807,30 @@ class OutputTextDone(Model):
     attempt: int
     step: int
     length: int
+
+
+class BudgetCreated(Model):
+    budget: Budget
+
+
+class BudgetUpdated(Model):
+    budget: Budget
+
+
+class BudgetDeleted(Model):
+    budget_id: str
+
+
+class BudgetWarning(Model):
+    """A turn that ended has brought the use of a budget to its ``warning_percent``."""
+
+    budget: Budget
+
+
+class BudgetExhausted(Model):
+    """A turn that ended has used up a budget: turns are refused until it renews or is changed."""
+
+    budget: Budget
 
 
 class TokenReply(Model):
@@ -942,4 +1008,9 @@ TURN_EVENTS: dict[str, type[Model]] = {
     "turn.citation.added": CitationAdded,
     "turn.output_text.delta": OutputTextDelta,
     "turn.output_text.done": OutputTextDone,
+    "budget.created": BudgetCreated,
+    "budget.updated": BudgetUpdated,
+    "budget.deleted": BudgetDeleted,
+    "budget.warning": BudgetWarning,
+    "budget.exceeded": BudgetExhausted,
 }

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 AgentType = Literal["llm_agent", "react_agent"]
 Approval = Literal["never", "always"]
+BudgetPeriod = Literal["day", "month", "total"]
 BulkOperation = Literal["delete", "update_tags", "change_status"]
 Engine = Literal["pgvector", "weaviate"]
 FileStatus = Literal["active", "inactive"]
@@ -424,6 +425,31 @@ class PutSecretBody(TypedDict, total=False):
     """``PUT /secrets/{name}/``. The value goes into headers of requests, so it is printable ASCII."""
 
     value: Required[str]
+
+
+class CreateBudgetBody(TypedDict, total=False):
+    """``POST /budgets/``: of the company, or of one of its users or keys.
+
+    Either ``cost``, an exact decimal, or ``tokens``, input and output together. A ``day`` and a ``month`` are those of
+    UTC. At ``warning_percent`` of it there is an event, null for none.
+    """
+
+    description: str
+    user_id: str | None
+    key_id: str | None
+    period: Required[BudgetPeriod]
+    cost: str | None
+    tokens: int | None
+    warning_percent: int | None
+
+
+class UpdateBudgetBody(TypedDict, total=False):
+    """``PATCH /budgets/{id}/``. What is left out stays; ``cost`` and ``tokens`` take each other's place."""
+
+    description: str | None
+    cost: str | None
+    tokens: int | None
+    warning_percent: int | None
 
 
 class CreateKeyBody(TypedDict, total=False):
