@@ -177,6 +177,20 @@ def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
     return {name: ObservedConnector(MaskedConnector(each, secrets)) for name, each in connectors.items()}
 
 
+def handle_commands(service: Service, worker: Worker, reads: PostgresSessionReads) -> None:
+    register_commands(
+        service.commands,
+        worker.accept,
+        worker.create,
+        worker.cancel,
+        worker.delete,
+        worker.resolve,
+        worker.fork,
+        BudgetChanges.of(PostgresBudgetWriter),
+        reads,
+    )
+
+
 def include_routers(
     service: Service,
     worker: Worker,
@@ -238,17 +252,7 @@ def build(settings: RuntimeSettings) -> Service:
         addresses=resolver,
     )
     reads = PostgresSessionReads(service.database)
-    register_commands(
-        service.commands,
-        worker.accept,
-        worker.create,
-        worker.cancel,
-        worker.delete,
-        worker.resolve,
-        worker.fork,
-        BudgetChanges.of(PostgresBudgetWriter),
-        reads,
-    )
+    handle_commands(service, worker, reads)
     include_routers(service, worker, reads, models, toolbox, connectors, tries)
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)

@@ -1,0 +1,123 @@
+"""Usage is the sum over turns, whatever is killed; a budget ends turns, however they come."""
+
+import asyncio
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tests.e2e.api import MODEL, Api, new_client, unique
+from tests.e2e.conftest import Caller, make_caller
+from tests.e2e.held_model import HeldModel
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.waiting import eventually
+
+COUNTED = ("input_tokens", "output_tokens", "tool_calls")
+
+
+@pytest.fixture
+def customer(stack: RunningStack) -> Caller:
+    """A company of its own, since everything that it does is added up."""
+    company = stack.aes("companies", "create", unique("usage"), "--rate-limit", "0")["name"]
+    return make_caller(stack, company, "ada", "all")
+
+
+async def usage(api: Api, **query: str) -> dict[str, Any]:
+    reply = await api.persistently("GET", "/usage/", params=query)
+    assert reply.status_code == 200, reply.text
+    return dict(reply.json())
+
+
+async def turns_counted(api: Api, number: int) -> dict[str, Any]:
+    async def look() -> dict[str, Any] | None:
+        report = await usage(api, group_by="user,key,model")
+        return report if report["totals"]["turns"] >= number else None
+
+    return await eventually(look)
+
+
+def summed(turns: list[dict[str, Any]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for turn in turns:
+        total.update({name: turn["usage"][name] for name in COUNTED})
+    return total
+
+
+async def test_usage_with_its_cost_and_a_budget_that_ends_turns(stack: RunningStack, customer: Caller) -> None:
+    stack.aes("prices", "set", MODEL, "--input", "0.5", "--output", "2")
+    async with new_client(stack.base_url, customer.secret) as client:
+        api = Api(client)
+
+        async def priced() -> dict[str, Any] | None:
+            # Workers follow a price within seconds.
+            session = await api.session()
+            reply = (await api.execute(session, "hello")).json()
+            return reply if reply["usage"]["cost"] is not None else None
+
+        reply = await eventually(priced)
+        cost = Decimal(reply["usage"]["cost"])
+        used = reply["usage"]
+        assert cost == (Decimal("0.5") * used["input_tokens"] + 2 * used["output_tokens"]) / 1_000_000
+        report = await turns_counted(api, 1)
+        [line] = report["usage"]
+        assert (line["user_id"], line["key_id"], line["model"]) == (customer.user_id, customer.key_id, MODEL)
+        made = await client.post("/budgets/", json={"period": "total", "tokens": 1, "key_id": customer.key_id})
+        assert made.status_code == 201, made.text
+        session = await api.session()
+        assert (await api.execute(session, "the last one")).status_code == 200
+        for accept in ("application/json", "text/event-stream"):
+            refused = await api.execute(session, "one more", accept=accept)
+            assert refused.status_code == 429, refused.text
+            error = refused.json()["error"]
+            assert (error["type"], error["details"][0]["budget"]["budget_id"]) == ("budget_exceeded", made.json()["id"])
+        events = await eventually(lambda: _events(api, "budget.exceeded"))
+        assert [event["subject"] for event in events] == [made.json()["id"]]
+        raised = await client.patch(made.headers["location"].removeprefix("/api/v1"), json={"tokens": 1_000_000})
+        assert raised.json()["exceeded"] is False
+        assert (await api.execute(session, "again")).status_code == 200
+    stack.aes("prices", "remove", MODEL)
+
+
+@pytest.mark.slow
+async def test_usage_is_the_sum_over_turns_after_everything_was_killed(
+    breakable: RunningStack, customer: Caller, model: HeldModel
+) -> None:
+    async with new_client(breakable.base_url, customer.secret) as client:
+        api = Api(client)
+        sessions = await api.sessions(12, "openai:stub-hold")
+        sessions += await api.sessions(4, "openai:stub-hold-tool", tools=["calculator"])
+        texts = [unique("usage") for _ in sessions]
+        with model.held():
+            begun = [
+                await api.in_background(session, text, idempotency_key=text)
+                for session, text in zip(sessions, texts, strict=True)
+            ]
+
+            async def asked() -> bool:
+                return all(map(model.asked, texts))
+
+            await eventually(asked)
+            await asyncio.to_thread(breakable.kill_everything)
+        await asyncio.to_thread(breakable.up)
+    async with new_client(breakable.base_url, customer.secret) as client:
+        api = Api(client)
+        turns = await asyncio.gather(*(_ended(api, turn["session_id"], turn["turn_id"]) for turn in begun))
+        report = await turns_counted(api, len(turns))
+        assert report["totals"]["turns"] == len(turns)
+        assert {name: report["totals"][name] for name in COUNTED} == dict(summed(list(turns)))
+
+
+async def _ended(api: Api, session_id: str, turn_id: str) -> dict[str, Any]:
+    async def look() -> dict[str, Any] | None:
+        reply = await api.persistently("GET", f"/runtime/{session_id}/turns/{turn_id}/")
+        turn: dict[str, Any] = reply.json()
+        return turn if turn["status"] in ("completed", "failed", "cancelled") else None
+
+    return await eventually(look)
+
+
+async def _events(api: Api, name: str) -> list[dict[str, Any]]:
+    reply = await api.http.get("/events/", params={"type": name})
+    found: list[dict[str, Any]] = reply.json()["events"]
+    return found
