@@ -1,6 +1,6 @@
 """Sessions, content blocks, turns and messages."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -19,9 +19,6 @@ class AgentReference(StrictModel):
 
     agent_id: str | None = Field(default=None, min_length=1, max_length=200)
     agent_key: str | None = Field(default=None, min_length=1, max_length=300)
-
-
-CreateSessionBody = AgentConfiguration | AgentReference
 
 
 class ForkSessionBody(StrictModel):
@@ -106,7 +103,8 @@ def _no_blank_blocks(blocks: list[ContentBlock]) -> list[ContentBlock]:
 
 
 MessageText = Annotated[str, Field(min_length=1, json_schema_extra={"pattern": r"\S"}), AfterValidator(_not_blank)]
-MessageBlocks = Annotated[list[ContentBlock], Field(min_length=1, max_length=100), AfterValidator(_no_blank_blocks)]
+_MOST_BLOCKS: Final = Field(min_length=1, max_length=100)
+MessageBlocks = Annotated[list[ContentBlock], _MOST_BLOCKS, AfterValidator(_no_blank_blocks)]
 
 
 class NamedTool(StrictModel):
@@ -302,6 +300,52 @@ class HistoryMessage(WireModel):
     content: str | list[Annotated[TextBlock | ImageUrlBlock, Field(discriminator="type")]]
     tool_calls: list[RequestedToolCall] = []
     tool_call_id: str | None = None
+
+
+class GivenToolCall(StrictModel):
+    """A tool call of a given message. ``id``: unique in the conversation."""
+
+    id: str = Field(min_length=1, max_length=200)
+    name: str = Field(min_length=1, max_length=200)
+    arguments: JsonObject
+
+
+class GivenMessage(StrictModel):
+    """A message of a conversation that took place elsewhere.
+
+    An assistant's message may have ``tool_calls``; a tool's message is the result of the call ``tool_call_id`` of a
+    message before it.
+    """
+
+    role: Literal["user", "assistant", "tool"]
+    content: str | Annotated[list[Annotated[TextBlock | ImageUrlBlock, Field(discriminator="type")]], _MOST_BLOCKS]
+    tool_calls: Annotated[list[GivenToolCall], Field(max_length=128)] = []
+    tool_call_id: str | None = Field(default=None, min_length=1, max_length=200)
+
+    @model_validator(mode="after")
+    def _fits_its_role(self) -> "GivenMessage":
+        if self.tool_calls and self.role != "assistant":
+            raise ValueError("only messages of the assistant have tool_calls")
+        if (self.tool_call_id is None) is (self.role == "tool"):
+            raise ValueError("a tool's message has a tool_call_id, and no other has one")
+        return self
+
+
+class GivenHistory(StrictModel):
+    """The conversation that a session begins with, oldest message first."""
+
+    messages: list[GivenMessage] = Field(default=[], max_length=2_000)
+
+
+class ConfiguredSession(AgentConfiguration, GivenHistory):
+    """``POST /sessions/`` with an agent of its own."""
+
+
+class ReferencedSession(AgentReference, GivenHistory):
+    """``POST /sessions/`` with a stored agent, named by exactly one of its id and its key."""
+
+
+CreateSessionBody = ConfiguredSession | ReferencedSession
 
 
 class ResolveActionBody(StrictModel):

@@ -119,6 +119,43 @@ async def test_a_session_is_created_with_the_normalised_configuration(public: Ga
     assert command.agent_config == NORMALIZED["agent_config"]
 
 
+async def test_a_session_begins_with_a_conversation_from_elsewhere(public: Gateway) -> None:
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, NORMALIZED)
+    public.bus.upstream = lambda sent: [SessionCreated(session_id=sent.command_id, config_hash="abc")]
+    call = {"id": "c1", "name": "fare", "arguments": {"crossing": 4711}}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "What is the fare?"}]},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "340 crowns"},
+        {"role": "assistant", "content": "340 crowns."},
+    ]
+    response = await public.client.post("/sessions/", json={"agent_key": "support", "messages": messages})
+    assert response.status_code == 201, response.text
+    command = public.bus.sent[0].command
+    assert isinstance(command, CreateSession)
+    assert [each.model_dump(exclude_defaults=True) for each in command.messages] == messages
+    # The registry is asked for the agent alone.
+    assert public.upstreams.asked[-1][3] == {"agent_key": "support"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "place"),
+    [
+        (7, ["messages"]),
+        ([{"role": "system", "content": "x"}], ["messages", 0, "role"]),
+        ([{"role": "user", "content": "x", "name": "bob"}], ["messages", 0, "name"]),
+        ([{"role": "user", "content": "x", "tool_call_id": "c1"}], ["messages", 0]),
+        ([{"role": "tool", "content": "x"}], ["messages", 0]),
+        ([{"role": "user", "content": "x"}] * 2_001, ["messages"]),
+    ],
+)
+async def test_a_conversation_that_is_none_opens_no_session(public: Gateway, messages: Any, place: list[Any]) -> None:
+    response = await public.client.post("/sessions/", json={"agent_key": "support", "messages": messages})
+    assert response.status_code == 422, response.text
+    assert error_of(response)["details"][0]["loc"] == place
+    assert public.bus.sent == []
+
+
 async def test_a_configuration_that_the_registry_refuses_opens_no_session(public: Gateway) -> None:
     detail = {"loc": ["tools", 0], "type": "unknown_tool", "message": "no such tool", "hint": None}
     error = {"type": "validation_error", "message": "not valid", "details": [detail]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Union
 
@@ -172,16 +172,19 @@ class Sessions(Resource[R]):
         agent_id: str | None = None,
         agent_key: str | None = None,
         config: params.AgentConfiguration | Mapping[str, Any] | None = None,
+        messages: Sequence[params.GivenMessage | Mapping[str, Any]] | None = None,
         tools: Tools = (),
         idempotency_key: str | None = None,
     ) -> Flow[SessionHandle[R]]:
         """Opens a session with a stored agent, named by id or key, or with an agent configuration.
 
+        ``messages``: a conversation that took place elsewhere, oldest first.
+
         ``tools``: functions that run when a turn of this session waits for them. With a ``config`` they become its
         ``client_tools``; a stored agent has them already, or a message names them.
         """
         tools = tuple(tools)
-        body: dict[str, Any] = given(agent_id=agent_id, agent_key=agent_key, **(config or {}))
+        body: dict[str, Any] = given(agent_id=agent_id, agent_key=agent_key, messages=messages, **(config or {}))
         if config is not None and tools:
             body["client_tools"] = [*body.get("client_tools", ()), *Answers.by(tools).definitions]
         request = Request("POST", "/sessions/", one(SessionCreatedReply), body=body).with_key(idempotency_key)

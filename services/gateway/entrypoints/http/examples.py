@@ -23,6 +23,13 @@ CHANGES: Final = {
 SESSIONS: Final = {
     "with a configuration": _CONVERSATION,
     "with a stored agent": {"agent_key": "support"},
+    "with a conversation from elsewhere": {
+        "agent_key": "support",
+        "messages": [
+            {"role": "user", "content": "Does the ferry to Vardo run today?"},
+            {"role": "assistant", "content": "Yes, at 16:10 from the north quay."},
+        ],
+    },
 }
 FORKS: Final = {
     "the whole history": {},

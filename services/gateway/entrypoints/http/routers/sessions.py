@@ -4,10 +4,18 @@ from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import Depends, Security
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
-from libs.contracts.api.sessions import CreateSessionBody, ForkSessionBody, Session, SessionCreatedReply, SessionPage
+from libs.contracts.api.sessions import (
+    CreateSessionBody,
+    ForkSessionBody,
+    GivenHistory,
+    HistoryMessage,
+    Session,
+    SessionCreatedReply,
+    SessionPage,
+)
 from libs.contracts.commands.runtime import DeleteSession, ForkSession
 from libs.contracts.errors import PermissionDenied
 from libs.contracts.events.runtime import SessionCreated
@@ -20,6 +28,7 @@ from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page
 from services.gateway.entrypoints.http.forwarding import Upstream, created, json_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import id_of, public_router
+from services.gateway.entrypoints.http.validation import invalid
 
 router = public_router("/sessions", "Sessions")
 _SHOWN_TO_PUBLIC: Final = ("name", "agent_type")
@@ -32,6 +41,7 @@ Wanted = Annotated[dict[str, Any], Depends(ParsedObject(TypeAdapter(CreateSessio
     description=(
         "Takes a whole agent configuration, or names a stored agent by `agent_id` or `agent_key`."
         " With a public key it is that key's agent, which an empty object stands for as well."
+        " `messages` is a conversation that took place elsewhere and goes on here; the agent sees its tool calls, too."
     ),
     status_code=201,
     responses={201: answer("The session is open.", SessionCreatedReply, location=True), **errors(404)},
@@ -47,7 +57,8 @@ async def create_session(
         if not caller.public.names_own_agent(wanted):
             raise PermissionDenied("A public key opens sessions with its own agent only.")
         wanted, seen_by = {"agent_id": caller.public.agent_id}, caller.public.sees_as
-    opened = await use.open_session(write, wanted, seen_by)
+    messages = _history(wanted)
+    opened = await use.open_session(write, wanted, seen_by, messages)
     return _opened(opened)
 
 
@@ -118,6 +129,16 @@ async def delete_session(
     session_id = id_of(session_id, "session")
     await use.commands.run(write, DeleteSession(session_id=session_id), subject=session_id)
     return Response(status_code=204)
+
+
+def _history(wanted: dict[str, Any]) -> list[HistoryMessage]:
+    """The messages that the session begins with, taken out of the body, whose rest is for the registry."""
+    given = {"messages": wanted.pop("messages", [])}
+    try:
+        history = GivenHistory.model_validate(given, strict=True)
+    except ValidationError as problem:
+        raise invalid(problem, given, GivenHistory) from None
+    return [HistoryMessage.model_validate(each.model_dump()) for each in history.messages]
 
 
 def _opened(session: SessionCreated) -> Response:
