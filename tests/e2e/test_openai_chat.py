@@ -1,0 +1,208 @@
+"""OpenAI's chat completions, files and vector stores, used by OpenAI's own client as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from tests.e2e.api import Api, configuration, unique
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.waiting import eventually
+from tests.support.model_stub import TEXT
+
+BUILTIN = "builtin:extractive"
+HELLO: Any = [{"role": "user", "content": "Hello"}]
+SEAT_COUNT: Any = {
+    "type": "function",
+    "function": {
+        "name": "seat_count",
+        "description": "Counts the free seats of a crossing.",
+        "parameters": {"type": "object", "properties": {"crossing": {"type": "integer"}}, "required": ["crossing"]},
+    },
+}
+
+
+def client_of(stack: RunningStack, key: str) -> AsyncOpenAI:
+    return AsyncOpenAI(api_key=key, base_url=f"{stack.base_url}/openai/v1", max_retries=0, timeout=120)
+
+
+@pytest.fixture
+async def client(stack: RunningStack) -> AsyncIterator[AsyncOpenAI]:
+    async with client_of(stack, stack.api_key) as own:
+        yield own
+
+
+async def agent(api: Api, model: str = "openai:stub", **fields: Any) -> str:
+    """A stored agent's key, which is a model's name here."""
+    made = await api.http.post("/agent/", json={**configuration(model, **fields), "name": unique("chat agent")})
+    assert made.status_code == 201, made.text
+    return str(made.json()["agent_key"])
+
+
+async def test_a_completion_is_a_turn_of_a_session_that_nobody_lists(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(api)
+    assert model in {each.id async for each in client.models.list()}
+    assert (await client.models.retrieve(BUILTIN)).owned_by == "builtin"
+    messages: Any = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "One?"},
+        {"role": "assistant", "content": "Two."},
+        *HELLO,
+    ]
+    raw = await client.chat.completions.with_raw_response.create(model=model, messages=messages, temperature=0.5)
+    completion = raw.parse()
+    assert (completion.choices[0].message.content, completion.choices[0].finish_reason) == (TEXT, "stop")
+    assert completion.usage is not None
+    assert completion.usage.total_tokens > 0
+    session, turn = raw.headers["x-session-id"], raw.headers["x-turn-id"]
+    assert completion.id == f"chatcmpl_{turn}"
+    history = (await api.http.get(f"/runtime/{session}/messages/")).json()["messages"]
+    assert [each["content"] for each in history] == ["One?", "Two.", "Hello", TEXT]
+    listed = (await api.http.get("/sessions/", params={"limit": 50})).json()["sessions"]
+    assert session not in {each["session_id"] for each in listed}
+    stream = await client.chat.completions.create(
+        model=model, messages=messages, stream=True, stream_options={"include_usage": True}
+    )
+    chunks = [chunk async for chunk in stream]
+    assert "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == TEXT
+    assert chunks[-1].usage is not None
+
+
+async def test_functions_of_the_client_are_called_and_answered(client: AsyncOpenAI) -> None:
+    asked: Any = [{"role": "user", "content": "What is the seat count of crossing 7?"}]
+    first = await client.chat.completions.create(model=BUILTIN, messages=asked, tools=[SEAT_COUNT])
+    [choice] = first.choices
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.tool_calls is not None
+    [call] = choice.message.tool_calls
+    assert call.type == "function"
+    assert (call.function.name, call.function.arguments) == ("seat_count", '{"crossing":7}')
+    answered = [*asked, choice.message, {"role": "tool", "tool_call_id": call.id, "content": "42 seats are free."}]
+    second = await client.chat.completions.create(model=BUILTIN, messages=answered, tools=[SEAT_COUNT])
+    assert second.choices[0].finish_reason == "stop"
+    assert "42" in (second.choices[0].message.content or "")
+
+
+async def test_an_agent_that_changes_is_another_one_at_once(api: Api, client: AsyncOpenAI) -> None:
+    made = await api.http.post("/agent/", json={**configuration("openai:stub"), "name": unique("changing agent")})
+    model, path = made.json()["agent_key"], f"/agent/{made.json()['id']}/"
+    hashes = set()
+    for prompt in ("One.", "Two.", "Three."):
+        changed = await api.http.patch(path, json={"system_prompt": prompt})
+        assert changed.status_code == 200, changed.text
+        raw = await client.chat.completions.with_raw_response.create(model=model, messages=HELLO)
+        session = (await api.http.get(f"/sessions/{raw.headers['x-session-id']}/")).json()
+        assert session["agent_config"]["system_prompt"] == prompt
+        hashes.add(session["config_hash"])
+    assert len(hashes) == 3
+    assert (await api.http.delete(path)).status_code == 204
+    with pytest.raises(openai.NotFoundError) as gone:
+        await client.chat.completions.create(model=model, messages=HELLO)
+    assert gone.value.code == "model_not_found"
+
+
+async def test_calls_at_once_are_each_their_own(client: AsyncOpenAI) -> None:
+    replies = await asyncio.gather(
+        *(client.chat.completions.create(model="openai:stub", messages=HELLO) for _ in range(24))
+    )
+    assert {reply.choices[0].message.content for reply in replies} == {TEXT}
+    assert len({reply.id for reply in replies}) == 24
+
+
+async def test_bad_calls_raise_the_clients_own_errors(stack: RunningStack, client: AsyncOpenAI) -> None:
+    create = client.chat.completions.create
+    refusals: list[tuple[type[openai.APIStatusError], dict[str, Any]]] = [
+        (openai.NotFoundError, {"model": "nobody"}),
+        (openai.NotFoundError, {"model": "nothing:at-all"}),
+        (openai.BadRequestError, {"seed": 1}),
+        (openai.BadRequestError, {"n": 2}),
+        (openai.BadRequestError, {"extra_body": {"colour": "red"}}),
+        (openai.BadRequestError, {"messages": []}),
+        (openai.BadRequestError, {"messages": [{"role": "user", "content": "nul \0"}]}),
+        (openai.BadRequestError, {"tool_choice": "required"}),
+    ]
+    for error, fields in refusals:
+        with pytest.raises(error):
+            await create(**{"model": BUILTIN, "messages": HELLO, **fields})
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    for url in ("data:image/png;base64,AAAA", "http://127.0.0.1/a.png"):
+        picture["image_url"] = {"url": url}
+        with pytest.raises(openai.BadRequestError):
+            await create(model=BUILTIN, messages=[{"role": "user", "content": [picture]}])  # type: ignore[typeddict-item,list-item]
+    with pytest.raises(openai.APIStatusError) as large:
+        await create(model=BUILTIN, messages=[{"role": "user", "content": "x" * 2_000_000}])
+    assert large.value.status_code == 413
+    async with client_of(stack, "aes_" + "x" * 43) as stranger:
+        with pytest.raises(openai.AuthenticationError):
+            await stranger.chat.completions.create(model=BUILTIN, messages=HELLO)
+
+
+async def test_an_approval_is_a_conflict_until_it_is_given(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(
+        api,
+        "openai:stub-tool",
+        agent_type="react_agent",
+        tools=["calculator"],
+        tool_policies={"calculator": {"approval": "always"}},
+    )
+    with pytest.raises(openai.ConflictError) as waits:
+        await client.chat.completions.create(model=model, messages=HELLO)
+    assert waits.value.code == "requires_action"
+    headers = waits.value.response.headers
+    assert headers["x-should-retry"] == "false"
+    actions = (await api.http.get("/actions/", params={"limit": 50})).json()["actions"]
+    [action] = [each for each in actions if each["turn_id"] in waits.value.message]
+    path = f"/runtime/{action['session_id']}/turns/{action['turn_id']}/"
+    resolved = await api.http.post(f"{path}actions/{action['action_id']}/", json={"decision": "approve"})
+    assert resolved.status_code == 200, resolved.text
+
+    async def reply() -> Any:
+        return (await api.http.get(path)).json().get("reply")
+
+    assert (await eventually(reply))["response"]["content"] == TEXT
+
+
+async def test_a_vector_store_answers_from_what_was_uploaded(client: AsyncOpenAI) -> None:
+    text = b"The ferry to Skarholm leaves at a quarter past nine. A bicycle travels for three crowns."
+    stored = await client.files.create(file=("fares.md", text), purpose="assistants")
+    assert (await client.files.content(stored.id)).read() == text
+    assert stored.id in {each.id async for each in client.files.list(limit=2)}
+    store = await client.vector_stores.create(name=unique("fares"))
+    attached = await client.vector_stores.files.create_and_poll(
+        vector_store_id=store.id, file_id=stored.id, poll_interval_ms=200
+    )
+    assert attached.status == "completed"
+    more = [await client.files.create(file=(f"{n}.md", b"Crossing %d." % n), purpose="user_data") for n in range(3)]
+    batch = await client.vector_stores.file_batches.create_and_poll(
+        store.id, file_ids=[each.id for each in more], poll_interval_ms=200
+    )
+    assert (batch.status, batch.file_counts.completed) == ("completed", 3)
+    found = await client.vector_stores.search(
+        store.id, query="What does a bicycle cost?", filters={"type": "eq", "key": "file_id", "value": stored.id}
+    )
+    assert "three crowns" in found.data[0].content[0].text
+    listed = [each.id async for each in client.vector_stores.files.list(store.id, limit=2, order="asc")]
+    assert listed == [stored.id, *(each.id for each in more)]
+    await client.vector_stores.files.delete(more[0].id, vector_store_id=store.id)
+
+    async def is_out() -> bool:
+        now = await client.vector_stores.retrieve(store.id)
+        return now.status == "completed" and now.file_counts.total == 3
+
+    await eventually(is_out)
+    assert (await client.vector_stores.delete(store.id)).deleted
+    with pytest.raises(openai.NotFoundError):
+        await client.vector_stores.retrieve(store.id)
+    await client.files.delete(stored.id)
+    with pytest.raises(openai.NotFoundError):
+        await client.files.retrieve(stored.id)
+    broken = await client.vector_stores.create()
+    with pytest.raises(openai.BadRequestError):
+        await client.vector_stores.files.create(broken.id, file_id=stored.id)
+    with pytest.raises(openai.BadRequestError):
+        await client.files.create(file=("a.exe", b"MZ"), purpose="fine-tune")
