@@ -9,6 +9,23 @@ from tests.e2e.studio.conftest import Open
 from tests.support.browser import violations
 
 
+def test_a_budget_is_made_and_deleted(open_page: Open, http: httpx.Client) -> None:
+    name = unique("All agents")
+    page = open_page("usage/")
+    page.get_by_role("button", name="New budget").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Description").fill(name)
+    dialog.get_by_label("Limit").fill("250")
+    dialog.get_by_role("button", name="Create").click()
+    row = page.get_by_role("row").filter(has_text=name)
+    expect(row).to_contain_text("cost 250 a month")
+    assert violations(page) == []
+    row.get_by_role("button", name="Delete").click()
+    dialog.get_by_role("button", name="Delete").click()
+    expect(row).to_be_hidden()
+    assert name not in http.get("/budgets/", params={"limit": 100}).text
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_usage_is_shown_by_model(open_page: Open, http: httpx.Client, scheme: str) -> None:
     model = f"openai:stub-{unique()}"

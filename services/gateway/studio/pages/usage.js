@@ -9,6 +9,7 @@ import { Chart } from "../parts/charts/chart.js";
 import { SelectField } from "../parts/field.js";
 import { PageHead } from "../parts/page_head.js";
 import { Problem } from "../parts/problem.js";
+import { Budgets } from "../parts/usage/budgets.js";
 import { costOf, UsageTable } from "../parts/usage/usage_table.js";
 import { useLoaded } from "../parts/use_loaded.js";
 
@@ -39,6 +40,7 @@ export function Usage() {
       ${daily.value && html`<${Totals} totals=${daily.value.totals} /><${Charts} days=${days} items=${daily.value.usage} />`}
       ${shown && html`<${UsageTable} label=${GROUPS.find(([each]) => each === group)[1]} items=${shown.usage} nameOf=${(item) => names.get(item[field]) ?? item[field] ?? "none"} />`}
       ${shown?.has_more && html`<p class="muted">The first 1,000 of ${numberText(shown.total)} are shown.</p>`}
+      ${allows("budgets:write") && html`<${Budgets} names=${names} />`}
     </div>`;
 }
 
