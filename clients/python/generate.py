@@ -47,8 +47,7 @@ _MODULES = (
 # Bases without meaning of their own, and bodies between services.
 _LEFT_OUT = frozenset(
     {"StrictModel", "WireModel", "TurnEvent", "ArtifactRecord", "ArtifactText", "ArtifactPassage", "ArtifactPassages"}
-    | {"ArtifactSearchBody", "ArtifactLinkBody", "ErrorBody", "SessionCreated", "SessionDeleted", "CancelTurnAccepted"}
-    | {"ResolveActionAccepted", "HistoryMessage"}
+    | {"ArtifactSearchBody", "ArtifactLinkBody", "ErrorBody", "HistoryMessage"}
 )
 _DISCRIMINATORS = frozenset({"McpToolsetType", "OpenApiToolsetType", "HttpToolsetType"})
 _HEAD = '"""{}\n\nMade by `generate.py` from the contracts of the service: change those.\n"""\n\n'
@@ -126,6 +125,7 @@ def _is_contract(model: Any, module: ModuleType) -> bool:
         and not model.__name__.endswith("Page")
         and model.__name__ not in _LEFT_OUT
         and not (model.__doc__ or "").startswith("Internal:")
+        and not (issubclass(model, Event) and not public_name(model.TYPE).startswith("turn."))
     )
 
 

@@ -809,30 +809,6 @@ class OutputTextDone(Model):
     length: int
 
 
-class BudgetCreated(Model):
-    budget: Budget
-
-
-class BudgetUpdated(Model):
-    budget: Budget
-
-
-class BudgetDeleted(Model):
-    budget_id: str
-
-
-class BudgetWarning(Model):
-    """A turn that ended has brought the use of a budget to its ``warning_percent``."""
-
-    budget: Budget
-
-
-class BudgetExhausted(Model):
-    """A turn that ended has used up a budget: turns are refused until it renews or is changed."""
-
-    budget: Budget
-
-
 class TokenReply(Model):
     """A bearer token, which is not kept. It ends with its key at the latest."""
 
@@ -1008,9 +984,4 @@ TURN_EVENTS: dict[str, type[Model]] = {
     "turn.citation.added": CitationAdded,
     "turn.output_text.delta": OutputTextDelta,
     "turn.output_text.done": OutputTextDone,
-    "budget.created": BudgetCreated,
-    "budget.updated": BudgetUpdated,
-    "budget.deleted": BudgetDeleted,
-    "budget.warning": BudgetWarning,
-    "budget.exceeded": BudgetExhausted,
 }
