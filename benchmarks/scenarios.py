@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from benchmarks.load.job import Protocol
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -13,6 +15,7 @@ class Scenario:
     stream: bool = False
     tool: str = ""
     """The tool that every turn calls once: of the agent, and of the reference app where its agents have it."""
+    protocol: Protocol = "native"
 
     @property
     def agent_type(self) -> str:

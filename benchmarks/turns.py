@@ -47,6 +47,7 @@ class Bench:
             seconds=plan.seconds,
             warm_up=scenario.warm_up,
             turns_per_session=plan.turns_per_session,
+            protocol=scenario.protocol,
         )
         await self.load.prepare(job)
         await asyncio.sleep(_SETTLE_SECONDS)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Side = Literal["aes", "reference"]
+Protocol = Literal["native", "responses", "chat"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Job:
     """Number of unmeasured turns before the measured ones."""
     turns_per_session: int
     """Turns per session; a fresh session follows, so that the history stays bounded."""
+    protocol: Protocol = "native"
+    """The words that the service is asked in. OpenAI's requests begin a session of their own with each turn."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Builds the same request for the service and the reference app, and checks their answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -22,13 +22,15 @@ class Target:
     """Marker in a stream before its first piece of text."""
     last_event: bytes
     headers: dict[str, str]
+    message: dict[str, Any] = field(default_factory=lambda: {"content": PROMPT})
+    """The body of a turn."""
 
     def new_session(self) -> bytes:
         return self._post(self.sessions_path, self.agent, {})
 
     def execute(self, session: str) -> bytes:
         accept = {"Accept": "text/event-stream"} if self.job.stream else {}
-        return self._post(self.execute_path.format(session=session), {"content": PROMPT}, accept)
+        return self._post(self.execute_path.format(session=session), self.message, accept)
 
     def session_of(self, response: Response) -> str:
         if response.status not in (200, 201):
@@ -43,7 +45,12 @@ class Target:
             if self.last_event not in response.body:
                 raise RequestFailed(f"a stream ended early: {response.body[-500:]!r}")
             return
-        answer = orjson.loads(response.body)["response"]
+        body = orjson.loads(response.body)
+        if self.job.protocol != "native":
+            if not (body.get("output") or body["choices"]):
+                raise RequestFailed(f"a turn was answered with something else: {response.body[:500]!r}")
+            return
+        answer = body["response"]
         if not answer["content"] or len(answer["tool_calls"]) != bool(self.job.tool):
             raise RequestFailed(f"a turn was answered with something else: {response.body[:500]!r}")
 
@@ -62,6 +69,29 @@ def target(job: Job) -> Target:
             last_event=b"event: completed\n",
             headers={},
         )
+    if job.protocol != "native":
+        return _openai(job)
+    return _native(job)
+
+
+def _openai(job: Job) -> Target:
+    asked = {"model": f"openai:{job.model}", "stream": job.stream}
+    if job.protocol == "responses":
+        path, first, last = (
+            "/openai/v1/responses",
+            b"event: response.output_text.delta\n",
+            b"event: response.completed\n",
+        )
+        message = {**asked, "instructions": INSTRUCTIONS, "input": PROMPT}
+    else:
+        path, first, last = "/openai/v1/chat/completions", b'"delta":{"content":', b"data: [DONE]"
+        said = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": PROMPT}]
+        message = {**asked, "messages": said}
+    bearer = {"Authorization": f"Bearer {job.api_key}"}
+    return replace(_native(job), execute_path=path, first_text=first, last_event=last, message=message, headers=bearer)
+
+
+def _native(job: Job) -> Target:
     return Target(
         job,
         sessions_path="/api/v1/sessions/",

@@ -73,6 +73,7 @@ from services.runtime.use_cases.list_turn_events import ListTurnEvents
 from services.runtime.use_cases.resolve_action import ExpireActions, ResolveAction
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 from services.runtime.use_cases.try_toolset import Connectors, DiscoverTools, TryTool
+from services.runtime.use_cases.update_session import UpdateSession
 from services.runtime.use_cases.watch_turn import WatchTurn
 
 _log = structlog.get_logger("runtime")
@@ -186,6 +187,7 @@ def handle_commands(service: Service, worker: Worker, reads: PostgresSessionRead
         worker.delete,
         worker.resolve,
         worker.fork,
+        UpdateSession(worker.fork.open_writer),
         BudgetChanges.of(PostgresBudgetWriter),
         reads,
     )

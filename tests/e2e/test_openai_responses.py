@@ -1,15 +1,21 @@
 """OpenAI's responses, used by OpenAI's own client as it comes."""
 
 import asyncio
+import json
+import os
+import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import openai
 import pytest
 from openai import AsyncOpenAI
 from openai.types.responses import Response
 from pydantic import BaseModel
 
+from deploy.local.home import Home
 from libs.contracts.identifiers import new_id
 from tests.e2e.api import Api, configuration, unique
 from tests.e2e.conftest import Caller
@@ -313,3 +319,123 @@ async def test_a_client_may_keep_the_conversation_itself(api: Api, client: Async
     assert counted.output_text == "3 messages"
     provided = await client.responses.create(model="openai:stub", input="Hello")
     assert provided.output_text == TEXT
+
+
+async def test_a_conversation_gets_its_agent_with_its_first_response(api: Api, client: AsyncOpenAI) -> None:
+    model, other = await agent(api, "openai:stub-count"), await agent(api)
+    opened = await client.conversations.create(
+        metadata={"ticket": "1"}, items=[{"type": "message", "role": "user", "content": "I am Ada."}]
+    )
+    assert (opened.metadata, opened.id[:5]) == ({"ticket": "1"}, "conv_")
+    with pytest.raises(openai.BadRequestError):
+        await client.responses.create(input="Hello", conversation=opened.id)
+    first = await client.responses.create(model=model, input="Hello", conversation=opened.id)
+    assert (first.output_text, first.conversation and first.conversation.id) == ("2 messages", opened.id)
+    second = await client.responses.create(input="Again", conversation=opened.id)
+    assert second.output_text == "4 messages"
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.responses.create(model=other, input="Hello", conversation=opened.id)
+    assert refused.value.param == "model"
+    changed = await client.conversations.update(opened.id, metadata={"ticket": "2"})
+    assert (await client.conversations.retrieve(opened.id)) == changed
+    assert changed.metadata == {"ticket": "2"}
+
+    items = [item async for item in client.conversations.items.list(opened.id, limit=2, order="asc")]
+    texts = [item.content[0].text for item in items]  # type: ignore[union-attr]
+    assert texts == ["I am Ada.", "Hello", "2 messages", "Again", "4 messages"]
+    newest = await client.conversations.items.list(opened.id, limit=1)
+    assert newest.data[0].id == items[-1].id
+    assert await client.conversations.items.retrieve(items[1].id, conversation_id=opened.id) == items[1]
+    for refusal in (
+        client.conversations.items.delete(items[1].id, conversation_id=opened.id),
+        client.conversations.items.create(opened.id, items=[{"role": "user", "content": "Later"}]),
+        client.responses.delete(second.id),
+    ):
+        with pytest.raises((openai.BadRequestError, openai.ConflictError)):
+            await refusal
+    await client.conversations.delete(opened.id)
+    with pytest.raises(openai.NotFoundError):
+        await client.conversations.retrieve(opened.id)
+
+
+async def test_calls_of_a_conversation_are_answered_in_it(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(api, "openai:stub-client")
+    opened = await client.conversations.create()
+    asked = await client.responses.create(
+        model=model, input="Where is it?", conversation=opened.id, tools=[ORDER_STATUS]
+    )
+    call = asked.output[0]
+    assert call.type == "function_call"
+    with pytest.raises(openai.BadRequestError, match="No tool output found"):
+        await client.responses.create(model=model, input="Well?", conversation=opened.id)
+    output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "shipped"}
+    done = await client.responses.create(model=model, input=[output], conversation=opened.id)
+    assert done.output_text == TEXT
+
+
+@pytest.mark.slow
+async def test_a_dropped_stream_goes_on_after_the_gateway_was_killed(
+    api: Api, breakable: RunningStack, client: AsyncOpenAI
+) -> None:
+    model = await agent(api, "openai:stub-slow-3000")
+    seen: list[Any] = []
+    killed = 0
+    stream = await client.responses.create(model=model, input="Hello", stream=True)
+    try:
+        async for event in stream:
+            seen.append(event)
+            if len([each for each in seen if each.type == "response.output_text.delta"]) == 4:
+                killed = breakable.kill("gateway")
+    except (openai.APIError, httpx.HTTPError, OSError) as problem:
+        broken: Exception | None = problem
+    else:
+        broken = None
+    assert seen[-1].type != "response.completed", broken
+    await asyncio.to_thread(breakable.wait_replaced, "gateway", killed)
+    last = seen[-1].sequence_number
+    rest = await client.responses.retrieve(seen[0].response.id, stream=True, starting_after=last)  # type: ignore[call-overload]
+    events = [*seen, *[event async for event in rest]]
+    numbers = [event.sequence_number for event in events]
+    assert numbers == sorted(set(numbers))
+    assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == TEXT
+    assert events[-1].response.output_text == TEXT
+    assert len([event for event in events if event.type == "response.created"]) == 1
+
+
+_IN_JAVASCRIPT = """
+import OpenAI from "openai";
+const client = new OpenAI({ apiKey: process.env.KEY, baseURL: process.env.BASE, maxRetries: 0 });
+const model = process.env.MODEL;
+const stream = client.responses.stream({ model, input: "Hello" });
+let text = "";
+stream.on("response.output_text.delta", (event) => { text += event.delta; });
+const final = await stream.finalResponse();
+const again = await client.responses.retrieve(final.id);
+const refused = await client.responses.create({ model, input: "Hello", prompt: { id: "p" } }).catch((error) => error);
+console.log(JSON.stringify({
+  text, final: final.output.at(-1).content[0].text, again: again.output_text,
+  refused: refused instanceof OpenAI.BadRequestError && refused.param,
+}));
+"""
+
+
+@pytest.mark.slow
+async def test_the_javascript_client_works_as_it_comes(api: Api, stack: RunningStack) -> None:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("there is no Node here")
+    home = Home.from_environment().cache / "openai-javascript"
+    home.mkdir(parents=True, exist_ok=True)
+    if not (home / "node_modules" / "openai").exists():
+        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(home), "openai@5"]
+        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            pytest.skip(f"the package cannot be installed: {done.stderr[-300:]}")
+    (home / "client.mjs").write_text(_IN_JAVASCRIPT)
+    variables = {"KEY": stack.api_key, "BASE": f"{stack.base_url}/openai/v1", "MODEL": await agent(api)}
+    process = await asyncio.create_subprocess_exec(
+        node, str(home / "client.mjs"), env={**os.environ, **variables}, stdout=subprocess.PIPE
+    )
+    async with asyncio.timeout(120):
+        said, _ = await process.communicate()
+    assert json.loads(said) == {"text": TEXT, "final": TEXT, "again": TEXT, "refused": "prompt"}

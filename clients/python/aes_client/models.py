@@ -159,7 +159,10 @@ class SessionCreatedReply(Model):
 
 
 class Session(Model):
-    """A conversation with the agent it was created with. ``forked_from``: the session whose history it began with."""
+    """A conversation with the agent it was created with. ``forked_from``: the session whose history it began with.
+
+    ``metadata``: pairs that another protocol's client gave it; left out when there are none.
+    """
 
     session_id: str
     config_hash: str
@@ -169,6 +172,7 @@ class Session(Model):
     agent_id: str | None = None
     owner_id: str = ""
     forked_from: str | None = None
+    metadata: dict[str, str] | None = None
 
 
 class Usage(Model):
@@ -668,6 +672,12 @@ class Budget(Model):
     updated_at: datetime
 
 
+class SessionUpdated(Model):
+    """The session's metadata was replaced, or its agent set."""
+
+    session_id: str
+
+
 class TurnQueued(Model):
     """The turn waits for earlier turns of its session, or for a free worker."""
 
@@ -969,6 +979,7 @@ class Delivery(Model):
 Toolset = Annotated[McpToolset | OpenApiToolset | HttpToolset, Field(discriminator="type")]
 
 TURN_EVENTS: dict[str, type[Model]] = {
+    "session.updated": SessionUpdated,
     "turn.queued": TurnQueued,
     "turn.started": TurnStarted,
     "turn.restarted": TurnRestarted,

@@ -33,8 +33,15 @@ class SessionCreatedReply(BaseModel):
     config_hash: str
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class Session(BaseModel):
-    """A conversation with the agent it was created with. ``forked_from``: the session whose history it began with."""
+    """A conversation with the agent it was created with. ``forked_from``: the session whose history it began with.
+
+    ``metadata``: pairs that another protocol's client gave it; left out when there are none.
+    """
 
     session_id: str
     config_hash: str
@@ -44,6 +51,7 @@ class Session(BaseModel):
     agent_id: str | None = None
     owner_id: str = ""
     forked_from: str | None = None
+    metadata: dict[str, str] | None = Field(default=None, exclude_if=_is_none)
 
 
 class SessionPage(BaseModel):
@@ -211,10 +219,6 @@ class Citation(WireModel):
     row: int | None = None
     passage: str
     score: float | None = None
-
-
-def _is_none(value: object) -> bool:
-    return value is None
 
 
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
@@ -405,8 +409,8 @@ class Turn(WireModel):
     required_actions: list[RequiredAction] = []
     toolsets: list[TurnToolset] = Field(default=[], exclude_if=lambda toolsets: not toolsets)
     """Toolsets whose tools the agent has; left out when there are none, and before the first step is recorded."""
-    options: TurnOptions | None = Field(default=None, exclude_if=_is_none)
-    """Options as they were given; left out when there were none."""
+    options: dict[str, Any] | None = Field(default=None, exclude_if=_is_none)
+    """Options as they were given (``TurnOptions``); left out when there were none."""
     created_at: Timestamp
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None

@@ -14,6 +14,7 @@ from libs.contracts.events.runtime import (
     ResolveActionAccepted,
     SessionCreated,
     SessionDeleted,
+    SessionUpdated,
     TurnCancelled,
     TurnCompleted,
     TurnFailed,
@@ -37,12 +38,25 @@ class SessionBeginning(WireModel):
     messages: list[HistoryMessage] = []
     listed: bool = True
     expires_after: int | None = Field(default=None, ge=1)
+    metadata: dict[str, str] = {}
+
+
+NO_AGENT: Final = ""
+"""The ``config_hash`` of a session whose agent is still to be set (``UpdateSession``)."""
 
 
 class CreateSession(Command, SessionBeginning, type="aes.runtime.create_session.v1", outcomes=(SessionCreated,)):
     """Open a conversation."""
 
     session_id: str
+
+
+class UpdateSession(Command, type="aes.runtime.update_session.v1", outcomes=(SessionUpdated,)):
+    """Replace a session's ``metadata``, or set the ``agent`` of one that was opened without and has no turns."""
+
+    session_id: str
+    metadata: dict[str, str] | None = None
+    agent: SessionBeginning | None = None
 
 
 class ForkSession(Command, type="aes.runtime.fork_session.v1", outcomes=(SessionCreated,)):

@@ -37,6 +37,12 @@ class SessionCreated(Event, type="aes.runtime.session.created.v1"):
     listed: bool = Field(default=True, exclude_if=bool)
 
 
+class SessionUpdated(Event, type="aes.runtime.session.updated.v1"):
+    """The session's metadata was replaced, or its agent set."""
+
+    session_id: str
+
+
 class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):
     """The session and its history are deleted. Consumers delete the data that they keep about the session."""
 

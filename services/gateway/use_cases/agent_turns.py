@@ -21,7 +21,15 @@ from libs.contracts.api.sessions import (
     TurnPage,
     TurnStatus,
 )
-from libs.contracts.commands.runtime import CancelTurn, DeleteSession, ForkSession, ResolveAction
+from libs.contracts.commands.runtime import (
+    CancelTurn,
+    CreateSession,
+    DeleteSession,
+    ForkSession,
+    ResolveAction,
+    SessionBeginning,
+    UpdateSession,
+)
 from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import ResolveActionAccepted, SessionCreated
 from libs.contracts.identifiers import is_agent_key, is_id
@@ -275,6 +283,39 @@ class ForkAgentSession:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginSession:
+    """Opens a session with a history, metadata or for a time."""
+
+    commands: CommandDispatcher
+
+    async def __call__(self, write: Write, beginning: SessionBeginning) -> str:
+        """Returns its id."""
+
+        def make(new_id: str) -> CreateSession:
+            return CreateSession(session_id=new_id, **dict(beginning))
+
+        created = await self.commands.create(write, CreateSession, make)
+        return SessionCreated.decode(created.payload).session_id
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSession:
+    commands: CommandDispatcher
+
+    async def __call__(
+        self,
+        write: Write,
+        session_id: str,
+        *,
+        metadata: dict[str, str] | None = None,
+        agent: SessionBeginning | None = None,
+    ) -> None:
+        """Raises ``Conflict`` for the agent of a session that has one already."""
+        command = UpdateSession(session_id=_id(session_id, "session"), metadata=metadata, agent=agent)
+        await self.commands.run(write, command, subject=session_id)
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveSession:
     """Deletes a session with its turns; a running one is cancelled first."""
 
@@ -297,6 +338,8 @@ class AgentTurns:
     read_session: ReadSession
     read_last_messages: ReadLastMessages
     list_actions: ListSessionActions
+    begin_session: BeginSession
+    change_session: ChangeSession
     fork_session: ForkAgentSession
     remove_session: RemoveSession
     configurations: AgentConfigurations
@@ -330,6 +373,8 @@ def agent_turns(
         read_session=ReadSession(upstreams),
         read_last_messages=ReadLastMessages(upstreams),
         list_actions=ListSessionActions(upstreams),
+        begin_session=BeginSession(commands),
+        change_session=ChangeSession(commands),
         fork_session=ForkAgentSession(commands),
         remove_session=RemoveSession(commands),
         configurations=configurations,

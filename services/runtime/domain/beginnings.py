@@ -38,6 +38,7 @@ class NewSession:
     messages: tuple[Message, ...] = ()
     listed: bool = True
     expires_after: int | None = None
+    metadata: dict[str, str] | None = None
 
     @property
     def next_position(self) -> int:
@@ -78,6 +79,7 @@ def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) 
         messages=history_of(beginning.messages),
         listed=beginning.listed,
         expires_after=beginning.expires_after,
+        metadata=beginning.metadata or None,
     )
 
 

@@ -82,6 +82,11 @@ class SessionWriter(Protocol):
         A running one keeps its worker until the execution has stopped.
         """
 
+    async def set_metadata(self, session_id: str, metadata: dict[str, str]) -> None: ...
+
+    async def set_agent(self, session: NewSession) -> bool:
+        """False unless the session was opened without an agent and has no turns."""
+
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
         """Refuses turns from now on; ``deletion`` is the message context of the session's last event."""
 

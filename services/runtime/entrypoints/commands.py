@@ -12,6 +12,7 @@ from services.runtime.use_cases.create_session import CreateSession
 from services.runtime.use_cases.delete_session import DeleteSession
 from services.runtime.use_cases.fork_session import ForkSession
 from services.runtime.use_cases.resolve_action import ResolveAction
+from services.runtime.use_cases.update_session import UpdateSession
 
 
 def register_commands(
@@ -22,6 +23,7 @@ def register_commands(
     delete: DeleteSession,
     resolve: ResolveAction,
     fork: ForkSession,
+    update: UpdateSession,
     budgets: BudgetChanges,
     reads: SessionReads,
 ) -> None:
@@ -35,6 +37,7 @@ def register_commands(
     router.handle_raw(commands.ExecuteTurn, execute_turn)
     router.handle(commands.CreateSession, create)
     router.handle(commands.ForkSession, fork)
+    router.handle(commands.UpdateSession, update)
     router.handle(commands.CancelTurn, cancel)
     router.handle(commands.CreateBudget, budgets.create)
     router.handle(commands.UpdateBudget, budgets.update)

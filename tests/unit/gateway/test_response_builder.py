@@ -27,9 +27,9 @@ class Turn:
         self.at = Cursor()
         self.made: list[TurnProgress] = []
 
-    def event(self, model: type[Event], **fields: Any) -> "Turn":
+    def event(self, kind: type[Event], /, **fields: Any) -> "Turn":
         self.at = Cursor(self.at.sequence + 1, self.at.attempt, self.at.step)
-        self.made.append(TurnProgress(self.at, model.model_validate({**ABOUT, **fields})))
+        self.made.append(TurnProgress(self.at, kind.model_validate({**ABOUT, **fields})))
         return self
 
     def text(self, text: str, *, sizes: Sequence[int] = (3,)) -> "Turn":

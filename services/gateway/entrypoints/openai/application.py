@@ -5,10 +5,24 @@ from typing import Final
 from starlette.middleware import Middleware
 
 from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge
-from services.gateway.entrypoints.openai import chat_completions, files, models, responses, vector_stores
+from services.gateway.entrypoints.openai import (
+    chat_completions,
+    conversations,
+    files,
+    models,
+    responses,
+    vector_stores,
+)
 from services.gateway.entrypoints.openai.conventions import PREFIX, SHAPE, ClientHeadersMiddleware
 
-_ROUTERS: Final = (responses.router, chat_completions.router, models.router, files.router, vector_stores.router)
+_ROUTERS: Final = (
+    responses.router,
+    conversations.router,
+    chat_completions.router,
+    models.router,
+    files.router,
+    vector_stores.router,
+)
 
 
 class OpenAIApplication(ProtocolApplication):

@@ -155,8 +155,38 @@ def resolution_of(answer: Answer) -> ResolveActionBody:
     return ResolveActionBody(decision=decision, reason=None if answer.approve else answer.reason)
 
 
-def message_input_item(message_id: str, role: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A message of a session's history as an item."""
+def history_items(message_id: str, role: str, blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A message of a session's history as items; one that asks for calls, or has the result of one, is several."""
+    said = [block for block in blocks if block.get("type") not in ("tool_call", "tool_result")]
+    calls = [block for block in blocks if block.get("type") == "tool_call"]
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    return [
+        *([_message_item(message_id, role, said)] if said else []),
+        *(
+            {
+                "type": "function_call",
+                "id": f"fc_{message_id}_{number}",
+                "status": "completed",
+                "call_id": call["id"],
+                "name": call["name"],
+                "arguments": orjson.dumps(call["arguments"]).decode(),
+            }
+            for number, call in enumerate(calls)
+        ),
+        *(
+            {
+                "type": "function_call_output",
+                "id": f"fco_{message_id}_{number}",
+                "status": "completed",
+                "call_id": result["call_id"],
+                "output": result["output"],
+            }
+            for number, result in enumerate(results)
+        ),
+    ]
+
+
+def _message_item(message_id: str, role: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         "type": "message",
         "id": f"msg_{message_id}",

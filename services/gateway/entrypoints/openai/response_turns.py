@@ -9,7 +9,7 @@ from uuid import UUID
 import structlog
 
 from libs.contracts.api.sessions import ExecuteBody, RequiredAction, Turn, TurnOptions
-from libs.contracts.commands.runtime import SESSION_MOVED_ON, ClientCalls, SessionBeginning
+from libs.contracts.commands.runtime import NO_AGENT, SESSION_MOVED_ON, ClientCalls, SessionBeginning
 from libs.contracts.errors import Conflict, NotFound, ServiceError, ValidationFailed, error_from
 from libs.contracts.events import runtime
 from libs.contracts.identifiers import is_id
@@ -69,6 +69,10 @@ def session_of(conversation: str) -> str:
     if not conversation.startswith("conv_") or not is_id(session_id):
         raise NotFound(f"There is no conversation {conversation[:100]!r}.")
     return session_id
+
+
+def options_of(turn: Turn) -> TurnOptions | None:
+    return None if turn.options is None else TurnOptions.model_validate(turn.options)
 
 
 def created_at(turn_id: str) -> int:
@@ -154,7 +158,7 @@ class ResponseTurns:
             name = ResponseName.parse(body.previous_response_id)
             turn = await self.turns.read(self._identity, name.turn_id)
             _require_no_open_calls(turn)
-            previous = response_head(turn.options, 0)["model"]
+            previous = response_head(options_of(turn), 0)["model"]
             model = await self._require_same_agent(body.model, previous, turn.session_id)
             return _Place(turn.session_id, model, turn)
         if body.conversation_id is not None:
@@ -177,18 +181,27 @@ class ResponseTurns:
             raise _no_output(action)
 
     async def _require_same_agent(self, wanted: str | None, known: str, session_id: str) -> str:
-        """The model's name. A session goes on with the agent that it was opened with."""
+        """The model's name. A session goes on with the agent that it was opened with, or gets the first one named."""
         if wanted is not None and wanted == known:
             return wanted
         session = await self.turns.read_session(self._identity, session_id)
         own = known or str(session.agent_config.get("name", ""))
         if wanted is None:
+            if session.config_hash == NO_AGENT:
+                raise refuse(
+                    "model", "The first response of a conversation needs a model.", "missing_required_parameter"
+                )
             return own
-        try:
-            agent = await self.turns.find_agent(self._identity, wanted)
-        except NotFound:
-            raise _no_model(wanted) from None
-        if agent.id != session.agent_id:
+        agent = await self.turns.configurations.of(self._identity, wanted)
+        if session.config_hash == NO_AGENT:
+            try:
+                await self.turns.change_session(part_of(self.write, "agent"), session_id, agent=agent)
+            except Conflict:
+                # Another first response was faster.
+                session = await self.turns.read_session(self._identity, session_id)
+            else:
+                return wanted
+        if agent.agent_id != session.agent_id or (agent.agent_id is None and agent.config_hash != session.config_hash):
             raise refuse("model", f"This conversation goes on with its own agent, {own!r}.", "unsupported_value")
         return wanted
 
@@ -275,7 +288,7 @@ class ResponseTurns:
 
     def _require_same_options(self, body: CreateResponse, turn: Turn) -> None:
         """A turn goes on with the options that it began with. What is repeated with answers must not differ."""
-        given, own = body.options("", "").model_dump(), (turn.options or TurnOptions()).model_dump()
+        given, own = body.options("", "").model_dump(), (options_of(turn) or TurnOptions()).model_dump()
         del given["metadata"]
         if given["tool_choice"] in ("auto", "none"):
             # Once a call was made the model is free to choose.
@@ -284,7 +297,7 @@ class ResponseTurns:
             if value is not None and value != own[name]:
                 problem = refuse(f"options.{name}", "This cannot change while calls are answered.", "unsupported_value")
                 raise in_words_of_the_client(problem)
-        kept = response_head(turn.options, 0)
+        kept = response_head(options_of(turn), 0)
         for name in ("metadata", "user", "safety_identifier", "prompt_cache_key"):
             if (value := getattr(body, name)) is not None and value != kept[name]:
                 raise refuse(name, "This cannot change while calls are answered.", "unsupported_value")
@@ -332,7 +345,7 @@ class ResponseTurns:
         return turn, builder
 
     async def _builder(self, turn: Turn, name: ResponseName) -> ResponseBuilder:
-        head = response_head(turn.options, created_at(turn.turn_id))
+        head = response_head(options_of(turn), created_at(turn.turn_id))
         if not head["model"]:
             # A turn of another protocol.
             session = await self.turns.read_session(self._identity, turn.session_id)
@@ -401,10 +414,6 @@ def _no_output(action: RequiredAction) -> ValidationFailed:
     if action.kind == "approval":
         return refuse("input", f"No approval response found for mcpr_{action.action_id}.", "invalid_value")
     return refuse("input", f"No tool output found for function call {action.tool_call.id}.", "invalid_value")
-
-
-def _no_model(model: str) -> NotFound:
-    return NotFound(f"The model {model[:100]!r} does not exist or you do not have access to it.")
 
 
 def _has_moved_on(problem: ServiceError) -> bool:

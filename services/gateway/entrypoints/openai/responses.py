@@ -21,12 +21,12 @@ from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, js
 from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
 from services.gateway.entrypoints.http.validation import number_of
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
-from services.gateway.entrypoints.openai.input_items import message_input_item
+from services.gateway.entrypoints.openai.input_items import history_items
 from services.gateway.entrypoints.openai.lists import PAGING, listed, query_of
 from services.gateway.entrypoints.openai.response_builder import after
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import CreateResponse, response_head
-from services.gateway.entrypoints.openai.response_turns import BegunResponse, ResponseName, ResponseTurns
+from services.gateway.entrypoints.openai.response_turns import BegunResponse, ResponseName, ResponseTurns, options_of
 
 router: Final = protocol_router(f"{PREFIX}/responses")
 Executor = Annotated[
@@ -130,7 +130,7 @@ async def delete_response(
     turn = await use.turns.read(caller.identity, name.turn_id)
     page = await _messages(upstream, caller, turn, {"limit": 3})
     is_alone = page.total <= 2 and all(message.turn_id == turn.turn_id for message in page.messages)
-    if not is_alone or response_head(turn.options, 0)["conversation"] is not None:
+    if not is_alone or response_head(options_of(turn), 0)["conversation"] is not None:
         raise Conflict("The response is part of a conversation, which can be deleted as a whole only.")
     await use.turns.remove_session(write, turn.session_id)
     return json_answer(orjson.dumps({"id": response_id, "object": "response", "deleted": True}))
@@ -147,7 +147,7 @@ async def list_input_items(
     turn = await use.turns.read(caller.identity, name.turn_id)
     page = await _messages(upstream, caller, turn, {"turn_id": turn.turn_id})
     asked = [message for message in page.messages if message.role == "user"]
-    items = [message_input_item(each.id, each.role, each.content_blocks) for each in asked]
+    items = [item for each in asked for item in history_items(each.id, each.role, each.content_blocks)]
     return json_answer(orjson.dumps(listed(items, given)))
 
 

@@ -24,7 +24,7 @@ from libs.persistence import Connection, Database, fetch_records, fetch_value
 _VISIBLE: Final = "company_id = %(company)s AND (%(everyone)s OR owner_id = %(user)s)"
 _SELECT_SESSION: Final = """
     SELECT id AS session_id, config_hash, created_at, status, config::text AS agent_config, agent_id, owner_id,
-           lineage[1] AS forked_from
+           lineage[1] AS forked_from, metadata::text
     FROM sessions
 """
 _SESSION: Final = f"{_SELECT_SESSION} WHERE id = %(session)s AND {_VISIBLE}"
@@ -182,7 +182,7 @@ def _caller(caller: Identity) -> Row:
 
 
 def _session(row: Row) -> Session:
-    return Session(**_decoded(row, "agent_config"))
+    return Session(**_decoded(row, "agent_config", "metadata"))
 
 
 def _turn(row: Row) -> Turn:

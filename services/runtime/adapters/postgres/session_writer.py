@@ -23,12 +23,13 @@ from services.runtime.domain.turns import LockedTurn
 
 # A redelivered command may come after the session was created, used and deleted.
 _ADD: Final = """
-    INSERT INTO sessions (id, company_id, owner_id, agent_id, config, config_hash, next_position, listed, expires_at)
+    INSERT INTO sessions (id, company_id, owner_id, agent_id, config, config_hash, next_position, listed, expires_at,
+                          metadata)
     SELECT id, company_id, owner_id, agent_id, config, config_hash, next_position, listed,
-           now() + make_interval(secs => expires_after)
+           now() + make_interval(secs => expires_after), metadata
     FROM json_to_recordset(%s) AS g (
         id text, company_id text, owner_id text, agent_id text, config json, config_hash text, next_position integer,
-        listed boolean, expires_after integer)
+        listed boolean, expires_after integer, metadata json)
     WHERE NOT EXISTS (SELECT FROM session_tombstones t WHERE t.id = g.id)
     ORDER BY id ON CONFLICT (id) DO NOTHING RETURNING id
 """
@@ -48,6 +49,7 @@ _ADDED: Final = (
     "next_position",
     "listed",
     "expires_after",
+    "metadata",
 )
 # Of a turn of the session itself, or of one that a fork has the messages of, which has ended.
 _FORK_POINT: Final = """
@@ -116,6 +118,11 @@ _CANCEL: Final = """
     WHERE turn_id IN (SELECT id FROM cancelled) AND state = 'open'
 """
 _MARK_DELETING: Final = "UPDATE sessions SET status = 'deleting', deletion = %s WHERE id = %s"
+_SET_METADATA: Final = "UPDATE sessions SET metadata = %s WHERE id = %s"
+_SET_AGENT: Final = """
+    UPDATE sessions SET agent_id = %(agent_id)s, config = %(config)s, config_hash = %(config_hash)s
+    WHERE id = %(id)s AND config_hash = '' AND NOT EXISTS (SELECT FROM turns WHERE session_id = %(id)s) RETURNING id
+"""
 _IS_HELD: Final = """
     SELECT EXISTS (SELECT FROM turns WHERE session_id = %s AND (worker_id IS NOT NULL OR status = 'running'))
 """
@@ -194,6 +201,18 @@ class PostgresSessionWriter:
         ]
         await charge(self._transaction, charges)
         return spent
+
+    async def set_metadata(self, session_id: str, metadata: dict[str, str]) -> None:
+        await self._connection.execute(_SET_METADATA, (as_json(metadata), session_id))
+
+    async def set_agent(self, session: NewSession) -> bool:
+        parameters = {
+            "id": session.id,
+            "agent_id": session.agent_id,
+            "config": as_json(session.config),
+            "config_hash": session.config_hash,
+        }
+        return await fetch_value(self._connection, _SET_AGENT, parameters) is not None
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
         # Without the owner, who is known by the row: processes of the release before know no such field.

@@ -1,0 +1,177 @@
+"""``/openai/v1/conversations``: sessions, opened without an agent; the first response in one names it."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import Depends, Request, Security
+from pydantic import Field
+from starlette.responses import Response
+
+from libs.contracts.api.sessions import Message, MessagePage, Session
+from libs.contracts.commands.runtime import NO_AGENT
+from libs.contracts.errors import NotFound
+from libs.contracts.identity import Scope
+from libs.contracts.timestamps import parse_time
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.http.authentication import by_api_key
+from services.gateway.entrypoints.http.bodies import ParsedBody
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
+from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, json_answer
+from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
+from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
+from services.gateway.entrypoints.openai.input_items import InputItem, InputModel, MessageInput, history_items
+from services.gateway.entrypoints.openai.lists import PAGING, page_object, paging_of, query_of
+from services.gateway.entrypoints.openai.response_items import Json
+from services.gateway.entrypoints.openai.response_request import Metadata
+from services.gateway.entrypoints.openai.response_turns import session_of
+from services.gateway.entrypoints.openai.said_before import messages_of
+
+router: Final = protocol_router(f"{PREFIX}/conversations")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ, Scope.SESSIONS_WRITE])]
+_PAGE: Final = 100
+_UNTIL_THEN: Final = "builtin:extractive"
+"""The model of a conversation whose agent nobody has named."""
+
+
+class CreateConversation(InputModel):
+    items: Annotated[list[InputItem], Field(max_length=20)] | None = None
+    metadata: Metadata | None = None
+
+
+class ChangeConversation(InputModel):
+    metadata: Metadata | None
+
+
+class CreateItems(InputModel):
+    items: Annotated[list[InputItem], Field(max_length=20)]
+
+
+@router.post("")
+async def create_conversation(
+    caller: Writer,
+    body: Annotated[CreateConversation, Depends(ParsedBody(CreateConversation, {}, required=False))],
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    items = body.items or []
+    if any(isinstance(item, MessageInput) and item.role in ("system", "developer") for item in items):
+        raise refuse("items", "Instructions are given with each response.", "unsupported_value")
+    without_agent = {
+        "config_hash": NO_AGENT,
+        "messages": messages_of(items),
+        "metadata": body.metadata or {},
+    }
+    beginning = (await use.turns.configurations.of(caller.identity, _UNTIL_THEN)).model_copy(update=without_agent)
+    session_id = await use.turns.begin_session(write, beginning)
+    return _answer(await use.turns.read_session(caller.identity, session_id))
+
+
+@router.get("/{conversation_id}")
+async def get_conversation(conversation_id: str, caller: Reader, use: UseCasesDep) -> Response:
+    return _answer(await use.turns.read_session(caller.identity, session_of(conversation_id)))
+
+
+@router.post("/{conversation_id}")
+async def change_conversation(
+    conversation_id: str,
+    caller: Writer,
+    body: Annotated[ChangeConversation, Depends(ParsedBody(ChangeConversation, {}))],
+    write: IdempotentWrite,
+    use: UseCasesDep,
+) -> Response:
+    session_id = session_of(conversation_id)
+    await use.turns.change_session(write, session_id, metadata=body.metadata or {})
+    return _answer(await use.turns.read_session(caller.identity, session_id))
+
+
+@router.delete("/{conversation_id}")
+async def delete_conversation(conversation_id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
+    await use.turns.remove_session(write, session_of(conversation_id))
+    return _json({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
+
+
+@router.get("/{conversation_id}/items")
+async def list_items(conversation_id: str, request: Request, caller: Reader, upstream: Upstream) -> Response:
+    limit, newest_first, after = paging_of(query_of(request, PAGING))
+    found: list[Json] = []
+    is_after = after is None
+    async for item in _items(upstream, caller, session_of(conversation_id), newest_first=newest_first):
+        if is_after:
+            found.append(item)
+        is_after = is_after or item["id"] == after
+        if len(found) > limit:
+            break
+    if not is_after:
+        raise refuse("after", "There is no such item in this conversation.", "invalid_value")
+    return _json(page_object(found[:limit], has_more=len(found) > limit))
+
+
+@router.get("/{conversation_id}/items/{item_id}")
+async def get_item(conversation_id: str, item_id: str, caller: Reader, upstream: Upstream) -> Response:
+    async for item in _items(upstream, caller, session_of(conversation_id), newest_first=True):
+        if item["id"] == item_id:
+            return _json(item)
+    raise NotFound("There is no such item in this conversation.")
+
+
+@router.post("/{conversation_id}/items")
+async def create_items(
+    conversation_id: str,
+    caller: Writer,
+    _: Annotated[CreateItems, Depends(ParsedBody(CreateItems, {}))],
+    use: UseCasesDep,
+) -> Response:
+    """Refused by name: a history does not change afterwards."""
+    await use.turns.read_session(caller.identity, session_of(conversation_id))
+    raise refuse(
+        "items", "Items are given when a conversation is created, and with its responses.", "unsupported_value"
+    )
+
+
+@router.delete("/{conversation_id}/items/{item_id}")
+async def delete_item(conversation_id: str, item_id: str, caller: Writer, use: UseCasesDep) -> Response:
+    """Refused by name: a history does not change afterwards."""
+    await use.turns.read_session(caller.identity, session_of(conversation_id))
+    raise refuse("item_id", f"Item {item_id[:100]!r} stays as long as its conversation.", "unsupported_value")
+
+
+async def _items(upstream: Forwarder, caller: Principal, session_id: str, *, newest_first: bool) -> AsyncIterator[Json]:
+    offset = 0
+    if newest_first:
+        offset = max((await _messages(upstream, caller, session_id, 0, 1)).total - _PAGE, 0)
+    length = _PAGE
+    while True:
+        page = await _messages(upstream, caller, session_id, offset, length)
+        items = [item for message in page.messages for item in _of(message)]
+        for item in reversed(items) if newest_first else items:
+            yield item
+        if (offset == 0) if newest_first else not page.has_more:
+            return
+        length = min(offset, _PAGE) if newest_first else _PAGE
+        offset = offset - length if newest_first else offset + _PAGE
+
+
+async def _messages(upstream: Forwarder, caller: Principal, session_id: str, offset: int, limit: int) -> MessagePage:
+    params = {"offset": offset, "limit": limit}
+    answer = await upstream.get(caller, "runtime", f"/internal/sessions/{session_id}/messages", params)
+    return MessagePage.model_validate_json(bytes(answer.body))
+
+
+def _of(message: Message) -> list[Json]:
+    return history_items(message.id, message.role, message.content_blocks)
+
+
+def _answer(session: Session) -> Response:
+    conversation = {
+        "id": f"conv_{session.session_id}",
+        "object": "conversation",
+        "created_at": int(parse_time(session.created_at).timestamp()),
+        "metadata": session.metadata or {},
+    }
+    return _json(conversation, turn_headers(session.session_id))
+
+
+def _json(value: Any, headers: dict[str, str] | None = None) -> Response:
+    return json_answer(orjson.dumps(value), headers=headers)
