@@ -672,12 +672,6 @@ class Budget(Model):
     updated_at: datetime
 
 
-class SessionUpdated(Model):
-    """The session's metadata was replaced, or its agent set."""
-
-    session_id: str
-
-
 class TurnQueued(Model):
     """The turn waits for earlier turns of its session, or for a free worker."""
 
@@ -979,7 +973,6 @@ class Delivery(Model):
 Toolset = Annotated[McpToolset | OpenApiToolset | HttpToolset, Field(discriminator="type")]
 
 TURN_EVENTS: dict[str, type[Model]] = {
-    "session.updated": SessionUpdated,
     "turn.queued": TurnQueued,
     "turn.started": TurnStarted,
     "turn.restarted": TurnRestarted,
