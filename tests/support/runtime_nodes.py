@@ -45,6 +45,7 @@ from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from services.runtime.use_cases.change_budgets import BudgetChanges
+from services.runtime.use_cases.update_session import UpdateSession
 from tests.support.agent_fakes import answering
 from tests.support.memory_bus import MemoryBus
 
@@ -188,6 +189,7 @@ class Node:
             worker.delete,
             worker.resolve,
             worker.fork,
+            UpdateSession(worker.fork.open_writer),
             BudgetChanges.of(PostgresBudgetWriter),
             self.reads,
         )
