@@ -170,7 +170,7 @@ async def test_a_vector_store_is_a_knowledge_base(public: Gateway, client: Async
     found = await client.vector_stores.retrieve(STORE)
     assert (found.status, found.name) == ("in_progress", "Fares")
     counts = found.file_counts
-    assert (counts.in_progress, counts.completed, counts.failed, counts.total) == (1, 1, 1, 3)
+    assert (counts.in_progress, counts.completed, counts.failed, counts.total) == (2, 0, 1, 3)
     assert [each.id async for each in client.vector_stores.list()] == [STORE]
     await client.vector_stores.update(STORE, name="Prices")
     command = public.bus.sent[-1].command
@@ -194,6 +194,8 @@ async def test_attached_files_are_ingested_at_once(public: Gateway, client: Asyn
     assert (broken.status, broken.last_error.code) == ("failed", "invalid_file")
     newest_first = [each.id async for each in client.vector_stores.files.list(STORE, limit=1)]
     assert newest_first == [BROKEN, WAITING, DONE]
+    assert (await client.vector_stores.files.retrieve(DONE, vector_store_id=STORE)).status == "in_progress"
+    public.upstreams.answers["GET", "ingestion", f"/internal/knowledge-bases/{STORE}"] = (200, base(status="failed"))
     done = await client.vector_stores.files.list(STORE, filter="completed", order="asc")
     assert [each.id for each in done.data] == [DONE]
     assert (await client.vector_stores.files.delete(DONE, vector_store_id=STORE)).deleted

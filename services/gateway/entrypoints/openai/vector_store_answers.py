@@ -120,7 +120,12 @@ def _counts(base: KnowledgeBase, file_ids: Iterable[str]) -> dict[str, int]:
 
 def _status(base: KnowledgeBase, file_id: str) -> str:
     snapshot = base.datasource_snapshots.get(file_id)
-    return "cancelled" if snapshot is None else _STATUS.get(snapshot.ingestion_status, "in_progress")
+    if snapshot is None:
+        return "cancelled"
+    # A first ingestion makes everything searchable when it ends: until then nothing is complete.
+    if snapshot.ingestion_status == "completed" and base.status in ("pending", "running"):
+        return "in_progress"
+    return _STATUS.get(snapshot.ingestion_status, "in_progress")
 
 
 def _made_at(file_id: str) -> int:
