@@ -39,7 +39,9 @@ async def test_an_unknown_key(anonymous: httpx.AsyncClient, key: str | bytes) ->
         check_error(reply, 401, "authentication_error")
 
 
-async def test_a_key_is_a_bearer_too_and_counts_for_nothing_elsewhere(anonymous: httpx.AsyncClient, stack: RunningStack) -> None:
+async def test_a_key_is_a_bearer_too_and_counts_for_nothing_elsewhere(
+    anonymous: httpx.AsyncClient, stack: RunningStack
+) -> None:
     assert (await anonymous.get("/me/", headers={"authorization": f"Bearer {stack.api_key}"})).status_code == 200
     basic = await anonymous.get("/me/", headers={"authorization": f"Basic {stack.api_key}"})
     check_error(basic, 401, "authentication_error")
