@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,18 @@ def document(stack: RunningStack) -> Any:
 
 
 GOOD, BAD = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
+
+
+@pytest.fixture(autouse=True)
+def no_budgets_left(stack: RunningStack) -> Iterator[None]:
+    """Removes the budgets that generated requests have made: they would end the turns of all other tests."""
+    yield
+    with httpx.Client(
+        base_url=f"{stack.base_url}/api/v1", headers={"x-api-key": stack.api_key}, timeout=60, trust_env=False
+    ) as client:
+        while budgets := client.get("/budgets/").raise_for_status().json()["budgets"]:
+            for budget in budgets:
+                client.delete(f"/budgets/{budget['id']}/").raise_for_status()
 
 
 @pytest.mark.slow
