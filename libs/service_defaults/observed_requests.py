@@ -5,6 +5,7 @@ from time import perf_counter, time_ns
 from typing import Final
 
 import structlog
+from fastapi.telemetry import TelemetryConfig
 from prometheus_client import Counter, Histogram
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +17,8 @@ from libs.service_defaults.errors import error_response
 from libs.tracing import bind_correlation_id, current_correlation_id
 
 HEADER: Final = "X-Correlation-ID"
+SILENT: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
+"""For FastAPI, which would measure and trace by itself what is observed here."""
 _REQUESTS: Final = Counter(
     "aes_http_requests_total",
     "Requests answered, by the class of the status.",

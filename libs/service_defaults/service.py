@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import structlog
 from fastapi import FastAPI
-from fastapi.telemetry import TelemetryConfig
 from prometheus_client import Gauge
 
 from libs.eventing import (
@@ -34,7 +33,7 @@ from libs.service_defaults._supervision import supervised
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import UpstreamClient
 from libs.service_defaults.internal_routes import bus_routes
-from libs.service_defaults.observed_requests import ObservedRequests
+from libs.service_defaults.observed_requests import SILENT, ObservedRequests
 from libs.service_defaults.settings import ServiceSettings
 
 __all__ = ["API", "WORKER", "Service"]
@@ -138,9 +137,7 @@ class Service:
         await self.lifecycle.run(roles)
 
     def _http_app(self) -> FastAPI:
-        # Metrics and traces are made here, for all services alike.
-        silent: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
-        app = FastAPI(title=self.name, docs_url=None, redoc_url=None, openapi_url=None, telemetry=silent)
+        app = FastAPI(title=self.name, docs_url=None, redoc_url=None, openapi_url=None, telemetry=SILENT)
         app.state.signer = self.signer
         install_error_handlers(app)
         app.add_middleware(ObservedRequests, service=self.name)

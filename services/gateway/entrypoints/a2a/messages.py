@@ -39,9 +39,7 @@ def content_of(message: Message) -> MessageBlocks:
     try:
         return _BLOCKS.validate_python(blocks)
     except ValidationError as problem:
-        found = problem.errors(include_url=False)[0]
-        place = ".".join(map(str, ("message", "parts", *found["loc"])))
-        raise InvalidParamsError(f"{place}: {found['msg'].removeprefix('Value error, ')}") from None
+        raise _invalid(problem, "message", "parts") from None
 
 
 def answers_of(message: Message) -> dict[str, ResolveActionBody]:
@@ -57,10 +55,15 @@ def answers_of(message: Message) -> dict[str, ResolveActionBody]:
         try:
             answers[action_id] = ResolveActionBody.model_validate(data)
         except ValidationError as problem:
-            found = problem.errors(include_url=False)[0]
-            place = ".".join(map(str, ("message", "parts", number, "data", *found["loc"])))
-            raise InvalidParamsError(f"{place}: {found['msg'].removeprefix('Value error, ')}") from None
+            raise _invalid(problem, "message", "parts", number, "data") from None
     return answers
+
+
+def _invalid(problem: ValidationError, *within: str | int) -> InvalidParamsError:
+    """The first finding, with its place."""
+    found = problem.errors(include_url=False)[0]
+    place = ".".join(map(str, (*within, *found["loc"])))
+    return InvalidParamsError(f"{place}: {found['msg'].removeprefix('Value error, ')}")
 
 
 def _blocks(message: Message) -> Iterator[dict[str, Any]]:

@@ -4,10 +4,9 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from fastapi import FastAPI
-from fastapi.telemetry import TelemetryConfig
 from starlette.middleware import Middleware
 
-from libs.service_defaults.observed_requests import ObservedRequests
+from libs.service_defaults.observed_requests import SILENT, ObservedRequests
 from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.cross_origin import CrossOriginMiddleware
 from services.gateway.entrypoints.http.dependencies import UseCases
@@ -37,8 +36,6 @@ from services.gateway.entrypoints.http.routers import (
 from services.gateway.entrypoints.http.sockets import session_socket
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 
-# What FastAPI would measure and trace by itself is done for all services alike.
-_SILENT: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
 # The runtime's first: routes are tried in order, and nearly all requests execute messages.
 _ROUTERS: Final = (
     runtime.router,
@@ -83,7 +80,7 @@ class PublicApplication(FastAPI):
             redoc_url=None,
             openapi_url=None,
             redirect_slashes=False,
-            telemetry=_SILENT,
+            telemetry=SILENT,
             middleware=[
                 Middleware(ObservedRequests, service="gateway", public=True),
                 Middleware(CrossOriginMiddleware, configured=shared_origins, authentication=authentication),

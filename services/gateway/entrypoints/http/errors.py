@@ -63,13 +63,9 @@ def install_error_shape(app: FastAPI, shape: ErrorShape) -> None:
 
     async def no_such_operation(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, HTTPException)
-        if problem.status_code != 405:
-            return refusal(NotFound(f"There is nothing at {request.url.path}."), shape)
-        methods = ", ".join(methods_of(routes_at(request.app, request.scope["path"])))
-        info = ErrorInfo(type=ErrorKind.METHOD_NOT_ALLOWED, message=f"This path takes {methods}.")
-        response = shape.response(info)
-        response.headers["Allow"] = methods
-        return response
+        if problem.status_code == 405:
+            return _method_not_allowed(request, shape)
+        return refusal(NotFound(f"There is nothing at {request.url.path}."), shape)
 
     app.add_exception_handler(ServiceError, refused)
     app.add_exception_handler(HTTPException, no_such_operation)
@@ -95,11 +91,7 @@ async def _no_such_operation(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
     path = request.scope["path"]
     if problem.status_code == 405:
-        methods = ", ".join(methods_of(routes_at(request.app, path)))
-        info = ErrorInfo(type=ErrorKind.METHOD_NOT_ALLOWED, message=f"This path takes {methods}.")
-        response = error_response(info)
-        response.headers["Allow"] = methods
-        return response
+        return _method_not_allowed(request, NATIVE)
     if not path.endswith("/") and routes_at(request.app, f"{path}/"):
         query = request.scope["query_string"]
         # The raw path, not the decoded one: it becomes a header.
@@ -108,6 +100,13 @@ async def _no_such_operation(request: Request, problem: Exception) -> Response:
             status_code=308, headers={"Location": location.decode("latin-1")}, media_type="application/json"
         )
     return refusal(NotFound("There is nothing at this path."))
+
+
+def _method_not_allowed(request: Request, shape: ErrorShape) -> Response:
+    methods = ", ".join(methods_of(routes_at(request.app, request.scope["path"])))
+    response = shape.response(ErrorInfo(type=ErrorKind.METHOD_NOT_ALLOWED, message=f"This path takes {methods}."))
+    response.headers["Allow"] = methods
+    return response
 
 
 def as_service_error(problem: Exception) -> ServiceError:

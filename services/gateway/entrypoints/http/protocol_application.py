@@ -2,14 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from fastapi import APIRouter, FastAPI
-from fastapi.telemetry import TelemetryConfig
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
-from libs.service_defaults.observed_requests import ObservedRequests
+from libs.service_defaults.observed_requests import SILENT, ObservedRequests
 from services.gateway.domain.ports import Upstreams
 from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.cross_origin import CrossOriginMiddleware
@@ -19,9 +17,6 @@ from services.gateway.entrypoints.http.forwarding import Forwarder
 from services.gateway.entrypoints.http.request_lifecycle import InFlightRequests, RequestLifecycleMiddleware
 from services.gateway.entrypoints.http.routing import PublicRoute
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
-
-# What FastAPI would measure and trace by itself is done for all services alike.
-_SILENT: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +57,7 @@ class ProtocolApplication(FastAPI):
             redoc_url=None,
             openapi_url=None,
             redirect_slashes=False,
-            telemetry=_SILENT,
+            telemetry=SILENT,
             middleware=[
                 Middleware(ObservedRequests, service="gateway", public=True),
                 Middleware(CrossOriginMiddleware, configured=edge.shared_origins, authentication=edge.authentication),

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from services.gateway.entrypoints.http.forwarding import json_answer
 from services.gateway.entrypoints.http.validation import check_parameters, number_of
 from services.gateway.entrypoints.openai.conventions import refuse
+from services.gateway.entrypoints.openai.lists import page_object
 
 _LONGEST: Final = 200
 
@@ -42,9 +43,7 @@ def cursor_of(request: Request, *, default: int, most: int, filters: Sequence[st
 
 
 def page(data: Sequence[dict[str, Any]], *, has_more: bool) -> Response:
-    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    listed = {"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more}
-    return json_answer(orjson.dumps(listed))
+    return json_answer(orjson.dumps(page_object(data, has_more=has_more)))
 
 
 def page_within(entries: Sequence[dict[str, Any]], cursor: Cursor) -> Response:

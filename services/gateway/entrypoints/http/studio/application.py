@@ -4,16 +4,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from fastapi import FastAPI, Request
-from fastapi.telemetry import TelemetryConfig
 from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse, Response
 
 from libs.contracts.errors import NotFound
 from libs.service_defaults.errors import install_error_handlers
-from libs.service_defaults.observed_requests import ObservedRequests
+from libs.service_defaults.observed_requests import SILENT, ObservedRequests
 from services.gateway.entrypoints.http.studio.assets import PREFIX, Asset, Studio, load
 
-_SILENT: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
 _METHODS: Final = ["GET", "HEAD"]
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
@@ -40,7 +38,7 @@ class StudioApplication(FastAPI):
             redoc_url=None,
             openapi_url=None,
             redirect_slashes=False,
-            telemetry=_SILENT,
+            telemetry=SILENT,
             middleware=[Middleware(ObservedRequests, service="gateway", public=True)],
         )
         install_error_handlers(self)
