@@ -29,8 +29,9 @@ TOGETHER: Final = (
     "tests/integration/eventing/test_outage.py",
     "tests/integration/ingestion/engines/",
     "tests/integration/secured/",
+    "tests/unit/gateway/studio/",
 )
-"""Directories and files whose tests share servers of their own, so that one worker runs all tests of each."""
+"""Directories and files whose tests share servers or a browser of their own: one worker runs all tests of each."""
 # Ids and keys made while the tests are collected: other ones in each process, and in each run.
 _RANDOM: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{11,12}|(?<=aes_)[\w-]{43}", re.IGNORECASE)
 _SLOWEST_SHOWN: Final = 10

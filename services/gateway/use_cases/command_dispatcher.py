@@ -64,12 +64,12 @@ class CommandDispatcher:
         command: Command,
         *,
         subject: str | None = None,
-        accepted_within: float = _ACCEPTANCE_SECONDS,
+        accepted_within: float | None = None,
     ) -> Received:
         """Returns the command's terminal event; raises the error in it when it is a refusal or a failure.
 
         ``subject``: the id of the entity that the command is about, by default the command's own id.
-        ``accepted_within``: seconds for an upstream that asks others before it accepts the command.
+        ``accepted_within``: seconds for an upstream that asks others before it accepts the command; ten by default.
         """
         dispatched = self.dispatch(write, type(command), lambda _: command, PendingCommand, subject=subject)
         return await self._outcome(dispatched, accepted_within)
@@ -79,8 +79,9 @@ class CommandDispatcher:
         return await self._outcome(self.dispatch(write, command, make, PendingCommand))
 
     async def _outcome(
-        self, dispatched: AbstractAsyncContextManager[PendingCommand], accepted_within: float = _ACCEPTANCE_SECONDS
+        self, dispatched: AbstractAsyncContextManager[PendingCommand], accepted_within: float | None = None
     ) -> Received:
+        accepted_within = accepted_within or _ACCEPTANCE_SECONDS
         async with dispatched as pending:
             replies = pending.replies
             received = await replies.outcome(accepted_within)

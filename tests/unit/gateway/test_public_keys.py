@@ -17,6 +17,7 @@ from libs.contracts.messages import Event
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandSender
 from services.gateway.bootstrap import listen
+from services.gateway.use_cases import submit_turn
 from tests.support.gateway import Gateway, Sent, error_of
 from tests.support.metrics import metric
 from tests.support.public_agents import AGENT_ID, ELSEWHERE, SHOP, connect, open_to_the_public, stored_agent
@@ -274,7 +275,10 @@ async def test_public_principals_need_idempotency_keys_that_cannot_be_guessed(pu
     assert made[0].json() == made[1].json()
 
 
-async def test_a_public_principal_executes_and_reads_in_the_name_of_the_connection(public: Gateway) -> None:
+async def test_a_public_principal_executes_and_reads_in_the_name_of_the_connection(
+    public: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submit_turn, "_ACCEPTANCE_SECONDS", 0.01)
     connection = await connect(public)
     session_id, key = new_id(), f"connection_key={connection.key}"
     headers = {"Prefer": "wait=0"}

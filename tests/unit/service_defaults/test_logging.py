@@ -5,9 +5,9 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-import structlog
 
 from libs.service_defaults._logging import LogThrottle, configure_logging
+from tests.support.plain_logs import write_plainly
 
 AWAY = "Unable connect to node with id %s: %s"
 
@@ -25,7 +25,7 @@ def written() -> Iterator[io.StringIO]:
     yield stream
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    write_plainly()
 
 
 def test_a_broker_that_is_away_does_not_fill_the_logs(written: io.StringIO) -> None:

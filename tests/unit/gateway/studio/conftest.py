@@ -14,13 +14,13 @@ Run = Callable[..., Any]
 _ADDRESS = "http://studio.test"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with running_browser() as running:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def page(browser: Browser) -> Iterator[Page]:
     with watched_page(browser) as page:
         page.route(f"{_ADDRESS}/**", _serve)
