@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SLOW: Final = "slow"
 TOGETHER: Final = (
+    "tests/contract/",
     "tests/e2e/",
     "tests/integration/benchmarks/test_reference_app.py",
     "tests/integration/deploy_local/test_lifecycle.py",
@@ -31,7 +32,7 @@ TOGETHER: Final = (
     "tests/integration/secured/",
     "tests/unit/gateway/studio/",
 )
-"""Directories and files whose tests share servers or a browser of their own: one worker runs all tests of each."""
+"""Directories and files whose tests share servers, a browser, or what is read once: one worker runs all of each."""
 # Ids and keys made while the tests are collected: other ones in each process, and in each run.
 _RANDOM: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{11,12}|(?<=aes_)[\w-]{43}", re.IGNORECASE)
 _SLOWEST_SHOWN: Final = 10
