@@ -6,7 +6,7 @@ from libs.eventing._commands import CommandContext, CommandRouter
 from libs.eventing._consumer import ConsumerLoop
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._events import EventRouter
-from libs.eventing._expiry import Expiry
+from libs.eventing._expiry import EntityTable, Expiry
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._inbox import AlreadyProcessed
 from libs.eventing._kafka_bus import KafkaBus
@@ -34,6 +34,7 @@ __all__ = [
     "CommandState",
     "ConsumerLoop",
     "DeadLetters",
+    "EntityTable",
     "EventRouter",
     "Expiry",
     "IdentitySigner",

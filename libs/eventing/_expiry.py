@@ -1,39 +1,113 @@
-"""Rows about ended entities: tombstones, and the numbers of their events."""
+"""Rows that end: after a time, with the numbers of their events, and numbers that no entity needs any more."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from libs.persistence import Connection, fetch_value
+from libs.persistence import Connection
 
-# The index of ``since`` has the condition, too. A row that changes meanwhile is left to the next time.
+# Ids of the gateway are of type uuid; subjects that are none name no row.
+_AS_UUID: Final = """
+    CASE WHEN {subject} ~ '^[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$' THEN {subject}::uuid END
+"""
 _DELETE: Final = """
-    WITH gone AS (
-        DELETE FROM {table} t WHERE ctid = ANY(ARRAY(
-            SELECT ctid FROM {table} t WHERE {since} < now() - make_interval(days => %s) AND {condition}
-            ORDER BY {since} LIMIT %s))
-        RETURNING {id} AS id
+    DELETE FROM {table} WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM {table} t WHERE {since} < now() - make_interval(days => %s) AND {condition}
+        ORDER BY {since} LIMIT %s))
+"""
+# A row that changes meanwhile is left to the next time. Rows that stay are read once in a pass, like those that go.
+_DELETE_ENDED: Final = """
+    WITH batch AS MATERIALIZED (
+        SELECT ctid, {since} AS since, {id} AS id, {unneeded} AS ended FROM {table} t
+        WHERE {since} < now() - make_interval(days => %(days)s) AND {condition} {after}
+        ORDER BY {since}, {id} LIMIT %(limit)s
+    ), gone AS (
+        DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM batch WHERE ended)) RETURNING {id}::text AS id
     ), numbers AS (
         DELETE FROM event_sequences WHERE subject = ANY(ARRAY(SELECT id FROM gone))
     )
-    SELECT count(*) FROM gone
+    SELECT since, id, (SELECT count(*) FROM gone), (SELECT count(*) FROM batch)
+    FROM batch ORDER BY since DESC, id DESC LIMIT 1
 """
+# A message that is kept keeps the number of its subject. One that is written meanwhile locks and changes the row.
+_DELETE_NUMBERS: Final = """
+    DELETE FROM event_sequences WHERE ctid = ANY(ARRAY(
+        SELECT s.ctid FROM event_sequences s
+        WHERE s.subject = ANY(%s) AND NOT EXISTS (SELECT FROM outbox o WHERE o.subject = s.subject){without}))
+"""
+
+
+class Place(NamedTuple):
+    """The last row that a pass has read."""
+
+    since: Any
+    id: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
     """Rows of a table that go some days after the time in the column ``since``, oldest first.
 
-    The table's ``id`` is the subject of events about it, whose numbers go with the row. ``condition`` is SQL about the
-    row ``t``; what does not fulfil it stays.
+    ``id``, if it is given, is the subject of events about the row, whose numbers go with it. ``condition`` is SQL about
+    the row ``t`` that the index of ``since`` has, too; rows that do not fulfil it are not looked at. Those for which
+    the SQL ``unneeded`` is false stay. ``days``: those of the service's settings, unless given.
     """
 
     table: str
-    id: str
     since: str
+    id: str | None = None
     condition: str = "true"
+    unneeded: str = "true"
+    days: int | None = None
 
-    async def purge(self, connection: Connection, days: int, *, limit: int) -> int:
-        """Deletes a batch; returns how many rows it had."""
-        statement = _DELETE.format(table=self.table, id=self.id, since=self.since, condition=self.condition)
-        deleted: int = await fetch_value(connection, statement, (days, limit))
-        return deleted
+    async def purge(
+        self, connection: Connection, days: int, *, after: Place | None, limit: int
+    ) -> tuple[int, Place | None]:
+        """Deletes of the next ``limit`` rows after that place those that are not needed any more.
+
+        Returns how many it deleted, and the place to go on after, None when the pass is over.
+        """
+        if self.id is None:
+            statement = _DELETE.format(table=self.table, since=self.since, condition=self.condition)
+            deleted = (await connection.execute(statement, (days, limit))).rowcount
+            return deleted, Place(None, None) if deleted == limit else None
+        statement = _DELETE_ENDED.format(
+            table=self.table,
+            since=self.since,
+            id=self.id,
+            condition=self.condition,
+            unneeded=self.unneeded,
+            after="" if after is None else f"AND ({self.since}, {self.id}) > (%(since)s, %(id)s)",
+        )
+        place = {} if after is None else after._asdict()
+        cursor = await connection.execute(statement, {"days": days, "limit": limit, **place})
+        row = await cursor.fetchone()
+        if row is None:
+            return 0, None
+        since, last, deleted, read = row
+        return deleted, Place(since, last) if read == limit else None
+
+
+@dataclass(frozen=True, slots=True)
+class EntityTable:
+    """A table whose rows are subjects of events by the column ``id``, of type uuid or text."""
+
+    table: str
+    id: str = "id"
+    is_uuid: bool = False
+
+    def has(self, subject: str) -> str:
+        """SQL: whether the table has a row for it."""
+        value = _AS_UUID.format(subject=subject) if self.is_uuid else subject
+        return f"EXISTS (SELECT FROM {self.table} WHERE {self.id} = {value})"
+
+
+async def purge_numbers(connection: Connection, subjects: Sequence[str], entities: Sequence[EntityTable]) -> int:
+    """Deletes the numbers of those of the subjects that no message and no row of an entity is about.
+
+    They belonged to what was deleted without a tombstone, to single commands, and to ids that rejected commands named.
+    Returns how many were deleted.
+    """
+    without = "".join(f" AND NOT {each.has('s.subject')}" for each in entities)
+    cursor = await connection.execute(_DELETE_NUMBERS.format(without=without), (list(subjects),))
+    return cursor.rowcount

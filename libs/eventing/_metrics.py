@@ -23,6 +23,12 @@ _LAG: Final = Gauge("aes_consumer_lag_messages", "Unfinished messages of the par
 SWEPT: Final = Counter(
     "aes_outbox_swept_total", "Messages that the sweeper sent, because their own process could not.", ["service"]
 )
+PURGED: Final = Counter("aes_purged_rows_total", "Rows deleted after their time.", ["service", "table"])
+PURGE_FAILURES: Final = Counter(
+    "aes_purge_failures_total",
+    "Batches of old rows that were not deleted, and are tried again.",
+    ["service", "table"],
+)
 PARKED: Final = Counter("aes_outbox_parked_total", "Messages that the broker refused for good.", ["service"])
 
 

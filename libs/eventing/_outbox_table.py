@@ -98,13 +98,13 @@ _AGE: Final = f"""
 # Along the primary key, in the order of writing but for seconds: an index by age would make each insert slower.
 _PURGE: Final = """
     WITH batch AS MATERIALIZED (
-        SELECT id, created_at < now() - make_interval(days => %s) AS old,
+        SELECT id, subject, created_at < now() - make_interval(days => %s) AS old,
                published_at IS NOT NULL OR parked_at IS NOT NULL AS done
         FROM outbox WHERE id > %s ORDER BY id LIMIT %s
     ), gone AS (
-        DELETE FROM outbox WHERE id = ANY(ARRAY(SELECT id FROM batch WHERE old AND done))
+        DELETE FROM outbox WHERE id = ANY(ARRAY(SELECT id FROM batch WHERE old AND done)) RETURNING subject
     )
-    SELECT max(id) FILTER (WHERE old) FROM batch
+    SELECT (SELECT max(id) FROM batch WHERE old), count(*), array_agg(DISTINCT subject) FROM gone
 """
 
 
@@ -246,10 +246,17 @@ async def waiting(connection: Connection) -> tuple[int, float]:
     return (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 
 
-async def purge(connection: Connection, days: int, *, after: int, limit: int) -> int | None:
-    """Deletes, of the next ``limit`` rows after that id, those published or parked that are ``days`` old.
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """Messages that a batch deleted, and their subjects. ``last``: the id to go on after, if there is more."""
 
-    Returns the id to go on after, None when there are no older rows.
-    """
-    last: int | None = await fetch_value(connection, _PURGE, (days, after, limit))
-    return last
+    last: int | None
+    count: int
+    subjects: Sequence[str]
+
+
+async def purge(connection: Connection, days: int, *, after: int, limit: int) -> Purged:
+    """Deletes, of the next ``limit`` rows after that id, those published or parked that are ``days`` old."""
+    rows = await (await connection.execute(_PURGE, (days, after, limit))).fetchall()
+    last, count, subjects = rows[0]
+    return Purged(last, count, subjects or [])

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 import structlog
 
 from libs.eventing import _inbox as inbox
+from libs.eventing import _metrics as metrics
 from libs.eventing import _outbox_table as outbox
-from libs.eventing._expiry import Expiry
+from libs.eventing._expiry import EntityTable, Expiry, Place, purge_numbers
 from libs.persistence import Connection, is_outage
 
 _log = structlog.get_logger("eventing.retention")
@@ -29,7 +31,8 @@ class Retention:
     the deletion of millions of rows.
     """
 
-    def __init__(self, *, rows: int = _ROWS, slice_seconds: float = _SLICE_SECONDS) -> None:
+    def __init__(self, service: str = "", *, rows: int = _ROWS, slice_seconds: float = _SLICE_SECONDS) -> None:
+        self._service = service
         self._rows = rows
         self._slice = slice_seconds
         self._due_at = 0.0
@@ -37,23 +40,25 @@ class Retention:
             "outbox": self._purge_outbox,
             "inbox": self._purge_inbox,
         }
+        self._entities: list[EntityTable] = []
         self._left: list[str] = []
         self._after = 0
+        self._places: dict[str, Place | None] = {}
 
     def add(self, expiry: Expiry, days: int) -> None:
         """Has these rows deleted after that many days, too."""
+        self._purges[expiry.table] = partial(self._purge_expired, expiry, days)
 
-        async def purge(connection: Connection) -> bool:
-            return await expiry.purge(connection, days, limit=self._rows) == self._rows
-
-        self._purges[expiry.table] = purge
+    def know(self, *entities: EntityTable) -> None:
+        """Has numbers of events deleted whose subjects are in none of these tables, which have all that has numbers."""
+        self._entities += entities
 
     async def keep(self, connection: Connection) -> None:
         """Deletes old rows for a slice of time, if it is due."""
         now = asyncio.get_running_loop().time()
         if not self._left and now >= self._due_at:
             self._due_at = now + _INTERVAL_SECONDS
-            self._left, self._after = list(self._purges), 0
+            self._left, self._after, self._places = list(self._purges), 0, {}
         until = now + self._slice
         while self._left:
             # In turn: one that takes long, or fails, keeps none of the others waiting.
@@ -68,6 +73,7 @@ class Retention:
         try:
             return await self._purges[name](connection)
         except Exception as problem:
+            metrics.PURGE_FAILURES.labels(self._service, name).inc()
             if is_outage(problem):
                 _log.warning("retention.postponed", table=name, problem=str(problem).strip())
             else:
@@ -75,9 +81,28 @@ class Retention:
             return False
 
     async def _purge_outbox(self, connection: Connection) -> bool:
-        last = await outbox.purge(connection, _DAYS, after=self._after, limit=self._rows)
-        self._after = last or 0
-        return last is not None
+        async with connection.transaction():
+            purged = await outbox.purge(connection, _DAYS, after=self._after, limit=self._rows)
+            numbers = 0
+            if purged.subjects and self._entities:
+                numbers = await purge_numbers(connection, purged.subjects, self._entities)
+        self._count("outbox", purged.count)
+        self._count("event_sequences", numbers)
+        self._after = purged.last or 0
+        return purged.last is not None
 
     async def _purge_inbox(self, connection: Connection) -> bool:
-        return await inbox.purge(connection, _DAYS, limit=self._rows) == self._rows
+        deleted = await inbox.purge(connection, _DAYS, limit=self._rows)
+        self._count("inbox", deleted)
+        return deleted == self._rows
+
+    async def _purge_expired(self, expiry: Expiry, days: int, connection: Connection) -> bool:
+        after = self._places.get(expiry.table)
+        deleted, place = await expiry.purge(connection, days, after=after, limit=self._rows)
+        self._places[expiry.table] = place
+        self._count(expiry.table, deleted)
+        return place is not None
+
+    def _count(self, table: str, deleted: int) -> None:
+        if deleted:
+            metrics.PURGED.labels(self._service, table).inc(deleted)

@@ -36,8 +36,8 @@ class Sweeper:
         self._database = database
         self._sender = sender
         self._publisher = publisher
-        self.retention = Retention()
         service = sender.source.rsplit("/", 1)[-1]
+        self.retention = Retention(service)
         self._parked, self._swept = metrics.PARKED.labels(service), metrics.SWEPT.labels(service)
         self.waiting = 0
         self.oldest = 0.0

@@ -12,6 +12,7 @@ from prometheus_client import Gauge
 from libs.eventing import (
     BatchHandler,
     CommandRouter,
+    EntityTable,
     EventRouter,
     Expiry,
     IdentitySigner,
@@ -127,10 +128,14 @@ class Service:
         """
         self.consumers.add_batches(purpose, handler, topics, role=role)
 
-    def expire(self, *expiries: Expiry) -> None:
-        """Deletes rows about ended entities after the days of the settings, in the process that sweeps."""
+    def expire(self, *expiries: Expiry, entities: Sequence[EntityTable]) -> None:
+        """Deletes old rows in the process that sweeps, those about ended entities after the days of the settings.
+
+        ``entities``: the tables of all subjects of events whose numbers have to be kept.
+        """
         for expiry in expiries:
-            self.sweeper.retention.add(expiry, self.settings.tombstone_days)
+            self.sweeper.retention.add(expiry, expiry.days or self.settings.tombstone_days)
+        self.sweeper.retention.know(*entities)
 
     async def run(self, roles: frozenset[str] | None = None) -> None:
         """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back; None means all roles."""

@@ -15,7 +15,7 @@ from libs.service_defaults import API, Service
 from services.artifacts.adapters.internal_api import HttpDocuments, HttpSessions
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader, PostgresArtifactWriter
 from services.artifacts.adapters.postgres.copies import PostgresPlatformWriter
-from services.artifacts.adapters.postgres.expiry import EXPIRIES
+from services.artifacts.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.artifacts.adapters.postgres.garbage import PostgresGarbage
 from services.artifacts.adapters.postgres.sessions import PostgresSessions
 from services.artifacts.adapters.postgres.table_jobs import PostgresTableJobs
@@ -58,7 +58,7 @@ Wake = Callable[[], None]
 def build(settings: ArtifactsSettings) -> Service:
     """The service, ready to run."""
     service = Service("artifacts", settings, migrations=MIGRATIONS)
-    service.expire(*EXPIRIES)
+    service.expire(*EXPIRIES, entities=ENTITIES)
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(_start_of(store))
     garbage = PostgresGarbage(service.database)

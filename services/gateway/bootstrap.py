@@ -1,6 +1,5 @@
 """Builds the gateway from its parts."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -8,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-
-import structlog
 
 from libs.contracts.envelope import Envelope
 from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
@@ -21,6 +18,7 @@ from libs.fairness import FairSemaphore
 from libs.secrets import SecretCipher
 from libs.service_defaults import API, Service
 from services.gateway.adapters.postgres.connections import PostgresConnections
+from services.gateway.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
 from services.gateway.adapters.postgres.keys import PostgresKeys
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
@@ -104,11 +102,9 @@ PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (
     McpApplication,
 )
 """Applications at the root of the server, beside the public API."""
-_IDEMPOTENCY_DAYS: Final = 3
 _CLEANING_SECONDS: Final = 3600.0
 _PURGE_SECONDS: Final = 60.0
 _MEASURE_SECONDS: Final = 15.0
-_log = structlog.get_logger("gateway")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +269,6 @@ def build(settings: GatewaySettings) -> Service:
     )
     for number, reader in enumerate(sender.readers):
         service.background(f"events.read.{number}", reader.run, role=API)
-    idempotency = PostgresIdempotency(service.database)
     webhook_client = HttpWebhookClient(settings.allowed_addresses())
     service.on_stop(webhook_client.close)
     api = assemble(
@@ -281,7 +276,7 @@ def build(settings: GatewaySettings) -> Service:
             keys=PostgresKeys(service.database, service.outbox),
             connections=PostgresConnections(service.database, service.outbox),
             tokens=JwtTokens(*settings.signing_keys()),
-            idempotency=idempotency,
+            idempotency=PostgresIdempotency(service.database),
             bus=sender,
             upstreams=service.calls,
             timeline=PostgresTimeline(service.database),
@@ -314,7 +309,7 @@ def build(settings: GatewaySettings) -> Service:
         await api.in_flight.drain(service.seconds_to_stop() * 0.8)
 
     service.on_stop(drain)
-    service.background("idempotency.clean", lambda: _clean(idempotency), role=API)
+    service.expire(*EXPIRIES, entities=ENTITIES)
     _fill_timeline(service, settings)
     _deliver_webhooks(service, settings)
     return service
@@ -401,10 +396,3 @@ def _positioned(sender: CommandSender) -> Callable[[], Awaitable[bool]]:
         return sender.positioned()
 
     return check
-
-
-async def _clean(idempotency: PostgresIdempotency) -> None:
-    while True:
-        forgotten = await idempotency.forget_old(_IDEMPOTENCY_DAYS)
-        _log.info("idempotency.cleaned", forgotten=forgotten)
-        await asyncio.sleep(_CLEANING_SECONDS)

@@ -29,7 +29,7 @@ from services.ingestion.adapters.postgres.collections import (
     PostgresCollectionReader,
     PostgresCollectionWriter,
 )
-from services.ingestion.adapters.postgres.expiry import EXPIRIES
+from services.ingestion.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.ingestion.adapters.postgres.files import PostgresFileReader, PostgresFileWriter, PostgresSearchableFiles
 from services.ingestion.adapters.postgres.garbage_collection import PostgresUnusedBlobs
 from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
@@ -85,7 +85,7 @@ _PARSE_AHEAD_SECONDS: Final = 1.0
 def build(settings: IngestionSettings) -> Service:
     """The API and command worker: files, collections and knowledge bases."""
     service = Service("ingestion", settings, migrations=MIGRATIONS)
-    service.expire(*EXPIRIES)
+    service.expire(*EXPIRIES, entities=ENTITIES)
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(store.start)
     _add_files(service, settings, store)

@@ -10,8 +10,9 @@ from services.registry.adapters.internal_api.knowledge_bases import HttpKnowledg
 from services.registry.adapters.internal_api.runtime_catalogues import HttpRuntimeCatalogues
 from services.registry.adapters.internal_api.toolset_runtime import HttpToolsetRuntime
 from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
-from services.registry.adapters.postgres.secrets import SECRET_EXPIRIES, PostgresSecretReader, PostgresSecretWriter
-from services.registry.adapters.postgres.toolsets import TOOLSET_EXPIRIES, PostgresToolsetReader, PostgresToolsetWriter
+from services.registry.adapters.postgres.expiry import ENTITIES, EXPIRIES
+from services.registry.adapters.postgres.secrets import PostgresSecretReader, PostgresSecretWriter
+from services.registry.adapters.postgres.toolsets import PostgresToolsetReader, PostgresToolsetWriter
 from services.registry.entrypoints.commands import ToolsetCommands, register_commands
 from services.registry.entrypoints.http.agents import agents_router, configurations_router
 from services.registry.entrypoints.http.toolsets import runtime_router, toolsets_router
@@ -44,6 +45,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 def build(settings: RegistrySettings) -> Service:
     """The service, ready to run."""
     service = Service("registry", settings, migrations=MIGRATIONS)
+    service.expire(*EXPIRIES, entities=ENTITIES)
     reader, toolsets = PostgresAgentReader(service.database), PostgresToolsetReader(service.database)
     catalogues = HttpRuntimeCatalogues(service.calls, time.monotonic)
     checks = ConfigurationChecks(catalogues, HttpKnowledgeBases(service.calls), toolsets)
@@ -80,7 +82,6 @@ def _add_toolsets(service: Service, toolsets: PostgresToolsetReader, catalogues:
     service.http.include_router(
         toolsets_router(toolsets, secrets, TryTool(connect, runtime), ListTools(catalogues, toolsets))
     )
-    service.expire(*TOOLSET_EXPIRIES, *SECRET_EXPIRIES)
 
 
 def _asking_targets() -> FairSemaphore:

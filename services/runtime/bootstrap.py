@@ -23,7 +23,7 @@ from services.runtime.adapters.postgres.admissions import PostgresAdmissions
 from services.runtime.adapters.postgres.budgets import PostgresBudgetReads, PostgresBudgetWriter
 from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
 from services.runtime.adapters.postgres.conversations import PostgresConversations
-from services.runtime.adapters.postgres.expiry import EXPIRIES
+from services.runtime.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
 from services.runtime.adapters.postgres.prices import PostgresPrices
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
@@ -220,7 +220,7 @@ def include_routers(
 def build(settings: RuntimeSettings) -> Service:
     """The service, ready to run."""
     service = Service("runtime", settings, migrations=MIGRATIONS, plan_once=True)
-    service.expire(*EXPIRIES)
+    service.expire(*EXPIRIES, entities=ENTITIES)
     http = new_session()
     resolver = settings.guarded_resolver()
     models = model_providers(os.environ, http, builtin_delay=settings.builtin_model_delay_seconds, resolver=resolver)

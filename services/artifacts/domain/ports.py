@@ -155,6 +155,3 @@ class Garbage(Protocol):
 
     async def forget(self, artifact_ids: Sequence[str]) -> None:
         """Records that nothing is left in the object store, nor will there be."""
-
-    async def forget_keys(self, days: int) -> int:
-        """Deletes idempotency keys of uploads that are older; returns how many."""

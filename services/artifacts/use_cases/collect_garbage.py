@@ -11,7 +11,6 @@ from services.artifacts.domain.artifacts import artifact_prefix
 from services.artifacts.domain.ports import Garbage
 
 _AT_ONCE: Final = 200
-_KEY_DAYS: Final = 3
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -33,7 +32,7 @@ class RemoveDeletedBytes:
 
 @dataclass(frozen=True, slots=True)
 class CollectGarbage:
-    """Removes what nobody writes any more, and forgets old idempotency keys. Can be repeated and cut off anywhere."""
+    """Removes what nobody writes any more. Can be repeated and cut off anywhere."""
 
     garbage: Garbage
     store: ObjectStore
@@ -49,7 +48,6 @@ class CollectGarbage:
             gone += len(artifact_ids)
         if gone:
             _log.info("garbage.collected", artifacts=gone)
-        await self.garbage.forget_keys(_KEY_DAYS)
         return gone
 
 

@@ -10,7 +10,6 @@ from services.ingestion.domain.files import blob_prefix
 from services.ingestion.domain.ports.files import UnusedBlobs
 
 _BATCH: Final = 200
-_UPLOAD_KEY_DAYS: Final = 3
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -30,5 +29,4 @@ class CollectGarbage:
             removed += len(blob_ids)
         if removed:
             _log.info("garbage.collected", blobs=removed)
-        await self.blobs.delete_upload_keys(_UPLOAD_KEY_DAYS)
         return removed

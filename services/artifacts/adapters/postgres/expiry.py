@@ -1,20 +1,27 @@
-"""Tables of artifacts whose rows go by themselves. Artifacts go before their session."""
+"""Tables of artifacts whose rows go by themselves, and those of the subjects of its events.
+
+Artifacts go before their session.
+"""
 
 from typing import Final
 
-from libs.eventing import Expiry
+from libs.eventing import EntityTable, Expiry
 
+_KEY_DAYS: Final = 3
 EXPIRIES: Final = (
     Expiry(
         "artifacts",
-        id="id",
         since="bytes_gone_at",
-        condition="state = 'deleted' AND platform_state NOT IN ('copying', 'removing')",
+        id="id",
+        condition="state = 'deleted'",
+        unneeded="platform_state NOT IN ('copying', 'removing')",
     ),
     Expiry(
         "sessions",
-        id="id",
         since="deleted_at",
-        condition="NOT EXISTS (SELECT FROM artifacts a WHERE a.session_id = t.id)",
+        id="id",
+        unneeded="NOT EXISTS (SELECT FROM artifacts a WHERE a.session_id = t.id)",
     ),
+    Expiry("upload_keys", since="created_at", days=_KEY_DAYS),
 )
+ENTITIES: Final = (EntityTable("artifacts"), EntityTable("sessions"))

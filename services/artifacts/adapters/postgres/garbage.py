@@ -52,12 +52,5 @@ class PostgresGarbage:
                 "UPDATE artifacts SET bytes_gone_at = now() WHERE id = ANY (%s) AND state = 'deleted'", (ids,)
             )
 
-    async def forget_keys(self, days: int) -> int:
-        async with self._database.connection() as connection:
-            gone = await connection.execute(
-                "DELETE FROM upload_keys WHERE created_at < now() - %s * interval '1 day'", (days,)
-            )
-            return gone.rowcount
-
     async def _ids(self, query: str, *values: object) -> list[str]:
         return [artifact_id for (artifact_id,) in await self._database.execute(query, values)]

@@ -60,14 +60,6 @@ class PostgresIdempotency:
             # Another repeat was first, or the row was purged: record as for a first request.
             return await _record(connection, request, command_id=command_id, correlation_id=correlation_id)
 
-    async def forget_old(self, days: int) -> int:
-        """Deletes the keys older than that and returns their number."""
-        async with self._database.connection() as connection:
-            cursor = await connection.execute(
-                "DELETE FROM idempotency_keys WHERE created_at < now() - make_interval(days => %s)", (days,)
-            )
-            return cursor.rowcount
-
 
 async def _record(
     connection: Connection, request: IdempotentRequest, *, command_id: str, correlation_id: str

@@ -30,9 +30,14 @@ DELETE FROM webhook_deliveries WHERE id IN (
     SELECT d.id FROM webhooks w JOIN webhook_deliveries d ON d.webhook_id = w.id
     WHERE w.deleted_at IS NOT NULL LIMIT %s)
 """
+# The purge of the outbox may have met the last event about it while it was still there.
 _DELETE_WEBHOOKS: Final = """
-DELETE FROM webhooks w WHERE w.deleted_at < now() - interval '1 minute'
-    AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.webhook_id = w.id)
+WITH gone AS (
+    DELETE FROM webhooks w WHERE w.deleted_at < now() - interval '1 minute'
+        AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.webhook_id = w.id)
+    RETURNING w.id::text
+)
+DELETE FROM event_sequences WHERE subject IN (SELECT id FROM gone)
 """
 # The bytes behind the form are the id of the key: libs/secrets.
 _NOT_UNDER: Final = """

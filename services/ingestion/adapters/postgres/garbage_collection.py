@@ -58,13 +58,3 @@ class PostgresUnusedBlobs:
                    SELECT id FROM blobs WHERE id = ANY (%s) AND state = 'abandoned' ORDER BY id FOR UPDATE)""",
             (list(blob_ids),),
         )
-
-    async def delete_upload_keys(self, days: int) -> int:
-        async with self._database.connection() as connection:
-            gone = await connection.execute(
-                """DELETE FROM uploads WHERE (company_id, user_id, key) IN (
-                       SELECT company_id, user_id, key FROM uploads WHERE created_at < now() - %s * interval '1 day'
-                       FOR UPDATE SKIP LOCKED)""",
-                (days,),
-            )
-            return gone.rowcount

@@ -101,9 +101,6 @@ class UnusedBlobs(Protocol):
     async def delete(self, blob_ids: Sequence[str]) -> None:
         """Deletes the rows of blobs whose bytes are gone."""
 
-    async def delete_upload_keys(self, days: int) -> int:
-        """Deletes older idempotency keys of uploads; returns how many."""
-
 
 class CollectionReader(Protocol):
     """Committed collections with their content."""

@@ -6,12 +6,11 @@ from datetime import datetime
 from typing import Final
 
 from libs.contracts.errors import Conflict
-from libs.eventing import Expiry, Transaction
+from libs.eventing import Transaction
 from libs.persistence import Database, fetch_records, fetch_value
 from services.registry.adapters.postgres.company_locks import lock_company
 from services.registry.domain.secret import StoredSecret
 
-SECRET_EXPIRIES: Final = (Expiry("secrets", id="id", since="deleted_at", condition="deleted_at IS NOT NULL"),)
 _COLUMNS: Final = "id, name, created_at, updated_at"
 _LIVE: Final = "FROM secrets WHERE company_id = %(company)s AND deleted_at IS NULL"
 _REPLACE: Final = f"""

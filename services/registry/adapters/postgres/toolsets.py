@@ -9,15 +9,11 @@ from psycopg.types.json import Json
 from libs.contracts.api.toolsets import ConnectedTool
 from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import new_id
-from libs.eventing import Expiry, Transaction
+from libs.eventing import Transaction
 from libs.persistence import Database, fetch_records, fetch_value
 from services.registry.adapters.postgres.company_locks import lock_company
 from services.registry.domain.toolset import StoredToolset
 
-TOOLSET_EXPIRIES: Final = (
-    Expiry("toolset_versions", id="id", since="superseded_at", condition="superseded_at IS NOT NULL"),
-    Expiry("toolsets", id="id", since="deleted_at", condition="deleted_at IS NOT NULL"),
-)
 _HEAD: Final = "t.id, t.company_id, t.name, t.type, v.version, t.created_at, t.updated_at, t.refreshed_at"
 _CURRENT: Final = f"""
     SELECT {_HEAD}, v.config, v.tools

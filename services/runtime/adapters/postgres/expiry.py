@@ -1,7 +1,9 @@
-"""Tables of the runtime whose rows go by themselves."""
+"""Tables of the runtime whose rows go by themselves, and those of the subjects of its events."""
 
 from typing import Final
 
-from libs.eventing import Expiry
+from libs.eventing import EntityTable, Expiry
 
-EXPIRIES: Final = (Expiry("session_tombstones", id="id", since="deleted_at"),)
+EXPIRIES: Final = (Expiry("session_tombstones", since="deleted_at", id="id"),)
+# Turns count their events themselves.
+ENTITIES: Final = (EntityTable("sessions"), EntityTable("session_tombstones"), EntityTable("budgets"))
