@@ -39,6 +39,7 @@ _MODULES = (
     "libs.contracts.api.artifacts",
     "libs.contracts.api.toolsets",
     "libs.contracts.api.budgets",
+    "libs.contracts.api.retention",
     "libs.contracts.events.runtime",
     "services.gateway.entrypoints.http.schemas",
     "services.gateway.entrypoints.http.usage_schemas",

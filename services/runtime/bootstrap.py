@@ -26,6 +26,7 @@ from services.runtime.adapters.postgres.conversations import PostgresConversatio
 from services.runtime.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
 from services.runtime.adapters.postgres.prices import PostgresPrices
+from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
@@ -42,15 +43,17 @@ from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.options import OptionCheck
 from services.runtime.domain.ports import DeltaSink, ImageAddresses
+from services.runtime.domain.sessions import OpenWriter
 from services.runtime.domain.tools import Toolbox
 from services.runtime.entrypoints.commands import register_commands
 from services.runtime.entrypoints.http.actions import actions_router
 from services.runtime.entrypoints.http.budgets import budgets_router
 from services.runtime.entrypoints.http.catalogues import catalogues_router
+from services.runtime.entrypoints.http.retention import retention_router
 from services.runtime.entrypoints.http.sessions import sessions_router, turns_router
 from services.runtime.entrypoints.http.toolsets import toolsets_router
 from services.runtime.entrypoints.http.watched_turns import watched_turns_router
-from services.runtime.entrypoints.maintenance import keep_expiring
+from services.runtime.entrypoints.maintenance import keep_expiring, keep_retention
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
@@ -67,11 +70,12 @@ from services.runtime.use_cases.engine.group_commit import GroupCommit
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
-from services.runtime.use_cases.expire_sessions import ExpireSessions
+from services.runtime.use_cases.expire_sessions import ExpireSessions, RemoveOldSessions
 from services.runtime.use_cases.fork_session import ForkSession
 from services.runtime.use_cases.list_turn_events import ListTurnEvents
 from services.runtime.use_cases.resolve_action import ExpireActions, ResolveAction
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
+from services.runtime.use_cases.set_retention import ReadRetention, SetRetention
 from services.runtime.use_cases.try_toolset import Connectors, DiscoverTools, TryTool
 from services.runtime.use_cases.update_session import UpdateSession
 from services.runtime.use_cases.watch_turn import WatchTurn
@@ -178,7 +182,7 @@ def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
     return {name: ObservedConnector(MaskedConnector(each, secrets)) for name, each in connectors.items()}
 
 
-def handle_commands(service: Service, worker: Worker, reads: PostgresSessionReads) -> None:
+def handle_commands(service: Service, worker: Worker, reads: PostgresSessionReads, settings: RuntimeSettings) -> None:
     register_commands(
         service.commands,
         worker.accept,
@@ -189,6 +193,7 @@ def handle_commands(service: Service, worker: Worker, reads: PostgresSessionRead
         worker.fork,
         UpdateSession(worker.fork.open_writer),
         BudgetChanges.of(PostgresBudgetWriter),
+        SetRetention(PostgresRetentionWriter, settings.session_retention_days),
         reads,
     )
 
@@ -254,7 +259,7 @@ def build(settings: RuntimeSettings) -> Service:
         addresses=resolver,
     )
     reads = PostgresSessionReads(service.database)
-    handle_commands(service, worker, reads)
+    handle_commands(service, worker, reads, settings)
     include_routers(service, worker, reads, models, toolbox, connectors, tries)
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)
@@ -263,9 +268,18 @@ def build(settings: RuntimeSettings) -> Service:
     open_writer = partial(PostgresSessionWriter, prices=worker.prices)
     expire_sessions = ExpireSessions(service.outbox.transaction, open_writer)
     service.background("runtime.expiry", lambda: keep_expiring(expire_sessions))
+    _keep_retention(service, settings, open_writer)
     # The last third is for handing back what has not ended.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
     service.on_stop(http.close)
     service.on_stop(mcp.close)
     service.on_stop(target.close)
     return service
+
+
+def _keep_retention(service: Service, settings: RuntimeSettings, open_writer: OpenWriter) -> None:
+    reads, default = PostgresRetentionReads(service.database), settings.session_retention_days
+    service.http.include_router(retention_router(ReadRetention(reads, default)))
+    begin = service.outbox.transaction
+    remove = RemoveOldSessions(begin, open_writer, PostgresRetentionWriter, reads, default=default)
+    service.background("runtime.retention", lambda: keep_retention(remove))

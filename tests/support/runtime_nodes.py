@@ -31,6 +31,7 @@ from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxSender, P
 from libs.persistence import Connection, Database, Presence
 from services.runtime.adapters.postgres.budgets import PostgresBudgetWriter
 from services.runtime.adapters.postgres.conversations import PostgresConversations
+from services.runtime.adapters.postgres.retention import PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import build_worker
 from services.runtime.domain.artifacts import SessionArtifacts
@@ -45,6 +46,7 @@ from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from services.runtime.use_cases.change_budgets import BudgetChanges
+from services.runtime.use_cases.set_retention import SetRetention
 from services.runtime.use_cases.update_session import UpdateSession
 from tests.support.agent_fakes import answering
 from tests.support.memory_bus import MemoryBus
@@ -191,6 +193,7 @@ class Node:
             worker.fork,
             UpdateSession(worker.fork.open_writer),
             BudgetChanges.of(PostgresBudgetWriter),
+            SetRetention(PostgresRetentionWriter, None),
             self.reads,
         )
         self._tasks: list[asyncio.Task[None]] = []

@@ -672,6 +672,16 @@ class Budget(Model):
     updated_at: datetime
 
 
+class Retention(Model):
+    """Sessions without a turn for ``session_retention_days`` are deleted, with null none.
+
+    It is the company's own number, else ``default_session_retention_days``, that of the installation.
+    """
+
+    session_retention_days: int | None
+    default_session_retention_days: int | None
+
+
 class TurnQueued(Model):
     """The turn waits for earlier turns of its session, or for a free worker."""
 

@@ -502,6 +502,12 @@ class UpdateBudgetBody(TypedDict, total=False):
     warning_percent: int | None
 
 
+class SetRetentionBody(TypedDict, total=False):
+    """``PUT /retention/``; with null the installation's default holds."""
+
+    session_retention_days: Required[int | None]
+
+
 class CreateKeyBody(TypedDict, total=False):
     """``POST /api-keys/``. Without ``scopes`` the key may do what its maker may."""
 

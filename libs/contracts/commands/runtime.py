@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from libs.contracts.api.budgets import BudgetUse, CreateBudgetBody, UpdateBudgetBody
+from libs.contracts.api.retention import Days
 from libs.contracts.api.sessions import ContentBlock, HistoryMessage, TurnOptions, WireModel
 from libs.contracts.events.runtime import (
     BudgetCreated,
@@ -12,6 +13,7 @@ from libs.contracts.events.runtime import (
     BudgetUpdated,
     CancelTurnAccepted,
     ResolveActionAccepted,
+    RetentionUpdated,
     SessionCreated,
     SessionDeleted,
     SessionUpdated,
@@ -149,3 +151,9 @@ class UpdateBudget(Command, type="aes.runtime.update_budget.v1", outcomes=(Budge
 
 class DeleteBudget(Command, type="aes.runtime.delete_budget.v1", outcomes=(BudgetDeleted,)):
     budget_id: str
+
+
+class SetRetention(Command, type="aes.runtime.set_retention.v1", outcomes=(RetentionUpdated,)):
+    """Of the caller's company."""
+
+    session_retention_days: Days | None

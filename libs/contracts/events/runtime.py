@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from libs.contracts.api.budgets import Budget
+from libs.contracts.api.retention import Retention
 from libs.contracts.api.sessions import (
     ActionKind,
     Attribution,
@@ -201,3 +202,9 @@ class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
     """A turn that ended has used up a budget: turns are refused until it renews or is changed."""
 
     budget: Budget
+
+
+class RetentionUpdated(Event, type="aes.runtime.retention.updated.v1"):
+    """Its subject is the company. The first sessions that are too old go within an hour."""
+
+    retention: Retention

@@ -12,6 +12,7 @@ from services.runtime.use_cases.create_session import CreateSession
 from services.runtime.use_cases.delete_session import DeleteSession
 from services.runtime.use_cases.fork_session import ForkSession
 from services.runtime.use_cases.resolve_action import ResolveAction
+from services.runtime.use_cases.set_retention import SetRetention
 from services.runtime.use_cases.update_session import UpdateSession
 
 
@@ -25,6 +26,7 @@ def register_commands(
     fork: ForkSession,
     update: UpdateSession,
     budgets: BudgetChanges,
+    set_retention: SetRetention,
     reads: SessionReads,
 ) -> None:
     async def execute_turn(command: commands.ExecuteTurn, context: CommandContext) -> ServiceError | None:
@@ -42,6 +44,7 @@ def register_commands(
     router.handle(commands.CreateBudget, budgets.create)
     router.handle(commands.UpdateBudget, budgets.update)
     router.handle(commands.DeleteBudget, budgets.delete)
+    router.handle(commands.SetRetention, set_retention)
     router.handle(commands.ResolveAction, resolve)
     # The outcome follows when the running turn has stopped.
     router.handle(commands.DeleteSession, delete, ends_later=True)

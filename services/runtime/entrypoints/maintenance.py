@@ -5,6 +5,17 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 _PAUSE_SECONDS: Final = 2.0
+_BREATH_SECONDS: Final = 0.01
+_HOUR_SECONDS: Final = 3600.0
+
+
+async def keep_retention(remove_old_sessions: Callable[[], Awaitable[bool]]) -> None:
+    """Goes through the sessions that are kept for a number of days, every hour until cancelled."""
+    while True:
+        while await remove_old_sessions():
+            # Turns go first: a pass has an hour.
+            await asyncio.sleep(_BREATH_SECONDS)
+        await asyncio.sleep(_HOUR_SECONDS)
 
 
 async def keep_expiring(expire_sessions: Callable[[], Awaitable[int]]) -> None:

@@ -26,6 +26,7 @@ from services.gateway.entrypoints.http.routers import (
     files,
     keys,
     knowledge_bases,
+    retention,
     runtime,
     secrets,
     sessions,
@@ -55,6 +56,7 @@ _ROUTERS: Final = (
     webhooks.router,
     usage.router,
     budgets.router,
+    retention.router,
     pages.router,
 )
 

@@ -6,4 +6,9 @@ from libs.eventing import EntityTable, Expiry
 
 EXPIRIES: Final = (Expiry("session_tombstones", since="deleted_at", id="id"),)
 # Turns count their events themselves.
-ENTITIES: Final = (EntityTable("sessions"), EntityTable("session_tombstones"), EntityTable("budgets"))
+ENTITIES: Final = (
+    EntityTable("sessions"),
+    EntityTable("session_tombstones"),
+    EntityTable("budgets"),
+    EntityTable("retention", id="company_id"),
+)

@@ -1,0 +1,42 @@
+"""``/retention/``: who may set it, and to what."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from libs.contracts.api.retention import Retention
+from libs.contracts.commands.runtime import SetRetention
+from libs.contracts.events.runtime import RetentionUpdated
+from libs.contracts.messages import Event
+from tests.support.gateway import Gateway, Sent
+
+
+def updated(sent: Sent) -> Iterable[Event]:
+    assert isinstance(sent.command, SetRetention)
+    days = sent.command.session_retention_days
+    yield RetentionUpdated(retention=Retention(session_retention_days=days, default_session_retention_days=None))
+
+
+@pytest.mark.parametrize("days", [1, 36_500, None])
+async def test_a_company_sets_its_days(public: Gateway, days: int | None) -> None:
+    public.bus.upstream = updated
+    reply = await public.client.put("/retention/", json={"session_retention_days": days})
+    assert reply.status_code == 200, reply.text
+    assert reply.json() == {"session_retention_days": days, "default_session_retention_days": None}
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"session_retention_days": 0}, {"session_retention_days": 36_501}, {"session_retention_days": "7 d"}]
+)
+async def test_other_days_are_refused(public: Gateway, body: dict[str, Any]) -> None:
+    reply = await public.client.put("/retention/", json=body)
+    assert (reply.status_code, reply.json()["error"]["details"][0]["loc"]) == (422, ["session_retention_days"])
+    assert public.bus.sent == []
+
+
+async def test_only_keys_that_write_for_the_company_set_it(public: Gateway) -> None:
+    secret, _ = public.keys.issue(scopes=frozenset({"sessions:read", "sessions:write", "company:read"}))
+    headers = {"x-api-key": secret}
+    reply = await public.client.put("/retention/", json={"session_retention_days": 1}, headers=headers)
+    assert reply.status_code == 403
