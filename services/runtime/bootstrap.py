@@ -193,7 +193,7 @@ def handle_commands(service: Service, worker: Worker, reads: PostgresSessionRead
         worker.fork,
         UpdateSession(worker.fork.open_writer),
         BudgetChanges.of(PostgresBudgetWriter),
-        SetRetention(PostgresRetentionWriter, settings.session_retention_days),
+        SetRetention(PostgresRetentionWriter, settings.session_retention_days or None),
         reads,
     )
 
@@ -278,7 +278,7 @@ def build(settings: RuntimeSettings) -> Service:
 
 
 def _keep_retention(service: Service, settings: RuntimeSettings, open_writer: OpenWriter) -> None:
-    reads, default = PostgresRetentionReads(service.database), settings.session_retention_days
+    reads, default = PostgresRetentionReads(service.database), settings.session_retention_days or None
     service.http.include_router(retention_router(ReadRetention(reads, default)))
     begin = service.outbox.transaction
     remove = RemoveOldSessions(begin, open_writer, PostgresRetentionWriter, reads, default=default)

@@ -20,8 +20,8 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, ServiceSettings):
     turn_deadline_seconds: float = Field(600.0, gt=0)
     action_ttl_seconds: float = Field(86400.0, gt=0)
     """Time that a waiting turn is given for each answer that it needs."""
-    session_retention_days: int | None = Field(None, ge=1, le=MOST_DAYS)
-    """Days after which sessions without a turn are deleted, of companies that have not set their own; none: never."""
+    session_retention_days: int = Field(0, ge=0, le=MOST_DAYS)
+    """Days after which sessions without a turn are deleted, of companies that have not set their own; 0: never."""
     turn_attempts: int = Field(3, ge=1)
     lease_seconds: float = Field(10.0, gt=0)
     watch_interval_seconds: float = Field(1.0, gt=0)
