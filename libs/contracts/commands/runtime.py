@@ -154,6 +154,6 @@ class DeleteBudget(Command, type="aes.runtime.delete_budget.v1", outcomes=(Budge
 
 
 class SetRetention(Command, type="aes.runtime.set_retention.v1", outcomes=(RetentionUpdated,)):
-    """Of the caller's company."""
+    """Sets the retention of the caller's company."""
 
     session_retention_days: Days | None

@@ -1,4 +1,4 @@
-"""How long sessions are kept that nobody uses any more."""
+"""Retention: the days for which unused sessions are kept."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class SessionPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OldSessions:
-    """Of the next sessions, made longer ago than they are kept, those without a turn for as long.
+    """Sessions that were made longer ago than they are kept; ``idle`` are those without a turn for as long.
 
     ``last``: the place to go on after, None when there are no more.
     """
