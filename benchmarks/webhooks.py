@@ -23,7 +23,7 @@ from libs.contracts.timestamps import now_text
 from libs.eventing import Outbox
 from libs.fairness import FairSemaphore
 from libs.outbound import parse_networks, public_or_within
-from libs.persistence import Database
+from libs.persistence import Database, Presence
 from libs.secrets import SecretCipher
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
@@ -92,9 +92,8 @@ async def deliver(database_url: str, url: str, events: int, webhooks: int) -> No
         await create(Write(identity=caller, correlation_id=new_id()), wanted)
     await _happen(database, caller, events)
     attempts = WebhookAttempts(client, _CIPHER, PrometheusDeliveryMetrics())
-    tools = DeliveryTools(
-        PostgresWebhookQueue(database, outbox), timeline, attempts, FairSemaphore(256, each=256), _now
-    )
+    queue = PostgresWebhookQueue(database, outbox, Presence(database_url, name="benchmark"))
+    tools = DeliveryTools(queue, timeline, attempts, FairSemaphore(256, each=256), _now)
     worker = WebhookWorker(tools, new_id())
     began, cpu = time.monotonic(), psutil.Process().cpu_times()
     tasks = [asyncio.create_task(run()) for run in (worker.renew, worker.run)]

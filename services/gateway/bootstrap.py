@@ -350,7 +350,7 @@ def _deliver_webhooks(service: Service, settings: GatewaySettings) -> None:
     now, metrics = partial(datetime.now, UTC), PrometheusDeliveryMetrics()
     client, cipher = HttpWebhookClient(settings.allowed_addresses()), settings.secret_cipher()
     tools = DeliveryTools(
-        queue=PostgresWebhookQueue(service.database, service.outbox),
+        queue=PostgresWebhookQueue(service.database, service.outbox, service.presence),
         timeline=PostgresTimeline(service.database),
         attempts=WebhookAttempts(client, cipher, metrics),
         permits=FairSemaphore(settings.webhook_attempts, each=max(1, settings.webhook_attempts // 8)),

@@ -1,5 +1,6 @@
 """Builds the ingestion service from its parts."""
 
+import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -32,6 +33,7 @@ from services.ingestion.adapters.postgres.collections import (
 from services.ingestion.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.ingestion.adapters.postgres.files import PostgresFileReader, PostgresFileWriter, PostgresSearchableFiles
 from services.ingestion.adapters.postgres.garbage_collection import PostgresUnusedBlobs
+from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
 from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
@@ -47,7 +49,7 @@ from services.ingestion.entrypoints.http.artifacts import artifact_texts_router
 from services.ingestion.entrypoints.http.collections import collections_router
 from services.ingestion.entrypoints.http.files import files_router
 from services.ingestion.entrypoints.http.knowledge_bases import knowledge_bases_router
-from services.ingestion.entrypoints.maintenance import process_artifacts, repeat, repeat_while_busy
+from services.ingestion.entrypoints.maintenance import process_artifacts, repeat, repeat_when_woken, repeat_while_busy
 from services.ingestion.entrypoints.streams import GROUP, IngestionStreams
 from services.ingestion.entrypoints.watchdog import Watchdog
 from services.ingestion.settings import IngestionSettings
@@ -70,6 +72,7 @@ from services.ingestion.use_cases.renew_leases import RenewLeases
 from services.ingestion.use_cases.search_artifacts import ReadArtifactText, SearchArtifacts
 from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
+from services.ingestion.use_cases.take_over_work import TakeOverWork
 from services.ingestion.use_cases.upload_files import Limits, UploadFiles
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -100,7 +103,8 @@ def build_streams(settings: IngestionSettings) -> Service:
     service.on_start(store.start)
     search = _Search.of(service, settings)
     pool = parsing_pool(settings.parsing_processes, settings.parsing_timeout_seconds, settings.parsing_memory_bytes)
-    loader = DocumentLoader(PostgresTexts(service.database), store, pool, lease_seconds=settings.lease_seconds)
+    texts = PostgresTexts(service.database, _announced(service))
+    loader = DocumentLoader(texts, store, pool, lease_seconds=settings.lease_seconds)
     _add_ingestion(service, settings, loader, search)
     jobs = PostgresArtifactJobs(service.database, service.outbox)
     index = IndexArtifacts(
@@ -187,10 +191,10 @@ def _add_artifacts(service: Service, store: ObjectStore, search: _Search) -> Non
 
 
 def _add_ingestion(service: Service, settings: IngestionSettings, loader: DocumentLoader, search: _Search) -> None:
-    database, outbox = service.database, service.outbox
-    items = PostgresWorkItems(database, outbox, lease_seconds=settings.lease_seconds)
+    database, outbox, holder = service.database, service.outbox, _announced(service)
+    items = PostgresWorkItems(database, outbox, holder, lease_seconds=settings.lease_seconds)
     runs = PostgresRuns(
-        database, outbox, lease_seconds=settings.lease_seconds, grace_seconds=settings.index_grace_seconds
+        database, outbox, holder, lease_seconds=settings.lease_seconds, grace_seconds=settings.index_grace_seconds
     )
     progress = ProgressThrottle(items, time.monotonic)
     indexer = DocumentIndexer(items, progress, search.embedders, search.engines)
@@ -215,12 +219,15 @@ def _add_ingestion(service: Service, settings: IngestionSettings, loader: Docume
 
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))
     reconcile = ReconcileWork(queue, runs, settings.reconcile_seconds)
+    take_over, woken = TakeOverWork(PostgresHolders(database), service.presence.gone), asyncio.Event()
+    service.presence.on_change(woken.set)
     renew_leases, parse_ahead = RenewLeases(items, loader, claims), ParseAhead(queue, loader, claims)
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "streams": streams.serve,
         "streams.measure": streams.measure,
         "work.dispatch": lambda: repeat_while_busy(dispatch, _DISPATCH_SECONDS),
         "work.reconcile": lambda: repeat(reconcile, settings.reconcile_seconds),
+        "work.take_over": lambda: repeat_when_woken(take_over, woken, settings.lease_seconds / 4),
         "work.renew_leases": lambda: repeat(renew_leases, settings.lease_seconds / 4),
         "watchdog": Watchdog(queue.stuck, limit_seconds=settings.watchdog_seconds).run,
     }
@@ -231,6 +238,10 @@ def _add_ingestion(service: Service, settings: IngestionSettings, loader: Docume
     service.ready_check("streams", joined)
     service.departures.watch(GROUP)
     service.on_stop(streams.stop)
+
+
+def _announced(service: Service) -> Callable[[], int | None]:
+    return lambda: service.presence.announced
 
 
 def _lost_indexes(service: Service, search: _Search) -> LostIndexes:

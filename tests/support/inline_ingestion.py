@@ -101,15 +101,20 @@ class InlineWorker:
         lease_seconds: float = 20.0,
         grace_seconds: float = 0.0,
         reader: PlainTextReader | None = None,
+        holder: int | None = None,
     ) -> None:
+        def announced() -> int | None:
+            return holder
+
         database, outbox = service.database, service.outbox
         self.reader = reader or PlainTextReader()
         self.embedders, self.engines = CountingEmbedders(), {"pgvector": engine}
-        self.items = PostgresWorkItems(database, outbox, lease_seconds=lease_seconds)
-        self.runs = PostgresRuns(database, outbox, lease_seconds=lease_seconds, grace_seconds=grace_seconds)
+        self.items = PostgresWorkItems(database, outbox, announced, lease_seconds=lease_seconds)
+        self.runs = PostgresRuns(database, outbox, announced, lease_seconds=lease_seconds, grace_seconds=grace_seconds)
         self.work_queue = PostgresWorkQueue(database)
         self.index_deletion = PostgresIndexDeletion(database, outbox)
-        self.loading = DocumentLoader(PostgresTexts(database), store, self.reader, lease_seconds=lease_seconds)
+        self.texts = PostgresTexts(database, announced)
+        self.loading = DocumentLoader(self.texts, store, self.reader, lease_seconds=lease_seconds)
         progress = ProgressThrottle(self.items, time.monotonic)
         indexing = DocumentIndexer(self.items, progress, self.embedders, self.engines)
         self.ingestion = IngestItems(self.items, self.runs, progress, self.loading, indexing)

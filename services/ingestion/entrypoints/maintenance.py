@@ -1,6 +1,7 @@
 """Periodic work beside commands and streams. Any number of processes may do the same at once."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from services.ingestion.use_cases.index_artifacts import IndexArtifacts, RemoveDeletedArtifacts
@@ -11,6 +12,16 @@ async def repeat(action: Callable[[], Awaitable[object]], seconds: float) -> Non
     while True:
         await action()
         await asyncio.sleep(seconds)
+
+
+async def repeat_when_woken(action: Callable[[], Awaitable[object]], woken: asyncio.Event, seconds: float) -> None:
+    """Runs ``action`` now, whenever it is ``woken``, and ``seconds`` after it ran last, until cancelled."""
+    while True:
+        woken.clear()
+        await action()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await woken.wait()
 
 
 async def repeat_while_busy(action: Callable[[], Awaitable[int]], idle_seconds: float) -> None:

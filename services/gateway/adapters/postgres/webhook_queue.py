@@ -8,7 +8,7 @@ from typing import Any, Final
 from libs.contracts.identifiers import new_id
 from libs.contracts.timestamps import format_time
 from libs.eventing import MessageContext, Outbox, Transaction
-from libs.persistence import Database, fetch_records, retry_until_available
+from libs.persistence import Database, Presence, fetch_records, retry_until_available
 from services.gateway.adapters.postgres.webhooks import COLUMNS, emit_disabled, webhook_of
 from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.domain.webhook_deliveries import (
@@ -26,8 +26,13 @@ MOST_PENDING: Final = 100_000
 _CHAIN_LENGTH: Final = 5
 _DEAD_WORKERS: Final = "DELETE FROM webhook_workers WHERE lease_expires_at < now() - interval '1 hour'"
 _RENEW: Final = """
-INSERT INTO webhook_workers (id, lease_expires_at) VALUES (%s, now() + make_interval(secs => %s))
-ON CONFLICT (id) DO UPDATE SET lease_expires_at = excluded.lease_expires_at
+INSERT INTO webhook_workers (id, lease_expires_at, presence) VALUES (%s, now() + make_interval(secs => %s), %s)
+ON CONFLICT (id) DO UPDATE SET lease_expires_at = excluded.lease_expires_at, presence = excluded.presence
+"""
+_PRESENCES: Final = "SELECT presence FROM webhook_workers WHERE presence IS NOT NULL AND id <> %s"
+# Those whose lease has not run out, but for those whose process is gone.
+_ALIVE: Final = """
+(SELECT id FROM webhook_workers WHERE lease_expires_at > now() AND (presence = ANY(%(gone)s)) IS NOT TRUE)
 """
 # Of webhooks with something to do the n-th of every company comes before the n+1-th of any.
 _CLAIM: Final = f"""
@@ -35,14 +40,14 @@ WITH ready AS (
     SELECT w.id, row_number() OVER (PARTITION BY w.company_id ORDER BY w.id) AS turn
     FROM webhooks w LEFT JOIN timeline_counters c ON c.company_id = w.company_id::text
     WHERE w.status = 'enabled' AND w.deleted_at IS NULL
-      AND (w.worker_id IS NULL OR w.worker_id NOT IN (SELECT id FROM webhook_workers WHERE lease_expires_at > now()))
+      AND (w.worker_id IS NULL OR w.worker_id NOT IN {_ALIVE})
       AND ((w.cursor < c.position AND w.pending < {MOST_PENDING}) OR (w.pending > 0 AND EXISTS (
             SELECT FROM webhook_deliveries d WHERE d.webhook_id = w.id AND d.status = 'pending'
               AND d.next_attempt_at <= %(now)s)))
     ORDER BY turn, w.id LIMIT %(limit)s
 ), free AS (
     SELECT w.id FROM webhooks w JOIN ready USING (id)
-    WHERE w.worker_id IS NULL OR w.worker_id NOT IN (SELECT id FROM webhook_workers WHERE lease_expires_at > now())
+    WHERE w.worker_id IS NULL OR w.worker_id NOT IN {_ALIVE}
     FOR NO KEY UPDATE OF w SKIP LOCKED
 )
 UPDATE webhooks w SET worker_id = %(worker)s FROM free WHERE w.id = free.id RETURNING w.company_id::text, w.id::text
@@ -122,15 +127,21 @@ WHERE id = %(id)s
 
 
 class PostgresWebhookQueue:
-    def __init__(self, database: Database, outbox: Outbox) -> None:
+    """A worker is dead when its lease has run out, or sooner when its process is gone and had announced itself."""
+
+    def __init__(self, database: Database, outbox: Outbox, presence: Presence) -> None:
         self._database = database
         self._outbox = outbox
+        self._presence = presence
+        self._others: list[int] = []
 
     async def renew(self, worker_id: str, lease_seconds: float) -> None:
-        await self._database.execute(_RENEW, (worker_id, lease_seconds))
+        await self._database.execute(_RENEW, (worker_id, lease_seconds, self._presence.announced))
+        self._others = [number for (number,) in await self._database.execute(_PRESENCES, (worker_id,))]
 
     async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
-        values = {"worker": worker_id, "now": now, "limit": limit}
+        gone = list(self._presence.gone(self._others))
+        values = {"worker": worker_id, "now": now, "limit": limit, "gone": gone}
         return [(company_id, webhook_id) for company_id, webhook_id in await self._database.execute(_CLAIM, values)]
 
     async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None:

@@ -1,5 +1,6 @@
 """Runs in PostgreSQL: planned in steps, completed once, ended under the locks of knowledge base and run."""
 
+from collections.abc import Callable
 from typing import Final
 
 from libs.contracts.api.knowledge import KnowledgeBaseStatus
@@ -7,6 +8,7 @@ from libs.contracts.events.ingestion import IngestionProgress
 from libs.eventing import Outbox
 from libs.persistence import Connection, Database, fetch_value
 from services.ingestion.adapters import metrics
+from services.ingestion.adapters.postgres.holders import nobody
 from services.ingestion.adapters.postgres.knowledge_base_writer import set_status
 from services.ingestion.adapters.postgres.knowledge_bases import settings_of
 from services.ingestion.adapters.postgres.run_events import count_items, publish_ending
@@ -15,7 +17,8 @@ from services.ingestion.domain.knowledge_bases import Progress
 from services.ingestion.domain.runs import ClaimedRun, RunKey, RunOutcome, RunRef, Token
 
 _CLAIM: Final = """
-    UPDATE ingestion_runs r SET token = %(token)s, lease_until = now() + %(seconds)s * interval '1 second'
+    UPDATE ingestion_runs r
+    SET token = %(token)s, lease_until = now() + %(seconds)s * interval '1 second', holder = %(holder)s
     FROM knowledge_base_indexes i
     WHERE r.id = %(id)s AND r.state IN ('planning', 'finishing') AND i.id = r.index_id
       AND (r.lease_until IS NULL OR r.lease_until < now())
@@ -78,15 +81,25 @@ _SWITCH: Final = """
 
 
 class PostgresRuns:
-    def __init__(self, database: Database, outbox: Outbox, *, lease_seconds: float, grace_seconds: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        outbox: Outbox,
+        holder: Callable[[], int | None] = nobody,
+        *,
+        lease_seconds: float,
+        grace_seconds: float,
+    ) -> None:
         """``grace_seconds``: how long a replaced index is kept for searches under way."""
         self._database = database
         self._outbox = outbox
+        self._holder = holder
         self._lease = lease_seconds
         self._grace = grace_seconds
 
     async def claim(self, key: RunKey, token: Token) -> ClaimedRun | None:
-        rows = await self._database.execute(_CLAIM, {"id": key.run_id, "token": token, "seconds": self._lease})
+        lease = {"token": token, "seconds": self._lease, "holder": self._holder()}
+        rows = await self._database.execute(_CLAIM, {"id": key.run_id, **lease})
         return ClaimedRun(RunRef(*rows[0][:7]), rows[0][7], token, settings_of(rows[0][8])) if rows else None
 
     async def plan(self, run: ClaimedRun, limit: int) -> bool:

@@ -1,9 +1,10 @@
 """States of parsed texts in PostgreSQL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from libs.persistence import Database
+from services.ingestion.adapters.postgres.holders import nobody
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.domain.ports.files import TextFailure, TextState
@@ -12,8 +13,9 @@ _KEYS: Final = "unnest(%(blobs)s::text[], %(types)s::text[]) AS k (blob_id, cont
 
 
 class PostgresTexts:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, holder: Callable[[], int | None] = nobody) -> None:
         self._database = database
+        self._holder = holder
 
     async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
         rows = await self._database.execute(
@@ -34,10 +36,10 @@ class PostgresTexts:
                     ORDER BY t.blob_id, t.content_type FOR UPDATE OF t SKIP LOCKED)
                 UPDATE texts t
                 SET state = 'running', attempts = attempts + 1, changed_at = clock_timestamp(),
-                    lease_until = now() + %(seconds)s * interval '1 second'
+                    lease_until = now() + %(seconds)s * interval '1 second', holder = %(holder)s
                 FROM free WHERE (t.blob_id, t.content_type) = (free.blob_id, free.content_type)
                 RETURNING t.blob_id, t.content_type""",
-            {**_columns(texts), "seconds": seconds, "again": again},
+            {**_columns(texts), "seconds": seconds, "again": again, "holder": self._holder()},
         )
         return {TextKey(*row) for row in cursor}
 

@@ -1,6 +1,6 @@
 """Work items in PostgreSQL: lease, state, result."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from psycopg.rows import TupleRow
@@ -10,6 +10,7 @@ from libs.contracts.events.ingestion import DatasourceFailed
 from libs.eventing import MessageContext, Outbox
 from libs.persistence import Database
 from services.ingestion.adapters import metrics
+from services.ingestion.adapters.postgres.holders import nobody
 from services.ingestion.adapters.postgres.knowledge_bases import settings_of
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
@@ -35,7 +36,8 @@ _CLAIM: Final = f"""
     ), claimed AS (
         UPDATE ingestion_items d
         SET state = CASE d.state WHEN 'removing' THEN d.state ELSE 'running' END, phase = '', token = %(token)s,
-            attempts = attempts + 1, lease_until = now() + %(seconds)s * interval '1 second', changed_at = now()
+            attempts = attempts + 1, lease_until = now() + %(seconds)s * interval '1 second', holder = %(holder)s,
+            changed_at = now()
         FROM free WHERE (d.index_id, d.file_id) = (free.index_id, free.file_id) RETURNING d.*
     )
     SELECT c.index_id, c.file_id, c.state, c.attempts,
@@ -68,13 +70,17 @@ _RELEASE: Final = """
 
 
 class PostgresWorkItems:
-    def __init__(self, database: Database, outbox: Outbox, *, lease_seconds: float) -> None:
+    def __init__(
+        self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = nobody, *, lease_seconds: float
+    ) -> None:
         self._database = database
         self._outbox = outbox
+        self._holder = holder
         self._lease = lease_seconds
 
     async def claim(self, keys: Sequence[ItemKey], token: Token) -> list[ClaimedItem]:
-        parameters = {**_columns(keys), "token": token, "seconds": self._lease, "most": MOST_ATTEMPTS}
+        lease = {"token": token, "seconds": self._lease, "holder": self._holder()}
+        parameters = {**_columns(keys), **lease, "most": MOST_ATTEMPTS}
         cursor = await self._database.execute(_CLAIM, parameters)
         return [_claimed(row, token) for row in cursor]
 

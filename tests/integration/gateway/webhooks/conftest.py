@@ -10,7 +10,7 @@ import pytest
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.eventing import Outbox
-from libs.persistence import Database
+from libs.persistence import Database, Presence
 from services.gateway.adapters.postgres.keys import PostgresKeys
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
@@ -114,7 +114,7 @@ def real(database: Database, database_url: str) -> Stores:
     outbox, partitions = Outbox(database), PostgresTimelinePartitions(database)
     return Stores(
         store=PostgresWebhooks(database, outbox),
-        queue=PostgresWebhookQueue(database, outbox),
+        queue=PostgresWebhookQueue(database, outbox, Presence(database_url, name="test")),
         maintenance=PostgresWebhookMaintenance(database),
         log=PostgresTimelineLog(database, partitions, now=lambda: datetime.now(UTC)),
         timeline=PostgresTimeline(database),

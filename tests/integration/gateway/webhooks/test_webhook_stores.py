@@ -10,8 +10,10 @@ import pytest
 
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import new_id
-from libs.persistence import Database
+from libs.eventing import Outbox
+from libs.persistence import Database, Presence
 from libs.secrets import SecretCipher
+from services.gateway.adapters.postgres.webhook_queue import PostgresWebhookQueue
 from services.gateway.administration import administration
 from services.gateway.domain.idempotency import IdempotentRequest, KeyReused
 from services.gateway.domain.webhook_deliveries import (
@@ -396,3 +398,28 @@ async def test_a_dead_workers_webhooks_are_claimed_when_its_lease_ends(real: Sto
         while not await real.queue.claim(OTHER, now=START, limit=1):
             await asyncio.sleep(0.05)
     assert await real.queue.claimed(WORKER, webhook.id, now=START) is None
+
+
+async def test_the_webhooks_of_a_killed_process_are_claimed_before_its_lease_ends(
+    real: Stores, database: Database
+) -> None:
+    ada = await real.caller()
+    webhook = await real.webhook(ada)
+    await real.happen(ada)
+    killed, other = [Presence(real.database_url, name="test", grace=0.2) for _ in range(2)]
+    dying, living = [PostgresWebhookQueue(database, Outbox(database), each) for each in (killed, other)]
+    tasks = [asyncio.create_task(each.run()) for each in (killed, other)]
+    async with asyncio.timeout(60):
+        await asyncio.gather(killed.held.wait(), other.held.wait())
+    await dying.renew(WORKER, 600)
+    await living.renew(OTHER, 600)
+    assert len(await dying.claim(WORKER, now=START, limit=1)) == 1
+    assert await living.claim(OTHER, now=START, limit=1) == []
+    # Its connection closes, as that of a killed process does.
+    tasks[0].cancel()
+    async with asyncio.timeout(60):
+        while not await living.claim(OTHER, now=START, limit=1):
+            await asyncio.sleep(0.05)
+    assert await living.claimed(WORKER, webhook.id, now=START) is None
+    tasks[1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -79,7 +79,8 @@ async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_
     files = await bases.upload(documents(40))
     execute(ingestion.database_url, UNHURRIED)
     knowledge_base_id = await bases.create(files)
-    victim = workers.start(AES_INGESTION_STREAMS_BATCH="4")
+    # Its end is seen by the lock that shows that it lives.
+    victim = workers.start(AES_INGESTION_STREAMS_BATCH="4", AES_INGESTION_LEASE_SECONDS="3600")
 
     async def some_are_done() -> bool:
         return int((await bases.get(knowledge_base_id))["datasource_count"]) >= 8

@@ -11,8 +11,11 @@ from libs.contracts.commands.ingestion import (
 )
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandRejected
+from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.domain.embedding import EmbeddingUnavailable
-from services.ingestion.domain.runs import ItemKey
+from services.ingestion.domain.files import TextKey
+from services.ingestion.domain.runs import ItemKey, RunKey
+from services.ingestion.use_cases.take_over_work import TakeOverWork
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents, execute, until
 from tests.support.inline_ingestion import InlineWorker
@@ -220,6 +223,51 @@ async def test_what_a_dead_worker_held_is_done_by_another(
     keys = {ItemKey(row["index_id"], file_id): 99 for file_id in files}
     assert await worker.items.ingested(lost, keys) == set(), "what another has done is not taken out again"
     assert not await ingestion.rows("SELECT file_id FROM ingestion_items WHERE chunks = 99")
+
+
+async def test_what_a_killed_process_held_is_done_by_another_before_its_leases_end(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    gone = 7
+    killed = InlineWorker(ingestion.service, ingestion.objects, bases.engine, lease_seconds=600, holder=gone)
+    take_over = TakeOverWork(PostgresHolders(ingestion.service.database), {gone}.intersection)
+    files = await bases.upload(documents(2))
+    ingesting = await bases.create(files)
+    await worker.step()
+    [row] = await ingestion.rows("SELECT index_id FROM ingestion_runs")
+    lost = await killed.claim(row["index_id"], files)
+    [text] = await ingestion.rows("SELECT blob_id, content_type FROM texts LIMIT 1")
+    assert await killed.texts.claim([TextKey(text["blob_id"], text["content_type"])], seconds=600)
+    planning = await bases.create(files)
+    [due] = await killed.work_queue.due(10)
+    assert isinstance(due.key, RunKey)
+    assert await killed.runs.claim(due.key, "its token") is not None
+    await worker.drain()
+    before = [(await bases.get(each))["status"] for each in (ingesting, planning)]
+
+    await take_over()
+    await worker.drain()
+
+    assert "completed" not in before
+    assert [(await bases.get(each))["status"] for each in (ingesting, planning)] == ["completed"] * 2
+    assert await killed.items.ingested(lost, {ItemKey(row["index_id"], file_id): 99 for file_id in files}) == set()
+    assert not await ingestion.rows("SELECT file_id FROM ingestion_items WHERE chunks = 99")
+
+
+async def test_what_a_living_process_holds_stays_its_own(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    living = InlineWorker(ingestion.service, ingestion.objects, bases.engine, holder=8)
+    take_over = TakeOverWork(PostgresHolders(ingestion.service.database), {7}.intersection)
+    files = await bases.upload(documents(1))
+    await bases.create(files)
+    await worker.step()
+    [row] = await ingestion.rows("SELECT index_id FROM ingestion_runs")
+    token = await living.claim(row["index_id"], files)
+    await take_over()
+    await worker.drain()
+    held = await ingestion.rows("SELECT token, holder FROM ingestion_items")
+    assert held == [{"token": token, "holder": 8}]
 
 
 @asynccontextmanager

@@ -1,0 +1,58 @@
+"""Processes that hold leases of work, by the numbers under which they show that they live."""
+
+from collections.abc import Collection
+from typing import Final
+
+from libs.persistence import Database
+
+# Each by an index of what is under way.
+_HOLDERS: Final = """
+    SELECT holder FROM ingestion_items WHERE token IS NOT NULL AND holder IS NOT NULL
+    UNION SELECT holder FROM ingestion_runs
+    WHERE state IN ('planning', 'finishing') AND token IS NOT NULL AND holder IS NOT NULL
+    UNION SELECT holder FROM texts WHERE state = 'running' AND holder IS NOT NULL
+"""
+# Texts first: who takes an item up needs its text. All in the order of their keys, as everywhere.
+_FREE_TEXTS: Final = """
+    UPDATE texts t SET state = 'pending', lease_until = NULL, holder = NULL FROM (
+        SELECT blob_id, content_type FROM texts WHERE state = 'running' AND holder = ANY (%s)
+        ORDER BY blob_id, content_type FOR UPDATE) held
+    WHERE (t.blob_id, t.content_type) = (held.blob_id, held.content_type)
+"""
+_FREE_ITEMS: Final = """
+    UPDATE ingestion_items d
+    SET state = CASE d.state WHEN 'running' THEN 'pending' ELSE d.state END, phase = '', token = NULL,
+        lease_until = NULL, holder = NULL, sent_at = NULL
+    FROM (
+        SELECT index_id, file_id FROM ingestion_items WHERE token IS NOT NULL AND holder = ANY (%s)
+        ORDER BY index_id, file_id FOR UPDATE) held
+    WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id)
+"""
+_FREE_RUNS: Final = """
+    UPDATE ingestion_runs r SET token = NULL, lease_until = NULL, holder = NULL, sent_at = NULL FROM (
+        SELECT id FROM ingestion_runs
+        WHERE state IN ('planning', 'finishing') AND token IS NOT NULL AND holder = ANY (%s)
+        ORDER BY id FOR UPDATE) held
+    WHERE r.id = held.id
+"""
+
+
+def nobody() -> None:
+    """The holder that is not announced: its lease alone tells how long work is its."""
+
+
+class PostgresHolders:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def numbers(self) -> list[int]:
+        return [number for (number,) in await self._database.execute(_HOLDERS)]
+
+    async def free(self, numbers: Collection[int]) -> int:
+        # Each by itself: together they would hold items while they wait for runs, which others lock first.
+        async with self._database.connection() as connection:
+            freed = [
+                (await connection.execute(statement, (list(numbers),))).rowcount
+                for statement in (_FREE_TEXTS, _FREE_ITEMS, _FREE_RUNS)
+            ]
+        return sum(freed)
