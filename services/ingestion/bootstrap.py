@@ -68,11 +68,11 @@ from services.ingestion.use_cases.parse_ahead import ParseAhead
 from services.ingestion.use_cases.progress_throttle import ProgressThrottle
 from services.ingestion.use_cases.publish_collection_changes import PublishCollectionChanges
 from services.ingestion.use_cases.read_file_text import ReadFileText
+from services.ingestion.use_cases.reclaim_work import ReclaimWork
 from services.ingestion.use_cases.renew_leases import RenewLeases
 from services.ingestion.use_cases.search_artifacts import ReadArtifactText, SearchArtifacts
 from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
-from services.ingestion.use_cases.take_over_work import TakeOverWork
 from services.ingestion.use_cases.upload_files import Limits, UploadFiles
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -219,7 +219,7 @@ def _add_ingestion(service: Service, settings: IngestionSettings, loader: Docume
 
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))
     reconcile = ReconcileWork(queue, runs, settings.reconcile_seconds)
-    take_over, woken = TakeOverWork(PostgresHolders(database), service.presence.gone), asyncio.Event()
+    reclaim, woken = ReclaimWork(PostgresHolders(database), service.presence.gone), asyncio.Event()
     service.presence.on_change(woken.set)
     renew_leases, parse_ahead = RenewLeases(items, loader, claims), ParseAhead(queue, loader, claims)
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
@@ -227,7 +227,7 @@ def _add_ingestion(service: Service, settings: IngestionSettings, loader: Docume
         "streams.measure": streams.measure,
         "work.dispatch": lambda: repeat_while_busy(dispatch, _DISPATCH_SECONDS),
         "work.reconcile": lambda: repeat(reconcile, settings.reconcile_seconds),
-        "work.take_over": lambda: repeat_when_woken(take_over, woken, settings.lease_seconds / 4),
+        "work.reclaim": lambda: repeat_when_woken(reclaim, woken, settings.lease_seconds / 4),
         "work.renew_leases": lambda: repeat(renew_leases, settings.lease_seconds / 4),
         "watchdog": Watchdog(queue.stuck, limit_seconds=settings.watchdog_seconds).run,
     }

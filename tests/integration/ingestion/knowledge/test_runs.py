@@ -15,7 +15,7 @@ from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.domain.embedding import EmbeddingUnavailable
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import ItemKey, RunKey
-from services.ingestion.use_cases.take_over_work import TakeOverWork
+from services.ingestion.use_cases.reclaim_work import ReclaimWork
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents, execute, until
 from tests.support.inline_ingestion import InlineWorker
@@ -230,7 +230,7 @@ async def test_what_a_killed_process_held_is_done_by_another_before_its_leases_e
 ) -> None:
     gone = 7
     killed = InlineWorker(ingestion.service, ingestion.objects, bases.engine, lease_seconds=600, holder=gone)
-    take_over = TakeOverWork(PostgresHolders(ingestion.service.database), {gone}.intersection)
+    reclaim = ReclaimWork(PostgresHolders(ingestion.service.database), {gone}.intersection)
     files = await bases.upload(documents(2))
     ingesting = await bases.create(files)
     await worker.step()
@@ -245,7 +245,7 @@ async def test_what_a_killed_process_held_is_done_by_another_before_its_leases_e
     await worker.drain()
     before = [(await bases.get(each))["status"] for each in (ingesting, planning)]
 
-    await take_over()
+    await reclaim()
     await worker.drain()
 
     assert "completed" not in before
@@ -258,13 +258,13 @@ async def test_what_a_living_process_holds_stays_its_own(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
     living = InlineWorker(ingestion.service, ingestion.objects, bases.engine, holder=8)
-    take_over = TakeOverWork(PostgresHolders(ingestion.service.database), {7}.intersection)
+    reclaim = ReclaimWork(PostgresHolders(ingestion.service.database), {7}.intersection)
     files = await bases.upload(documents(1))
     await bases.create(files)
     await worker.step()
     [row] = await ingestion.rows("SELECT index_id FROM ingestion_runs")
     token = await living.claim(row["index_id"], files)
-    await take_over()
+    await reclaim()
     await worker.drain()
     held = await ingestion.rows("SELECT token, holder FROM ingestion_items")
     assert held == [{"token": token, "holder": 8}]

@@ -1,4 +1,4 @@
-"""Takes work over from processes that have ended."""
+"""Reclaims the work of processes that have ended."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class TakeOverWork:
+class ReclaimWork:
     """Queues what processes held that are gone, without waiting for the end of their leases.
 
     ``gone`` tells which processes have ended. It may be wrong about one that lives: what that one does to its items and
@@ -24,4 +24,4 @@ class TakeOverWork:
 
     async def __call__(self) -> None:
         if (gone := self.gone(await self.holders.numbers())) and (freed := await self.holders.free(gone)):
-            _log.info("work.taken_over", rows=freed, processes=sorted(gone))
+            _log.info("work.reclaimed", rows=freed, processes=sorted(gone))
