@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -50,6 +50,22 @@ class ErrorDetail(BaseModel):
     message: str
     hint: str | None = None
     budget: ExceededBudget | None = Field(default=None, exclude_if=lambda budget: budget is None)
+
+
+def validation_details(errors: Sequence[Any]) -> list[ErrorDetail]:
+    """Pydantic's findings in our words."""
+    return [
+        ErrorDetail(loc=list(error["loc"]), type=error["type"], message=error["msg"], hint=_hint(error))
+        for error in errors
+    ]
+
+
+def _hint(error: Any) -> str | None:
+    if error["type"] == "extra_forbidden":
+        return "remove this field or check its spelling"
+    if error["type"] == "missing":
+        return "this field is required"
+    return None
 
 
 class ErrorInfo(BaseModel):

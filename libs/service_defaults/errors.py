@@ -1,6 +1,6 @@
 """Renders errors on HTTP: one table from kinds to statuses, one body for all."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import structlog
@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ServiceError
+from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceError, validation_details
 from libs.persistence import is_outage
 from libs.tracing import current_correlation_id
 
@@ -60,22 +60,6 @@ def error_body(info: ErrorInfo) -> bytes:
     body = info.model_copy(update={"correlation_id": info.correlation_id or current_correlation_id()})
     unused = {name for name in ("details", "correlation_id") if getattr(body, name) is None}
     return b'{"error":' + body.model_dump_json(exclude={"retry_after", *unused}).encode() + b"}"
-
-
-def validation_details(errors: Sequence[Any], *, drop: int = 0) -> list[ErrorDetail]:
-    """Pydantic's findings in our words; ``drop`` leading places of ``loc`` are left out."""
-    return [
-        ErrorDetail(loc=list(error["loc"])[drop:], type=error["type"], message=error["msg"], hint=_hint(error))
-        for error in errors
-    ]
-
-
-def _hint(error: Any) -> str | None:
-    if error["type"] == "extra_forbidden":
-        return "remove this field or check its spelling"
-    if error["type"] == "missing":
-        return "this field is required"
-    return None
 
 
 def install_error_handlers(app: FastAPI) -> None:

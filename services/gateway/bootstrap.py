@@ -175,27 +175,18 @@ def assemble(outside: Dependencies) -> PublicApi:
 
     authentication = Authentication(principals, RateLimiter(outside.monotonic))
     use_cases = _use_cases(outside, streams, feeds, texts, forget, configurations)
-    forwarder, in_flight = Forwarder(outside.upstreams), InFlightRequests()
-    transfers = TransferProxy(outside.upstreams, TransferLimiter())
-    application = PublicApplication(
-        authentication,
-        use_cases,
-        forwarder,
-        transfers,
-        in_flight=in_flight,
-        shared_origins=outside.shared_origins,
-    )
+    in_flight = InFlightRequests()
     edge = PublicEdge(
         authentication=authentication,
         use_cases=use_cases,
-        forwarder=forwarder,
-        transfers=transfers,
+        forwarder=Forwarder(outside.upstreams),
+        transfers=TransferProxy(outside.upstreams, TransferLimiter()),
         upstreams=outside.upstreams,
         in_flight=in_flight,
         shared_origins=outside.shared_origins,
     )
     protocols = [make(edge) for make in PROTOCOLS]
-    return PublicApi(application, protocols, in_flight, feeds, texts, revoked, withdrawn, forget)
+    return PublicApi(PublicApplication(edge), protocols, in_flight, feeds, texts, revoked, withdrawn, forget)
 
 
 def _use_cases(

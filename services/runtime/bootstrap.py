@@ -56,6 +56,7 @@ from services.runtime.entrypoints.http.watched_turns import watched_turns_router
 from services.runtime.entrypoints.maintenance import keep_expiring, keep_retention
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.accept_turn import AcceptTurn
+from services.runtime.use_cases.add_messages import AddMessages
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.argument_schemas import ArgumentSchemas
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
@@ -192,6 +193,7 @@ def handle_commands(service: Service, worker: Worker, reads: PostgresSessionRead
         worker.resolve,
         worker.fork,
         UpdateSession(worker.fork.open_writer),
+        AddMessages(worker.fork.open_writer),
         BudgetChanges.of(PostgresBudgetWriter),
         SetRetention(PostgresRetentionWriter, settings.session_retention_days or None),
         reads,

@@ -240,6 +240,30 @@ async def test_what_is_not_stored_is_gone(api: Api, client: AsyncOpenAI) -> None
         await client.responses.retrieve(events[-1].response.id)  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_what_is_not_stored_ends_with_its_client(
+    api: Api, client: AsyncOpenAI, model: HeldModel, *, stream: bool
+) -> None:
+    key, said = await agent(api, "openai:stub-hold"), unique("dropped")
+
+    async def ask() -> None:
+        given = await client.responses.create(model=key, input=said, store=False, stream=stream)
+        async for _ in given:  # type: ignore[union-attr]
+            pass
+
+    with model.held():
+        asking = asyncio.create_task(ask())
+        await eventually(lambda: asyncio.sleep(0, model.asked(said)))
+        asking.cancel()
+        await eventually(lambda: _is_removed(api))
+
+
+async def _is_removed(api: Api) -> bool:
+    """Whether the newest event is the end of a session that nobody lists."""
+    events = (await api.http.get("/events/", params={"type": "session.deleted", "order": "desc", "limit": 1})).json()
+    return bool(events["events"])
+
+
 async def test_refusals_are_the_clients_own_errors(
     api: Api, client: AsyncOpenAI, stack: RunningStack, mallory: Caller
 ) -> None:
@@ -348,7 +372,8 @@ async def test_a_conversation_gets_its_agent_with_its_first_response(api: Api, c
     assert await client.conversations.items.retrieve(items[1].id, conversation_id=opened.id) == items[1]
     for refusal in (
         client.conversations.items.delete(items[1].id, conversation_id=opened.id),
-        client.conversations.items.create(opened.id, items=[{"role": "user", "content": "Later"}]),
+        client.conversations.items.create(opened.id, items=[{"role": "system", "content": "Later"}]),
+        client.conversations.items.create(opened.id, items=[]),
         client.responses.delete(second.id),
     ):
         with pytest.raises((openai.BadRequestError, openai.ConflictError)):
@@ -356,6 +381,37 @@ async def test_a_conversation_gets_its_agent_with_its_first_response(api: Api, c
     await client.conversations.delete(opened.id)
     with pytest.raises(openai.NotFoundError):
         await client.conversations.retrieve(opened.id)
+
+
+async def test_items_are_added_between_responses(api: Api, client: AsyncOpenAI, model: HeldModel) -> None:
+    key, opened = await agent(api, "openai:stub-count"), await client.conversations.create()
+    once: Any = {"extra_headers": {"Idempotency-Key": unique("items")}}
+    call: Any = {"type": "function_call", "call_id": "c1", "name": "clock", "arguments": "{}"}
+    output: Any = {"type": "function_call_output", "call_id": "c1", "output": "noon"}
+    added = [
+        await client.conversations.items.create(
+            opened.id, items=[{"role": "user", "content": "What time is it?"}, call, output], **once
+        )
+        for _ in range(2)
+    ]
+    assert added[0] == added[1]
+    assert [item.type for item in added[0].data] == ["message", "function_call", "function_call_output"]
+    assert (await client.responses.create(model=key, input="Hello", conversation=opened.id)).output_text == "4 messages"
+    await client.conversations.items.create(opened.id, items=[{"role": "assistant", "content": "By the way."}])
+    listed = [item async for item in client.conversations.items.list(opened.id, order="asc")]
+    assert [item.id for item in listed[:3]] == [item.id for item in added[0].data]
+    assert len(listed) == 6
+    with pytest.raises(openai.BadRequestError):
+        await client.conversations.items.create(opened.id, items=[output])
+    with pytest.raises(openai.NotFoundError):
+        await client.conversations.items.create(f"conv_{new_id()}", items=[{"role": "user", "content": "Hello"}])
+    held = await agent(api, "openai:stub-hold")
+    busy, said = await client.conversations.create(), unique("busy")
+    with model.held():
+        response = await client.responses.create(model=held, input=said, conversation=busy.id, background=True)
+        with pytest.raises(openai.ConflictError):
+            await client.conversations.items.create(busy.id, items=[{"role": "user", "content": "Wait"}])
+    await client.responses.cancel(response.id)
 
 
 async def test_calls_of_a_conversation_are_answered_in_it(api: Api, client: AsyncOpenAI) -> None:

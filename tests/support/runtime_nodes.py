@@ -41,6 +41,7 @@ from services.runtime.domain.tools import Toolbox
 from services.runtime.domain.turns import ClaimedTurn
 from services.runtime.entrypoints.commands import register_commands
 from services.runtime.settings import RuntimeSettings
+from services.runtime.use_cases.add_messages import AddMessages
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
@@ -192,6 +193,7 @@ class Node:
             worker.resolve,
             worker.fork,
             UpdateSession(worker.fork.open_writer),
+            AddMessages(worker.fork.open_writer),
             BudgetChanges.of(PostgresBudgetWriter),
             SetRetention(PostgresRetentionWriter, None),
             self.reads,

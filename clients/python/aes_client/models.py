@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     FileStatus = Literal["active", "inactive"]
     FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
     KnowledgeBaseStatus = Literal["pending", "running", "completed", "failed"]
-    MessageRole = Literal["user", "assistant"]
+    MessageRole = Literal["user", "assistant", "tool"]
     ProcessingStatus = Literal["pending", "ready", "failed"]
     ProcessingStrategy = Literal["vision", "rag_indexing", "structural_parsing"]
     SearchMode = Literal["hybrid", "semantic", "keyword"]
@@ -326,7 +326,10 @@ class Turn(Model):
 
 
 class Message(Model):
-    """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves."""
+    """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves.
+
+    A ``tool``'s message is the result of a call, in histories that come from elsewhere; its ``content`` is the output.
+    """
 
     id: str
     role: MessageRole

@@ -436,10 +436,13 @@ class WatchedTurn(WireModel):
 
 
 class Message(WireModel):
-    """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves."""
+    """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves.
+
+    A ``tool``'s message is the result of a call, in histories that come from elsewhere; its ``content`` is the output.
+    """
 
     id: str
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "tool"]
     content: str
     timestamp: Timestamp
     content_blocks: list[dict[str, Any]] = []

@@ -61,6 +61,13 @@ class UpdateSession(Command, type="aes.runtime.update_session.v1", outcomes=(Ses
     agent: SessionBeginning | None = None
 
 
+class AddMessages(Command, type="aes.runtime.add_messages.v1", outcomes=(SessionUpdated,)):
+    """Add to a session's history between its turns, before what is said next: refused while a turn is under way."""
+
+    session_id: str
+    messages: list[HistoryMessage]
+
+
 class ForkSession(Command, type="aes.runtime.fork_session.v1", outcomes=(SessionCreated,)):
     """Open a session with the agent of another one and a copy of its completed turns, up to one of them.
 

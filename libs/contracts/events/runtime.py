@@ -3,6 +3,7 @@
 The subject and the causation id of a turn's events are the turn's id, which is that of its command.
 """
 
+import operator
 from typing import Any, Literal
 
 from pydantic import Field
@@ -14,6 +15,7 @@ from libs.contracts.api.sessions import (
     Attribution,
     Citation,
     ExecuteReply,
+    Message,
     RequiredAction,
     Turn,
     Usage,
@@ -39,9 +41,10 @@ class SessionCreated(Event, type="aes.runtime.session.created.v1"):
 
 
 class SessionUpdated(Event, type="aes.runtime.session.updated.v1"):
-    """The session's metadata was replaced, or its agent set."""
+    """The session's metadata was replaced, its agent set, or ``messages`` were added to its history between turns."""
 
     session_id: str
+    messages: list[Message] = Field(default=[], exclude_if=operator.not_)
 
 
 class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):

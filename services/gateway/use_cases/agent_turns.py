@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from libs.contracts.api.agents import Agent
 from libs.contracts.api.sessions import (
     ActionPage,
+    HistoryMessage,
     Message,
     MessagePage,
     OpenAction,
@@ -22,6 +23,7 @@ from libs.contracts.api.sessions import (
     TurnStatus,
 )
 from libs.contracts.commands.runtime import (
+    AddMessages,
     CancelTurn,
     CreateSession,
     DeleteSession,
@@ -31,7 +33,7 @@ from libs.contracts.commands.runtime import (
     UpdateSession,
 )
 from libs.contracts.errors import NotFound
-from libs.contracts.events.runtime import ResolveActionAccepted, SessionCreated
+from libs.contracts.events.runtime import ResolveActionAccepted, SessionCreated, SessionUpdated
 from libs.contracts.identifiers import is_agent_key, is_id
 from libs.contracts.identity import Identity
 from libs.service_defaults.internal_calls import checked
@@ -54,14 +56,18 @@ _LAST: Final = 20
 
 
 class TurnQuery(NamedTuple):
-    """A choice among the turns with an agent, all of them by default. ``changed_after``: a timestamp."""
+    """A choice among the turns with an agent, all of them by default. ``changed_after``: a timestamp.
+
+    ``before`` and ``before_id``: when the last turn of the page before had changed, and its id.
+    """
 
     agent_id: str
     session_id: str | None = None
     status: TurnStatus | None = None
     changed_after: str | None = None
+    before: str | None = None
+    before_id: str | None = None
     limit: int = 50
-    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +322,19 @@ class ChangeSession:
 
 
 @dataclass(frozen=True, slots=True)
+class AddSessionMessages:
+    """Adds to a session's history between its turns."""
+
+    commands: CommandDispatcher
+
+    async def __call__(self, write: Write, session_id: str, messages: Sequence[HistoryMessage]) -> Sequence[Message]:
+        """Returns the messages as they are listed from now on. Raises ``Conflict`` while a turn is under way."""
+        command = AddMessages(session_id=_id(session_id, "session"), messages=list(messages))
+        outcome = await self.commands.run(write, command, subject=session_id)
+        return SessionUpdated.decode(outcome.payload).messages
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveSession:
     """Deletes a session with its turns; a running one is cancelled first."""
 
@@ -340,6 +359,7 @@ class AgentTurns:
     list_actions: ListSessionActions
     begin_session: BeginSession
     change_session: ChangeSession
+    add_messages: AddSessionMessages
     fork_session: ForkAgentSession
     remove_session: RemoveSession
     configurations: AgentConfigurations
@@ -375,6 +395,7 @@ def agent_turns(
         list_actions=ListSessionActions(upstreams),
         begin_session=BeginSession(commands),
         change_session=ChangeSession(commands),
+        add_messages=AddSessionMessages(commands),
         fork_session=ForkAgentSession(commands),
         remove_session=RemoveSession(commands),
         configurations=configurations,

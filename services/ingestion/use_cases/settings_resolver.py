@@ -6,7 +6,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
-from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed
+from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed, validation_details
 from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.ports.knowledge_bases import Engines
@@ -43,10 +43,9 @@ def parsed(model: type[B], document: object) -> B:
     try:
         return model.model_validate(document)
     except ValidationError as problem:
-        details = [
-            ErrorDetail(loc=list(error["loc"]), type=error["type"], message=error["msg"]) for error in problem.errors()
-        ]
-        raise ValidationFailed("The knowledge base is not valid.", details=details) from problem
+        raise ValidationFailed(
+            "The knowledge base is not valid.", details=validation_details(problem.errors())
+        ) from problem
 
 
 def _refused(field: str, message: str) -> ValidationFailed:

@@ -42,8 +42,8 @@ class NewSession:
 
     @property
     def next_position(self) -> int:
-        """The position of the first turn: a turn has places for two messages."""
-        return (len(self.messages) + 1) // 2
+        """The position of the first turn."""
+        return places_of(self.messages)
 
     def created(self) -> SessionCreated:
         return SessionCreated(
@@ -53,6 +53,11 @@ class NewSession:
             owner_id=self.owner_id,
             listed=self.listed,
         )
+
+
+def places_of(messages: Sequence[Message]) -> int:
+    """The positions of turns that they take up: a turn has places for two messages."""
+    return (len(messages) + 1) // 2
 
 
 def valid_new_id(session_id: str) -> str:

@@ -142,10 +142,13 @@ class SessionReads(Protocol):
         session_id: str | None,
         status: TurnStatus | None,
         changed_after: datetime | None,
+        after: tuple[datetime, str] | None,
         limit: int,
-        offset: int,
     ) -> TurnPage:
-        """Turns with the agent in its newest thousand sessions; those that changed last come first."""
+        """Turns with the agent in listed sessions; those that changed last come first.
+
+        ``after``: when the last turn of the page before had changed, and its id.
+        """
 
     async def actions(
         self, caller: Identity, *, kind: ActionKind | None, session_id: str | None, limit: int, offset: int

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from libs.contracts.api import sessions as api
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, Transaction
 from services.runtime.domain.beginnings import NewSession
+from services.runtime.domain.conversation import Message
 from services.runtime.domain.spending import TurnSpending
 from services.runtime.domain.turns import LockedTurn
 
@@ -86,6 +88,9 @@ class SessionWriter(Protocol):
 
     async def set_agent(self, session: NewSession) -> bool:
         """False unless the session was opened without an agent and has no turns."""
+
+    async def add_messages(self, session_id: str, messages: Sequence[Message]) -> list[api.Message]:
+        """Adds to the history before the next turn, under the lock of the session; returns what was added."""
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
         """Refuses turns from now on; ``deletion`` is the message context of the session's last event."""

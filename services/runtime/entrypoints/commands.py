@@ -6,6 +6,7 @@ from libs.eventing import AlreadyProcessed, CommandContext, CommandRouter
 from services.runtime.domain.admission import Duplicate, Refused
 from services.runtime.domain.ports import SessionReads
 from services.runtime.use_cases.accept_turn import AcceptTurn
+from services.runtime.use_cases.add_messages import AddMessages
 from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.change_budgets import BudgetChanges
 from services.runtime.use_cases.create_session import CreateSession
@@ -25,6 +26,7 @@ def register_commands(
     resolve: ResolveAction,
     fork: ForkSession,
     update: UpdateSession,
+    add_messages: AddMessages,
     budgets: BudgetChanges,
     set_retention: SetRetention,
     reads: SessionReads,
@@ -40,6 +42,7 @@ def register_commands(
     router.handle(commands.CreateSession, create)
     router.handle(commands.ForkSession, fork)
     router.handle(commands.UpdateSession, update)
+    router.handle(commands.AddMessages, add_messages)
     router.handle(commands.CancelTurn, cancel)
     router.handle(commands.CreateBudget, budgets.create)
     router.handle(commands.UpdateBudget, budgets.update)

@@ -29,6 +29,8 @@ from libs.contracts.api.agents import Agent
 from libs.contracts.api.sessions import ExecuteBody, Turn, TurnStatus
 from libs.contracts.errors import Conflict, NotFound, ServiceError
 from libs.contracts.events.runtime import TurnQueued
+from libs.contracts.identifiers import is_id
+from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_stream import START, StreamedEvent
@@ -115,9 +117,7 @@ class Operations:
         size = params.page_size if params.HasField("page_size") else _PAGE
         if not 1 <= size <= _LARGEST_PAGE:
             raise InvalidParamsError(f"pageSize is 1 to {_LARGEST_PAGE}.")
-        if params.page_token and not (params.page_token.isascii() and params.page_token.isdigit()):
-            raise InvalidParamsError("pageToken is not one of an earlier answer.")
-        offset = int(params.page_token[:9] or 0)
+        before, before_id = _place(params.page_token)
         if params.status and params.status not in _STATUSES:
             return ListTasksResponse(page_size=size)
         page = await self.use.turns.list(
@@ -127,12 +127,13 @@ class Operations:
                 session_id=params.context_id or None,
                 status=_STATUSES.get(params.status),
                 changed_after=_time(params),
+                before=before,
+                before_id=before_id,
                 limit=size,
-                offset=offset,
             ),
         )
         tasks = [self._task(turn, with_artifacts=params.include_artifacts) for turn in page.turns]
-        token = str(offset + size) if page.has_more else ""
+        token = _token(page.turns[-1]) if page.has_more else ""
         return ListTasksResponse(tasks=tasks, next_page_token=token, page_size=size, total_size=page.total)
 
     async def cancel(self, params: CancelTaskRequest) -> Task:
@@ -275,6 +276,24 @@ class Operations:
 
 def _time(params: ListTasksRequest) -> str | None:
     return params.status_timestamp_after.ToJsonString() if params.HasField("status_timestamp_after") else None
+
+
+def _token(last: Turn) -> str:
+    return f"{last.finished_at or last.started_at or last.created_at}_{last.turn_id}"
+
+
+def _place(token: str) -> tuple[str | None, str | None]:
+    """When the last task of the page before had changed, and its id. Raises ``InvalidParamsError``."""
+    if not token:
+        return None, None
+    changed, _, turn_id = token.partition("_")
+    try:
+        parse_time(changed)
+    except ValueError:
+        turn_id = ""
+    if not is_id(turn_id):
+        raise InvalidParamsError("pageToken is not one of an earlier answer.")
+    return changed, turn_id
 
 
 async def _chain(

@@ -1,19 +1,10 @@
 """The public API as a FastAPI application."""
 
-from collections.abc import Collection
 from typing import Any, Final
 
-from fastapi import FastAPI
-from starlette.middleware import Middleware
-
-from libs.service_defaults.observed_requests import SILENT, ObservedRequests
-from services.gateway.entrypoints.http.authentication import Authentication
-from services.gateway.entrypoints.http.cross_origin import CrossOriginMiddleware
-from services.gateway.entrypoints.http.dependencies import UseCases
-from services.gateway.entrypoints.http.errors import install_error_handlers
-from services.gateway.entrypoints.http.forwarding import Forwarder
+from services.gateway.entrypoints.http.errors import NATIVE
+from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge
 from services.gateway.entrypoints.http.reference import openapi, pages, texts
-from services.gateway.entrypoints.http.request_lifecycle import InFlightRequests, RequestLifecycleMiddleware
 from services.gateway.entrypoints.http.routers import (
     actions,
     agents,
@@ -34,8 +25,8 @@ from services.gateway.entrypoints.http.routers import (
     usage,
     webhooks,
 )
+from services.gateway.entrypoints.http.routing import PREFIX
 from services.gateway.entrypoints.http.sockets import session_socket
-from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 
 # The runtime's first: routes are tried in order, and nearly all requests execute messages.
 _ROUTERS: Final = (
@@ -61,43 +52,13 @@ _ROUTERS: Final = (
 )
 
 
-class PublicApplication(FastAPI):
-    """Routes, in front of them from the outside: correlation ids and measuring, CORS, the end of requests that fail."""
+class PublicApplication(ProtocolApplication):
+    """Routes of the public API, with its own document and its socket."""
 
-    def __init__(
-        self,
-        authentication: Authentication,
-        use_cases: UseCases,
-        forwarder: Forwarder,
-        transfers: TransferProxy,
-        *,
-        in_flight: InFlightRequests,
-        shared_origins: Collection[str] = (),
-    ) -> None:
-        super().__init__(
-            title=texts.TITLE,
-            version="1.0.0",
-            description=texts.INTRODUCTION,
-            docs_url=None,
-            redoc_url=None,
-            openapi_url=None,
-            redirect_slashes=False,
-            telemetry=SILENT,
-            middleware=[
-                Middleware(ObservedRequests, service="gateway", public=True),
-                Middleware(CrossOriginMiddleware, configured=shared_origins, authentication=authentication),
-                Middleware(RequestLifecycleMiddleware, in_flight=in_flight),
-            ],
-        )
-        install_error_handlers(self)
-        for router in _ROUTERS:
-            # Not by include_router: it makes every route anew for each application, and matches it twice per request.
-            self.router.routes.extend(router.routes)
+    def __init__(self, edge: PublicEdge) -> None:
+        super().__init__(edge, PREFIX, _ROUTERS, NATIVE)
+        self.title, self.version, self.description = texts.TITLE, "1.0.0", texts.INTRODUCTION
         self.router.routes.append(session_socket.route)
-        self.state.authentication = authentication
-        self.state.use_cases = use_cases
-        self.state.forwarder = forwarder
-        self.state.transfers = transfers
         self.state.static_pages = {}
 
     def openapi(self) -> dict[str, Any]:

@@ -30,12 +30,14 @@ _log = structlog.get_logger("http")
 class ErrorShape:
     """Rendering of errors: the ``body`` of a response, and an ``event`` of a stream that has begun.
 
-    ``statuses``: HTTP statuses that are not the usual ones of their kinds.
+    ``statuses``: HTTP statuses that are not the usual ones of their kinds. ``completes_paths``: one that lacks nothing
+    but its trailing slash is answered by a redirect.
     """
 
     body: Callable[[ErrorInfo], bytes]
     event: Callable[[ErrorInfo], bytes]
     statuses: dict[ErrorKind, int] = field(default_factory=dict)
+    completes_paths: bool = False
 
     def response(self, info: ErrorInfo) -> Response:
         return error_response(info, body=self.body(info), status=self.statuses.get(info.type, STATUSES[info.type]))
@@ -45,17 +47,12 @@ def _event(info: ErrorInfo) -> bytes:
     return render_event("error", error_body(info))
 
 
-NATIVE: Final = ErrorShape(error_body, _event)
+NATIVE: Final = ErrorShape(error_body, _event, completes_paths=True)
 """The shape of ``/api/v1``."""
 
 
-def install_error_handlers(app: FastAPI) -> None:
-    app.add_exception_handler(ServiceError, _service_error)
-    app.add_exception_handler(HTTPException, _no_such_operation)
-
-
-def install_error_shape(app: FastAPI, shape: ErrorShape) -> None:
-    """Makes refusals, unknown paths and methods leave an application in the shape of its protocol."""
+def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
+    """Makes refusals, unknown paths and methods leave an application in that shape."""
 
     async def refused(_: Request, problem: Exception) -> Response:
         assert isinstance(problem, ServiceError)
@@ -65,15 +62,13 @@ def install_error_shape(app: FastAPI, shape: ErrorShape) -> None:
         assert isinstance(problem, HTTPException)
         if problem.status_code == 405:
             return _method_not_allowed(request, shape)
-        return refusal(NotFound(f"There is nothing at {request.url.path}."), shape)
+        path = request.scope["path"]
+        if shape.completes_paths and not path.endswith("/") and routes_at(request.app, f"{path}/"):
+            return _completed_path(request)
+        return refusal(NotFound("There is nothing at this path."), shape)
 
     app.add_exception_handler(ServiceError, refused)
     app.add_exception_handler(HTTPException, no_such_operation)
-
-
-async def _service_error(_: Request, problem: Exception) -> Response:
-    assert isinstance(problem, ServiceError)
-    return refusal(problem)
 
 
 def refusal(problem: ServiceError, shape: ErrorShape = NATIVE) -> Response:
@@ -86,20 +81,11 @@ def refusal(problem: ServiceError, shape: ErrorShape = NATIVE) -> Response:
     return response
 
 
-async def _no_such_operation(request: Request, problem: Exception) -> Response:
-    """404, or a redirect where only the trailing slash is missing; 405 with the methods that the path takes."""
-    assert isinstance(problem, HTTPException)
-    path = request.scope["path"]
-    if problem.status_code == 405:
-        return _method_not_allowed(request, NATIVE)
-    if not path.endswith("/") and routes_at(request.app, f"{path}/"):
-        query = request.scope["query_string"]
-        # The raw path, not the decoded one: it becomes a header.
-        location = request.scope["raw_path"] + b"/" + (b"?" + query if query else b"")
-        return Response(
-            status_code=308, headers={"Location": location.decode("latin-1")}, media_type="application/json"
-        )
-    return refusal(NotFound("There is nothing at this path."))
+def _completed_path(request: Request) -> Response:
+    query = request.scope["query_string"]
+    # The raw path, not the decoded one: it becomes a header.
+    location = request.scope["raw_path"] + b"/" + (b"?" + query if query else b"")
+    return Response(status_code=308, headers={"Location": location.decode("latin-1")}, media_type="application/json")
 
 
 def _method_not_allowed(request: Request, shape: ErrorShape) -> Response:

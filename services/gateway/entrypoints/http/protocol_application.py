@@ -1,4 +1,4 @@
-"""Applications of other protocols beside the public API, at the root of the gateway's server."""
+"""Applications at the root of the gateway's server: the public API, and other protocols beside it."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class PublicEdge:
 
 
 class ProtocolApplication(FastAPI):
-    """The routes of a protocol, with what requests to ``/api/v1`` have as well.
+    """The routes of a protocol, with what all requests have.
 
     From the outside: correlation ids, measuring and tracing; CORS; the end of requests that fail, whose callers leave,
     or that are still under way when the service stops. Errors leave in the shape of the protocol. A route
@@ -68,6 +68,7 @@ class ProtocolApplication(FastAPI):
         self.prefix = prefix
         install_error_shape(self, shape)
         for router in routers:
+            # Not by include_router: it makes every route anew for each application, and matches it twice per request.
             self.router.routes.extend(router.routes)
         self.state.authentication = edge.authentication
         self.state.use_cases = edge.use_cases

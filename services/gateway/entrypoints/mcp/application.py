@@ -18,6 +18,7 @@ from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import read_body
 from services.gateway.entrypoints.http.errors import ErrorShape
 from services.gateway.entrypoints.http.event_streams import EventStreams, render_event
+from services.gateway.entrypoints.http.json_bodies import check_values
 from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge, protocol_router
 from services.gateway.entrypoints.mcp.calls import Caller, RequestId
 
@@ -79,7 +80,7 @@ class McpApplication(ProtocolApplication):
 async def exchange(request: Request, caller: Annotated[Principal, Security(by_api_key)]) -> Response:
     _check_origin(request.headers.get("origin"), request.app.state.origins)
     body = await read_body(request.receive, request.headers)
-    _request_id.set(_id_in(body))
+    _look_into(body)
     connection = request.headers.get(_CONNECTION)
     if connection is not None and not 0 < len(connection) <= _LONGEST_CONNECTION:
         raise InvalidRequest(f"The {_CONNECTION} header must have 1 to {_LONGEST_CONNECTION} characters.")
@@ -96,13 +97,15 @@ def _check_origin(origin: str | None, allowed: Collection[str]) -> None:
         raise PermissionDenied("Pages of this origin may not use MCP here; an operator can allow it.")
 
 
-def _id_in(body: bytes) -> RequestId | None:
+def _look_into(body: bytes) -> None:
+    """Notes the id of the request. Raises for texts and depths that nothing stores; what is no JSON is the SDK's."""
     try:
         message: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return None
+        return
     found = message.get("id") if isinstance(message, dict) else None
-    return found if isinstance(found, str | int) else None
+    _request_id.set(found if isinstance(found, str | int) else None)
+    check_values(message)
 
 
 class McpResponse(Response):

@@ -8,7 +8,7 @@ from mcp.types import CallToolResult, ContentBlock, ResourceLink, TextContent, T
 from pydantic import BaseModel, ValidationError
 
 from libs.contracts.api.agents import Agent
-from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.errors import ValidationFailed, validation_details
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http.authentication import require_scopes
@@ -167,11 +167,8 @@ def _checked(model: type[BaseModel], arguments: dict[str, Any]) -> BaseModel:
     try:
         return model.model_validate(arguments)
     except ValidationError as problem:
-        found = [
-            ErrorDetail(loc=list(each["loc"]), type=each["type"], message=each["msg"])
-            for each in problem.errors(include_url=False, include_input=False)
-        ]
-        raise ValidationFailed("The arguments of the tool are not valid.", details=found) from None
+        details = validation_details(problem.errors())
+        raise ValidationFailed("The arguments of the tool are not valid.", details=details) from None
 
 
 def _result(value: BaseModel) -> CallToolResult:

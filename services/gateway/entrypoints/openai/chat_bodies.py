@@ -7,6 +7,7 @@ from pydantic import Field, ValidationError
 from libs.contracts.api.agents import JsonObject, StrictModel
 from services.gateway.entrypoints.http.validation import invalid
 from services.gateway.entrypoints.openai.conventions import refuse
+from services.gateway.entrypoints.openai.response_request import Metadata
 
 _NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
     "n": (1,),
@@ -18,7 +19,6 @@ _NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
     "modalities": (["text"],),
     "service_tier": ("auto", "default"),
     "store": (False,),
-    "metadata": ({},),
     "seed": (),
     "audio": (),
     "prediction": (),
@@ -36,7 +36,6 @@ _INSTEAD: Final = {
     "functions": "use tools",
     "function_call": "use tool_choice",
     "store": "nothing is kept but for a day; use responses",
-    "metadata": "nothing is kept but for a day; use responses",
 }
 
 
@@ -175,6 +174,7 @@ class ChatBody(StrictModel):
     user: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    metadata: Metadata | None = None
 
 
 def chat_body(values: dict[str, Any]) -> ChatBody:

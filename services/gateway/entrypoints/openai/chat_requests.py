@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from libs.contracts.api.sessions import ExecuteBody, HistoryMessage
 from libs.contracts.commands.runtime import ClientCalls, SessionBeginning
-from libs.contracts.errors import ErrorDetail, ServiceError, ValidationFailed
+from libs.contracts.errors import ServiceError, ValidationFailed, validation_details
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.turn_options import check_options
 from services.gateway.entrypoints.openai.chat_bodies import (
@@ -63,8 +63,7 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
         execute = ExecuteBody.model_validate({"content": _content(question), "options": _options(body)})
         check_options(execute.options, caller)
     except ValidationError as problem:
-        findings = problem.errors(include_url=False, include_input=False)
-        details = [ErrorDetail(loc=list(each["loc"]), type=each["type"], message=each["msg"]) for each in findings]
+        details = validation_details(problem.errors())
         raise renamed(ValidationFailed(f"The body is not valid: {details[0].message}.", details=details)) from None
     except ValidationFailed as problem:
         raise renamed(problem) from None
@@ -102,6 +101,7 @@ def _options(body: ChatBody) -> dict[str, Any]:
         "parallel_tool_calls": body.parallel_tool_calls,
         "client_tools": _tools(body),
         "output_schema": _schema(body),
+        "metadata": body.metadata or None,
     }
     return {name: value for name, value in options.items() if value is not None}
 

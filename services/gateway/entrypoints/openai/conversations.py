@@ -1,6 +1,6 @@
 """``/openai/v1/conversations``: sessions, opened without an agent; the first response in one names it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Final
 
 import orjson
@@ -8,7 +8,7 @@ from fastapi import Depends, Request, Security
 from pydantic import Field
 from starlette.responses import Response
 
-from libs.contracts.api.sessions import Message, MessagePage, Session
+from libs.contracts.api.sessions import HistoryMessage, Message, MessagePage, Session
 from libs.contracts.commands.runtime import NO_AGENT
 from libs.contracts.errors import NotFound
 from libs.contracts.identity import Scope
@@ -16,12 +16,12 @@ from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Unfiltered, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, json_answer
 from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.input_items import InputItem, InputModel, MessageInput, history_items
-from services.gateway.entrypoints.openai.lists import PAGING, page_object, paging_of, query_of
+from services.gateway.entrypoints.openai.pages import cursor_of, page, unknown_cursor
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import Metadata
 from services.gateway.entrypoints.openai.response_turns import session_of
@@ -45,7 +45,7 @@ class ChangeConversation(InputModel):
 
 
 class CreateItems(InputModel):
-    items: Annotated[list[InputItem], Field(max_length=20)]
+    items: Annotated[list[InputItem], Field(min_length=1, max_length=20)]
 
 
 @router.post("")
@@ -55,12 +55,9 @@ async def create_conversation(
     write: IdempotentWrite,
     use: UseCasesDep,
 ) -> Response:
-    items = body.items or []
-    if any(isinstance(item, MessageInput) and item.role in ("system", "developer") for item in items):
-        raise refuse("items", "Instructions are given with each response.", "unsupported_value")
     without_agent = {
         "config_hash": NO_AGENT,
-        "messages": messages_of(items),
+        "messages": _history(body.items or []),
         "metadata": body.metadata or {},
     }
     beginning = (await use.turns.configurations.of(caller.identity, _UNTIL_THEN)).model_copy(update=without_agent)
@@ -94,18 +91,18 @@ async def delete_conversation(conversation_id: str, _: Writer, write: Idempotent
 
 @router.get("/{conversation_id}/items")
 async def list_items(conversation_id: str, request: Request, caller: Reader, upstream: Upstream) -> Response:
-    limit, newest_first, after = paging_of(query_of(request, PAGING))
+    cursor = cursor_of(request)
     found: list[Json] = []
-    is_after = after is None
-    async for item in _items(upstream, caller, session_of(conversation_id), newest_first=newest_first):
+    is_after = cursor.after is None
+    async for item in _items(upstream, caller, session_of(conversation_id), newest_first=cursor.newest_first):
         if is_after:
             found.append(item)
-        is_after = is_after or item["id"] == after
-        if len(found) > limit:
+        is_after = is_after or item["id"] == cursor.after
+        if len(found) > cursor.limit:
             break
     if not is_after:
-        raise refuse("after", "There is no such item in this conversation.", "invalid_value")
-    return _json(page_object(found[:limit], has_more=len(found) > limit))
+        raise unknown_cursor()
+    return page(found[: cursor.limit], has_more=len(found) > cursor.limit)
 
 
 @router.get("/{conversation_id}/items/{item_id}")
@@ -119,22 +116,28 @@ async def get_item(conversation_id: str, item_id: str, caller: Reader, upstream:
 @router.post("/{conversation_id}/items")
 async def create_items(
     conversation_id: str,
-    caller: Writer,
-    _: Annotated[CreateItems, Depends(ParsedBody(CreateItems, {}))],
+    _: Writer,
+    body: Annotated[CreateItems, Depends(ParsedBody(CreateItems, {}))],
+    __: Unfiltered,
+    write: IdempotentWrite,
     use: UseCasesDep,
 ) -> Response:
-    """Refused by name: a history does not change afterwards."""
-    await use.turns.read_session(caller.identity, session_of(conversation_id))
-    raise refuse(
-        "items", "Items are given when a conversation is created, and with its responses.", "unsupported_value"
-    )
+    """Between responses only. Calls are added with their outputs."""
+    added = await use.turns.add_messages(write, session_of(conversation_id), _history(body.items))
+    return page([item for message in added for item in _of(message)], has_more=False)
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
 async def delete_item(conversation_id: str, item_id: str, caller: Writer, use: UseCasesDep) -> Response:
-    """Refused by name: a history does not change afterwards."""
+    """Refused by name: what an agent was given stays on record."""
     await use.turns.read_session(caller.identity, session_of(conversation_id))
     raise refuse("item_id", f"Item {item_id[:100]!r} stays as long as its conversation.", "unsupported_value")
+
+
+def _history(items: Sequence[Any]) -> list[HistoryMessage]:
+    if any(isinstance(item, MessageInput) and item.role in ("system", "developer") for item in items):
+        raise refuse("items", "Instructions are given with each response.", "unsupported_value")
+    return messages_of(items)
 
 
 async def _items(upstream: Forwarder, caller: Principal, session_id: str, *, newest_first: bool) -> AsyncIterator[Json]:

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-import orjson
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from libs.contracts.api.agents import ClientTool, JsonObject
 from libs.contracts.api.sessions import NamedTool, ToolChoice, TurnOptions
-from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.errors import ErrorDetail, ValidationFailed, validation_details
 from services.gateway.entrypoints.openai.conventions import refuse
 from services.gateway.entrypoints.openai.input_items import InputItem, InputModel, MessageInput
 
@@ -40,6 +39,7 @@ _NAMES: Final = {
     "options.parallel_tool_calls": "parallel_tool_calls",
     "options.client_tools": "tools",
     "options.output_schema": "text.format.schema",
+    "options.metadata": "metadata",
 }
 
 
@@ -80,6 +80,31 @@ class ConversationReference(InputModel):
 Name = Annotated[str, Field(min_length=1, max_length=300)]
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64)]
 Metadata = Annotated[dict[MetadataKey, Annotated[str, Field(max_length=512)]], Field(max_length=16)]
+
+
+class KeptRequest(BaseModel):
+    """Fields of a request that turns have no options for. ``instructions``: how much of the turn's are its own."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    model: str | None = None
+    background: bool = False
+    store: bool = True
+    previous_response_id: str | None = None
+    conversation: str | None = None
+    instructions: int | None = None
+    format: dict[str, str | bool] = {"type": "text"}
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+    @classmethod
+    def read(cls, kept: str) -> "KeptRequest":
+        """The kept fields; none of them when a caller of another protocol has made the pair."""
+        try:
+            return cls.model_validate_json(kept)
+        except ValidationError:
+            return cls()
 
 
 class CreateResponse(InputModel):
@@ -133,30 +158,32 @@ class CreateResponse(InputModel):
     def options(self, model: str, added_instructions: str) -> TurnOptions:
         """``added_instructions``: those of system and developer messages of the input."""
         instructions = "\n\n".join(each for each in (self.instructions, added_instructions) if each)
-        request = {
-            "model": model,
-            "background": bool(self.background),
-            "store": self.store is not False,
-            "previous_response_id": self.previous_response_id,
-            "conversation": self.conversation_id,
-            "instructions": self.instructions if added_instructions else None,
-            "format": self._format(),
-            "user": self.user,
-            "safety_identifier": self.safety_identifier,
-            "prompt_cache_key": self.prompt_cache_key,
-        }
-        kept = orjson.dumps({name: value for name, value in request.items() if value is not None}).decode()
-        return TurnOptions(
-            instructions=instructions or None,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            max_tokens=self.max_output_tokens,
-            tool_choice=self._tool_choice(),
-            parallel_tool_calls=self.parallel_tool_calls,
-            client_tools=self._client_tools(),
-            output_schema=self._schema(),
-            metadata={**(self.metadata or {}), REQUEST_KEY: kept},
+        kept = KeptRequest(
+            model=model,
+            background=bool(self.background),
+            store=self.store is not False,
+            previous_response_id=self.previous_response_id,
+            conversation=self.conversation_id,
+            instructions=len(self.instructions or "") if added_instructions else None,
+            format=self._format(),
+            user=self.user,
+            safety_identifier=self.safety_identifier,
+            prompt_cache_key=self.prompt_cache_key,
         )
+        try:
+            return TurnOptions(
+                instructions=instructions or None,
+                temperature=self.temperature,
+                top_p=self.top_p,
+                max_tokens=self.max_output_tokens,
+                tool_choice=self._tool_choice(),
+                parallel_tool_calls=self.parallel_tool_calls,
+                client_tools=self._client_tools(),
+                output_schema=self._schema(),
+                metadata={**(self.metadata or {}), REQUEST_KEY: kept.model_dump_json(exclude_defaults=True)},
+            )
+        except ValidationError as problem:
+            raise _unusable(problem) from None
 
     def _client_tools(self) -> list[ClientTool] | None:
         return [
@@ -178,15 +205,20 @@ class CreateResponse(InputModel):
             case _:
                 return None
 
-    def _format(self) -> JsonObject | None:
+    def _format(self) -> JsonObject:
         given = self.text.format if self.text is not None else None
-        return None if given is None else given.model_dump(exclude={"schema_"}, exclude_none=True)
+        return {"type": "text"} if given is None else given.model_dump(exclude={"schema_"}, exclude_none=True)
 
 
 def _changes_nothing(name: str, value: Any) -> bool:
     if value is None:
         return name in WITHOUT_EFFECT or name in UNSUPPORTED
     return any(value == allowed and type(value) is type(allowed) for allowed in WITHOUT_EFFECT.get(name, ()))
+
+
+def _unusable(problem: ValidationError) -> ValidationFailed:
+    details = [each.model_copy(update={"loc": ["options", *each.loc]}) for each in validation_details(problem.errors())]
+    return in_words_of_the_client(ValidationFailed(f"The body is not valid: {details[0].message}.", details=details))
 
 
 def in_words_of_the_client(problem: ValidationFailed) -> ValidationFailed:
@@ -207,37 +239,36 @@ def response_head(options: TurnOptions | None, created_at: int, model: str = "")
     """The fields of a response that follow from its request."""
     options = options or TurnOptions()
     metadata = dict(options.metadata or {})
-    request: JsonObject = orjson.loads(metadata.pop(REQUEST_KEY, "{}"))
-    conversation = request.get("conversation")
+    request = KeptRequest.read(metadata.pop(REQUEST_KEY, "{}"))
     return {
         "object": "response",
         "created_at": created_at,
-        "model": request.get("model", model),
-        "background": request.get("background", False),
-        "store": request.get("store", True),
-        "previous_response_id": request.get("previous_response_id"),
-        "conversation": None if conversation is None else {"id": conversation},
-        "instructions": request.get("instructions", options.instructions),
+        "model": model if request.model is None else request.model,
+        "background": request.background,
+        "store": request.store,
+        "previous_response_id": request.previous_response_id,
+        "conversation": None if request.conversation is None else {"id": request.conversation},
+        "instructions": (options.instructions or "")[: request.instructions] or None,
         "max_output_tokens": options.max_tokens,
         "metadata": metadata,
         "parallel_tool_calls": options.parallel_tool_calls is not False,
         "temperature": options.temperature,
         "top_p": options.top_p,
-        "text": {"format": _format_of(request.get("format") or {"type": "text"}, options)},
+        "text": {"format": _format_of(request.format, options)},
         "tool_choice": _choice_of(options.tool_choice),
         "tools": [{"type": "function", "strict": True, **tool.model_dump()} for tool in options.client_tools or ()],
         "truncation": "disabled",
         "reasoning": {"effort": None, "summary": None},
         "service_tier": "default",
-        "user": request.get("user"),
-        "safety_identifier": request.get("safety_identifier"),
-        "prompt_cache_key": request.get("prompt_cache_key"),
+        "user": request.user,
+        "safety_identifier": request.safety_identifier,
+        "prompt_cache_key": request.prompt_cache_key,
         "incomplete_details": None,
     }
 
 
-def _format_of(kept: JsonObject, options: TurnOptions) -> JsonObject:
-    return {**kept, "schema": options.output_schema} if kept["type"] == "json_schema" else kept
+def _format_of(kept: Mapping[str, Any], options: TurnOptions) -> JsonObject:
+    return {**kept, "schema": options.output_schema} if kept.get("type") == "json_schema" else dict(kept)
 
 
 def _choice_of(choice: ToolChoice | None) -> Any:

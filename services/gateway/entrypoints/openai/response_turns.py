@@ -1,6 +1,7 @@
 """Begins, answers and follows the turns that responses stand for."""
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -43,7 +44,9 @@ from services.gateway.use_cases.agent_turns import AgentTurns, part_of
 from services.gateway.use_cases.submit_turn import SubmittedTurn
 
 _log = structlog.get_logger("gateway.openai")
-_DAY: Final = 86400
+_UNSTORED_SECONDS: Final = 3600
+"""After which a session of ``store: false`` is removed by the runtime, should its gateway have died before it could."""
+_REMOVE_SECONDS: Final = 15.0
 _ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -169,7 +172,7 @@ class ResponseTurns:
         if body.model is None:
             raise refuse("model", "The request needs a model: the key of an agent.", "missing_required_parameter")
         begins = await self.turns.configurations.of(self._identity, body.model)
-        kept: Json = {} if body.store is not False else {"listed": False, "expires_after": _DAY}
+        kept: Json = {} if body.store is not False else {"listed": False, "expires_after": _UNSTORED_SECONDS}
         begins = begins.model_copy(update={**kept, "messages": said.history})
         # A client that keeps the conversation has no use for a turn that waits.
         keeps = body.store is False or said.answered or any(message.tool_calls for message in said.history)
@@ -302,11 +305,23 @@ class ResponseTurns:
             if (value := getattr(body, name)) is not None and value != kept[name]:
                 raise refuse(name, "This cannot change while calls are answered.", "unsupported_value")
 
-    async def follow(self, begun: BegunResponse) -> AsyncGenerator[list[Json] | None, None]:
+    async def follow(
+        self, begun: BegunResponse, has_left: Callable[[], Awaitable[bool]] | None = None
+    ) -> AsyncGenerator[list[Json] | None, None]:
         """The events of the response's stream, some at a time; ``None`` to keep the stream alive.
 
-        Ends with the response, whose session is removed before the last event when nothing is to be stored.
+        Ends with the response. When nothing is to be stored its session is removed before the last event, or once the
+        client ``has_left``: nobody could ask for the response any more, so its turn is cancelled.
         """
+        try:
+            async with aclosing(self._made(begun)) as events:
+                async for made in events:
+                    yield made
+        finally:
+            if begun.removes_session and has_left is not None and await has_left():
+                await self._remove(begun)
+
+    async def _made(self, begun: BegunResponse) -> AsyncGenerator[list[Json] | None, None]:
         async with aclosing(typed_events(begun.events)) as events:
             async for progress in events:
                 builder = begun.builder
@@ -318,17 +333,23 @@ class ResponseTurns:
                     turn = await self.turns.read(self._identity, builder.turn_id)
                     made += end_if_waiting(builder, turn)
                 if builder.has_ended and begun.removes_session:
-                    await self._remove(begun.headers["X-Session-ID"])
+                    await self._remove(begun)
                 if made:
                     yield made
                 if builder.has_ended:
                     return
 
-    async def _remove(self, session_id: str) -> None:
+    async def _remove(self, begun: BegunResponse) -> None:
+        """Removes the response's session, once. One that stays expires."""
+        session_id = begun.headers.get("X-Session-ID")
+        if session_id is None:
+            return
+        begun.removes_session = False
         try:
-            await self.turns.remove_session(part_of(self.write, "remove"), session_id)
-        except ServiceError as problem:
-            _log.warning("response.not_removed", session_id=session_id, problem=problem.message)
+            async with asyncio.timeout(_REMOVE_SECONDS):
+                await self.turns.remove_session(part_of(self.write, "remove"), session_id)
+        except (ServiceError, TimeoutError) as problem:
+            _log.warning("response.not_removed", session_id=session_id, problem=str(problem))
 
     async def snapshot(self, name: ResponseName) -> tuple[Turn, ResponseBuilder]:
         """The response as it is now. Raises ``NotFound``."""

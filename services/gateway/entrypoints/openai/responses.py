@@ -19,10 +19,10 @@ from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Plai
 from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, render_event
 from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, json_answer
 from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
-from services.gateway.entrypoints.http.validation import number_of
+from services.gateway.entrypoints.http.validation import check_parameters, number_of
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.input_items import history_items
-from services.gateway.entrypoints.openai.lists import PAGING, listed, query_of
+from services.gateway.entrypoints.openai.pages import cursor_of, page_within
 from services.gateway.entrypoints.openai.response_builder import after
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import CreateResponse, response_head
@@ -40,6 +40,7 @@ _LONGEST_WAIT: Final = 600.0
 
 @router.post("")
 async def create_response(
+    request: Request,
     caller: Executor,
     body: Annotated[CreateResponse, Depends(ParsedBody(CreateResponse, {}))],
     write: IdempotentWrite,
@@ -47,9 +48,10 @@ async def create_response(
 ) -> Response:
     responses = ResponseTurns(use.turns, caller, write)
     begun = await responses.begin(body, stream=bool(body.stream))
+    events = responses.follow(begun, request.is_disconnected)
     if body.stream:
-        return await use.streams.respond(_rendered(responses.follow(begun)), caller, begun.headers)
-    response = await _outcome(responses.follow(begun), begun, wait=not body.background)
+        return await use.streams.respond(_rendered(events), caller, begun.headers)
+    response = await _outcome(events, begun, wait=not body.background)
     error = begun.error()
     if error is not None and not body.background:
         raise error
@@ -91,7 +93,7 @@ async def get_response(
     response_id: str, request: Request, caller: Reader, write: PlainWrite, use: UseCasesDep
 ) -> Response:
     """With ``stream=true`` its events, from after the number of ``starting_after`` on."""
-    given = query_of(request, ("stream", "starting_after", "include_obfuscation"))
+    given = check_parameters(request.scope["query_string"], ("stream", "starting_after", "include_obfuscation"))
     responses, name = ResponseTurns(use.turns, caller, write), ResponseName.parse(response_id)
     if given.get("include_obfuscation", "false") != "false":
         raise refuse("include_obfuscation", "Streams are not obfuscated.")
@@ -140,15 +142,15 @@ async def delete_response(
 async def list_input_items(
     response_id: str, request: Request, caller: Reader, write: PlainWrite, upstream: Upstream, use: UseCasesDep
 ) -> Response:
-    given, name = query_of(request, PAGING), ResponseName.parse(response_id)
+    cursor, name = cursor_of(request), ResponseName.parse(response_id)
     if name.part:
         _, builder = await ResponseTurns(use.turns, caller, write).snapshot(name)
-        return json_answer(orjson.dumps(listed(builder.inputs, given)))
+        return page_within(builder.inputs, cursor)
     turn = await use.turns.read(caller.identity, name.turn_id)
     page = await _messages(upstream, caller, turn, {"turn_id": turn.turn_id})
     asked = [message for message in page.messages if message.role == "user"]
     items = [item for each in asked for item in history_items(each.id, each.role, each.content_blocks)]
-    return json_answer(orjson.dumps(listed(items, given)))
+    return page_within(items, cursor)
 
 
 async def _messages(upstream: Forwarder, caller: Principal, turn: Turn, params: Json) -> MessagePage:

@@ -34,22 +34,18 @@ def said_in(items: Sequence[Any]) -> Said:
     last = first = of_user[-1]
     while first and _is_of_user(spoken[first - 1]):
         first -= 1
-    answered = _history(spoken[last + 1 :])
+    answered = messages_of(spoken[last + 1 :])
     if answered and answered[-1].role == "assistant":
         raise refuse("input", "The input ends with what the agent said: there is nothing to answer.", "invalid_value")
-    return Said(_history(spoken[:first]), question_of(spoken[first : last + 1]), answered)
-
-
-def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
-    """The items as a history. Raises ``ValidationFailed`` for a call without its output."""
-    return _history(items)
+    return Said(messages_of(spoken[:first]), question_of(spoken[first : last + 1]), answered)
 
 
 def _is_of_user(item: Any) -> bool:
     return isinstance(item, MessageInput) and item.role == "user"
 
 
-def _history(items: Sequence[Any]) -> list[HistoryMessage]:
+def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
+    """The items as a history. Raises ``ValidationFailed`` for a call without its output."""
     made: list[dict[str, Any]] = []
     unanswered: dict[str, None] = {}
     for item in items:

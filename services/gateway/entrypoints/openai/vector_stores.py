@@ -54,7 +54,7 @@ async def create_store(
 
 @router.get("")
 async def list_stores(request: Request, caller: Reader, upstream: Upstream) -> Response:
-    cursor = cursor_of(request, default=20, most=100)
+    cursor = cursor_of(request)
     reply = await upstream.get(caller, "ingestion", _BASE, cursor.upstream())
     found = KnowledgeBasePage.model_validate_json(bytes(reply.body))
     return page([answers.store(each) for each in found.knowledge_bases], has_more=found.has_more)
@@ -111,7 +111,7 @@ async def attach_file(
 
 @router.get("/{store_id}/files")
 async def list_store_files(request: Request, store_id: str, caller: Reader, upstream: Upstream) -> Response:
-    cursor = cursor_of(request, default=20, most=100, filters=("filter",))
+    cursor = cursor_of(request, filters=("filter",))
     store = await _found(upstream, caller, store_id)
     return page_within(_entries(store, list(store.datasource_snapshots), cursor.filters.get("filter")), cursor)
 
@@ -167,7 +167,7 @@ async def get_batch(store_id: str, batch_id: str, caller: Reader, upstream: Upst
 async def list_batch_files(
     request: Request, store_id: str, batch_id: str, caller: Reader, upstream: Upstream
 ) -> Response:
-    cursor = cursor_of(request, default=20, most=100, filters=("filter",))
+    cursor = cursor_of(request, filters=("filter",))
     store = await _found(upstream, caller, store_id)
     kept = [each for each in answers.files_of_batch(batch_id) if each in store.datasource_snapshots]
     return page_within(_entries(store, kept, cursor.filters.get("filter")), cursor)

@@ -59,16 +59,17 @@ _TURN: Final = f"""
 """
 _TURN_ANYWHERE: Final = f"{_ONE_TURN} AND EXISTS (SELECT FROM sessions WHERE id = turns.session_id AND {_VISIBLE})"
 _CHANGED: Final = "coalesce(finished_at, started_at, created_at)"
-_SESSIONS_OF_AGENT: Final = f"""
-    SELECT id FROM sessions WHERE {_VISIBLE} AND listed AND agent_id = %(agent)s {{of_session}}
-    ORDER BY created_at DESC, id DESC LIMIT 1000
-"""
+_SESSIONS_OF_AGENT: Final = f"SELECT id FROM sessions WHERE {_VISIBLE} AND listed AND agent_id = %(agent)s"
 _TURNS_OF_AGENT: Final = f"""
-    WHERE session_id IN ({_SESSIONS_OF_AGENT})
+    WHERE session_id IN ({_SESSIONS_OF_AGENT} {{of_session}})
       AND (%(status)s::text IS NULL OR status = %(status)s)
       AND (%(changed_after)s::timestamptz IS NULL OR {_CHANGED} > %(changed_after)s)
 """
-_TURNS: Final = f"{_SELECT_TURN} {_TURNS_OF_AGENT} ORDER BY {_CHANGED} DESC, id DESC LIMIT %(limit)s OFFSET %(offset)s"
+_TURNS: Final = f"""
+    {_SELECT_TURN} {_TURNS_OF_AGENT}
+      AND (%(before)s::timestamptz IS NULL OR ({_CHANGED}, id) < (%(before)s, %(before_id)s))
+    ORDER BY {_CHANGED} DESC, id DESC LIMIT %(limit)s
+"""
 _COUNT_TURNS: Final = f"SELECT count(*) FROM turns {_TURNS_OF_AGENT}"
 _ACTIONS: Final = """
     SELECT id AS action_id, session_id, turn_id, kind, tool_call::text, expires_at, created_at
@@ -109,7 +110,7 @@ class PostgresSessionReads:
             if not await fetch_value(connection, _IS_VISIBLE, parameters):
                 return None
             rows = await fetch_records(connection, _MESSAGES.format(of_turn=of_turn), parameters)
-            page = [_message(row) for row in rows]
+            page = [message_of(row) for row in rows]
             total = await fetch_value(connection, _COUNT_MESSAGES.format(of_turn=of_turn), parameters)
         return MessagePage(messages=page, total=total, has_more=offset + len(page) < total)
 
@@ -126,24 +127,25 @@ class PostgresSessionReads:
         session_id: str | None,
         status: TurnStatus | None,
         changed_after: datetime | None,
+        after: tuple[datetime, str] | None,
         limit: int,
-        offset: int,
     ) -> TurnPage:
+        before, before_id = after or (None, "")
         parameters = {
             **_caller(caller),
             "agent": agent_id,
             "session": session_id,
             "status": status,
             "changed_after": changed_after,
-            "limit": limit,
-            "offset": offset,
+            "before": before,
+            "before_id": before_id,
+            "limit": limit + 1,
         }
         of_session = "" if session_id is None else "AND id = %(session)s"
         async with self._database.connection() as connection:
             rows = await fetch_records(connection, _TURNS.format(of_session=of_session), parameters)
             total = await fetch_value(connection, _COUNT_TURNS.format(of_session=of_session), parameters)
-        page = [_turn(row) for row in rows]
-        return TurnPage(turns=page, total=total, has_more=offset + len(page) < total)
+        return TurnPage(turns=[_turn(row) for row in rows[:limit]], total=total, has_more=len(rows) > limit)
 
     async def actions(
         self, caller: Identity, *, kind: ActionKind | None, session_id: str | None, limit: int, offset: int
@@ -193,10 +195,13 @@ def _turn(row: Row) -> Turn:
     return Turn(**_decoded(row, "usage", "reply", "error", "options"), required_actions=actions, toolsets=toolsets)
 
 
-def _message(row: Row) -> Message:
-    blocks = row["content_blocks"]
-    row["content_blocks"] = [{"type": "text", "text": row["content"]}] if blocks is None else orjson.loads(blocks)
-    return Message(**row)
+def message_of(row: Row) -> Message:
+    stored = row["content_blocks"]
+    blocks = [{"type": "text", "text": row["content"]}] if stored is None else orjson.loads(stored)
+    if blocks and blocks[0]["type"] == "tool_result":
+        # Stored as the user's, as models are given it.
+        row |= {"role": "tool", "content": blocks[0]["output"]}
+    return Message(**{**row, "content_blocks": blocks})
 
 
 def _decoded(row: Row, *columns: str) -> Row:

@@ -1,6 +1,6 @@
 """Writes sessions and cancellations within the caller's transaction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -8,14 +8,17 @@ import orjson
 from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
+from libs.contracts.api import sessions as api
 from libs.contracts.identifiers import new_id
 from libs.eventing import MessageContext, Transaction
-from libs.persistence import Connection, as_json, fetch_value
+from libs.persistence import Connection, as_json, fetch_records, fetch_value
 from services.runtime.adapters.postgres.budgets import charge
 from services.runtime.adapters.postgres.claims import LIVE
+from services.runtime.adapters.postgres.session_reads import message_of
 from services.runtime.adapters.postgres.spending import settle
-from services.runtime.domain.beginnings import NewSession
+from services.runtime.domain.beginnings import NewSession, places_of
 from services.runtime.domain.budgets import charge_of
+from services.runtime.domain.conversation import Message
 from services.runtime.domain.conversation_json import message_to_row
 from services.runtime.domain.sessions import Fork, ForkedSession, ForkPoint, LockedSession
 from services.runtime.domain.spending import Prices, TurnSpending
@@ -38,6 +41,18 @@ _ADD_MESSAGES: Final = """
     INSERT INTO messages (session_id, position, id, turn_id, role, content, blocks)
     SELECT session_id, position, id, '', role, content, blocks FROM json_to_recordset(%s) AS g (
         session_id text, position integer, id text, role text, content text, blocks json)
+"""
+_APPEND_MESSAGES: Final = """
+    WITH moved AS (
+        UPDATE sessions SET next_position = next_position + %(places)s WHERE id = %(session)s
+        RETURNING 2 * (next_position - %(places)s) AS first
+    )
+    INSERT INTO messages (session_id, position, id, turn_id, role, content, blocks)
+    SELECT %(session)s, m.first + g.position, g.id, '', g.role, g.content, g.blocks
+    FROM moved m CROSS JOIN json_to_recordset(%(messages)s) AS g (
+        position integer, id text, role text, content text, blocks json)
+    ORDER BY g.position
+    RETURNING id, role, content, created_at AS timestamp, blocks::text AS content_blocks
 """
 _ADDED: Final = (
     "id",
@@ -214,6 +229,11 @@ class PostgresSessionWriter:
         }
         return await fetch_value(self._connection, _SET_AGENT, parameters) is not None
 
+    async def add_messages(self, session_id: str, messages: Sequence[Message]) -> list[api.Message]:
+        rows = list(_message_rows(messages))
+        parameters = {"session": session_id, "messages": as_json(rows), "places": places_of(messages)}
+        return [message_of(row) for row in await fetch_records(self._connection, _APPEND_MESSAGES, parameters)]
+
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
         # Without the owner, who is known by the row: processes of the release before know no such field.
         kept = {name: value for name, value in asdict(deletion).items() if name != "owner_id"}
@@ -244,20 +264,14 @@ async def add_sessions(connection: Connection, sessions: Iterable[NewSession]) -
 
 
 async def add_messages(connection: Connection, sessions: Iterable[NewSession]) -> None:
-    rows = [
-        {
-            "session_id": session.id,
-            "position": position,
-            "id": new_id(),
-            "role": role,
-            "content": text,
-            "blocks": blocks,
-        }
-        for session in sessions
-        for position, (role, text, blocks) in enumerate(map(message_to_row, session.messages))
-    ]
+    rows = [{"session_id": session.id, **row} for session in sessions for row in _message_rows(session.messages)]
     if rows:
         await connection.execute(_ADD_MESSAGES, (as_json(rows),))
+
+
+def _message_rows(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
+    for position, (role, text, blocks) in enumerate(map(message_to_row, messages)):
+        yield {"position": position, "id": new_id(), "role": role, "content": text, "blocks": blocks}
 
 
 def _turn(row: tuple[Any, ...]) -> LockedTurn:

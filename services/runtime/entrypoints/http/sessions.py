@@ -50,8 +50,9 @@ def turns_router(reads: SessionReads) -> APIRouter:
         session_id: str | None = None,
         status: TurnStatus | None = None,
         changed_after: datetime | None = None,
+        before: datetime | None = None,
+        before_id: str = "",
         limit: Limit = 50,
-        offset: Offset = 0,
     ) -> TurnPage:
         return await reads.turns(
             who,
@@ -59,8 +60,8 @@ def turns_router(reads: SessionReads) -> APIRouter:
             session_id=session_id,
             status=status,
             changed_after=changed_after,
+            after=None if before is None else (before, before_id),
             limit=limit,
-            offset=offset,
         )
 
     @router.get("/{turn_id}")

@@ -1,0 +1,123 @@
+"""Bodies that protocols' doors refuse: each in the shape of its protocol, none with a 5xx."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import httpx
+import orjson
+import pytest
+
+from libs.contracts.identifiers import new_id
+from tests.e2e.bad_bodies import MALFORMED_JSON
+from tests.support.gateway import Gateway
+from tests.unit.gateway.test_protocols import AGENT
+
+Shape = Callable[[int, Any], None]
+_ID = new_id()
+
+
+class Door(NamedTuple):
+    """``limit`` of its bodies, in bytes."""
+
+    path: str
+    shape: Shape
+    limit: int = 512 * 1024
+
+
+def _openai(status: int, body: Any) -> None:
+    assert set(body["error"]) == {"message", "type", "param", "code"}
+    assert (status, body["error"]["type"]) in {
+        (400, "invalid_request_error"),
+        (413, "invalid_request_error"),
+        (415, "invalid_request_error"),
+    }
+
+
+def _json_rpc(status: int, body: Any) -> None:
+    """Refusals of a method come with status 200."""
+    assert body["jsonrpc"] == "2.0"
+    assert -32799 < body["error"]["code"] <= -32000
+    assert status in (200, 400, 413, 415, 422)
+
+
+def _google(status: int, body: Any) -> None:
+    """Refusals before the binding is known have the form of both."""
+    assert body["error"]["code"] in (status, -32600)
+    assert body["error"]["message"]
+    assert body["error"]["details"]
+
+
+def _native(status: int, body: Any) -> None:
+    assert status in (400, 413, 415, 422)
+    assert body["error"]["type"] in {
+        "invalid_request_error",
+        "validation_error",
+        "request_too_large",
+        "unsupported_media_type",
+    }
+
+
+_MEGABYTE = 1024 * 1024
+DOORS: Mapping[str, Door] = {
+    "chat": Door("/openai/v1/chat/completions", _openai, _MEGABYTE),
+    "responses": Door("/openai/v1/responses", _openai),
+    "conversations": Door(f"/openai/v1/conversations/conv_{_ID}", _openai),
+    "items": Door(f"/openai/v1/conversations/conv_{_ID}/items", _openai),
+    "vector stores": Door("/openai/v1/vector_stores", _openai),
+    "search": Door(f"/openai/v1/vector_stores/{_ID}/search", _openai),
+    "mcp": Door("/mcp", _json_rpc),
+    "json-rpc": Door("/a2a/support", _json_rpc),
+    "http+json": Door("/a2a/support/message:send", _google),
+    "ag-ui": Door("/ag-ui/support", _native, 4 * _MEGABYTE),
+}
+SIZES = {"one byte more": 1, "ten times": 9}
+OTHER_TYPES = ("", "text/plain", "application/json; charset=latin-1", "application/x-www-form-urlencoded")
+
+
+async def post(public: Gateway, door: Door, content: Any, content_type: str = "application/json") -> httpx.Response:
+    prefix = next(each for each in public.api.protocols if door.path.startswith(each.prefix))
+    public.upstreams.answers["GET", "registry", "/internal/agents/by-key/support"] = (200, AGENT)
+    headers = {"Authorization": f"Bearer {public.client.headers['x-api-key']}", "Content-Type": content_type}
+    headers["Accept"] = "application/json, text/event-stream"
+    transport = httpx.ASGITransport(prefix)  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
+        return await client.post(door.path, content=content)
+
+
+@pytest.mark.parametrize("fault", MALFORMED_JSON)
+@pytest.mark.parametrize("door", DOORS)
+async def test_what_is_no_body_is_refused_in_the_protocols_own_shape(public: Gateway, door: str, fault: str) -> None:
+    if (door, fault) == ("vector stores", "empty"):
+        pytest.skip("every field of a vector store may be left out, and so may its body")
+    if (door, fault) == ("vector stores", "no fields"):
+        pytest.skip("a store needs nothing")
+    response = await post(public, DOORS[door], MALFORMED_JSON[fault][0])
+    DOORS[door].shape(response.status_code, response.json())
+    assert not public.bus.sent
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("door", DOORS)
+async def test_bodies_have_a_limit_however_they_are_sent(public: Gateway, door: str, size: str) -> None:
+    wanted = DOORS[door]
+    body = b'{"a": "' + b"x" * (wanted.limit * SIZES[size] if SIZES[size] > 1 else wanted.limit) + b'"}'
+
+    async def pieces() -> Any:
+        for place in range(0, len(body), 65_536):
+            yield body[place : place + 65_536]
+
+    for content in (body, pieces()):
+        response = await post(public, wanted, content)
+        assert response.status_code == 413
+        wanted.shape(response.status_code, response.json())
+        assert response.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("content_type", OTHER_TYPES)
+@pytest.mark.parametrize("door", [name for name in DOORS if name not in ("json-rpc", "http+json", "mcp")])
+async def test_other_types_of_bodies_are_refused(public: Gateway, door: str, content_type: str) -> None:
+    """A2A takes JSON by any name; of MCP the SDK decides."""
+    response = await post(public, DOORS[door], orjson.dumps({"model": "support"}), content_type)
+    assert 400 <= response.status_code < 500
+    DOORS[door].shape(response.status_code, response.json())
+    assert not public.bus.sent
