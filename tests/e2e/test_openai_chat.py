@@ -10,7 +10,9 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
+from libs.contracts.identifiers import new_id
 from tests.e2e.api import Api, configuration, unique
+from tests.e2e.conftest import Caller
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.waiting import eventually
 from tests.support.model_stub import TEXT
@@ -206,3 +208,34 @@ async def test_a_vector_store_answers_from_what_was_uploaded(client: AsyncOpenAI
         await client.vector_stores.files.create(broken.id, file_id=stored.id)
     with pytest.raises(openai.BadRequestError):
         await client.files.create(file=("a.exe", b"MZ"), purpose="fine-tune")
+
+
+async def test_companies_do_not_see_each_other(
+    stack: RunningStack, as_alice: Api, alice: Caller, bob: Caller, mallory: Caller
+) -> None:
+    model = await agent(as_alice)
+    async with (
+        client_of(stack, alice.secret) as own,
+        client_of(stack, bob.secret) as colleague,
+        client_of(stack, mallory.secret) as stranger,
+    ):
+        await own.chat.completions.create(model=model, messages=HELLO)
+        stored = await own.files.create(file=("a.md", b"A secret of the harbour."), purpose="assistants")
+        store = await own.vector_stores.create(name="secrets")
+        for other in (colleague, stranger):
+            with pytest.raises(openai.NotFoundError):
+                await other.chat.completions.create(model=model, messages=HELLO)
+        for reading in (
+            stranger.files.retrieve(stored.id),
+            stranger.files.content(stored.id),
+            stranger.vector_stores.retrieve(store.id),
+            stranger.vector_stores.search(store.id, query="secret"),
+            stranger.vector_stores.files.list(store.id),
+            stranger.vector_stores.delete(store.id),
+            stranger.files.retrieve(new_id()),
+        ):
+            with pytest.raises(openai.NotFoundError):
+                await reading
+        mine = await stranger.vector_stores.create(name="mine")
+        with pytest.raises(openai.BadRequestError):
+            await stranger.vector_stores.files.create(mine.id, file_id=stored.id)

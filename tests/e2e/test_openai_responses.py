@@ -247,7 +247,8 @@ async def test_what_is_not_stored_ends_with_its_client(
     key, said = await agent(api, "openai:stub-hold"), unique("dropped")
 
     async def ask() -> None:
-        given = await client.responses.create(model=key, input=said, store=False, stream=stream)
+        named = {"X-Correlation-ID": said}
+        given = await client.responses.create(model=key, input=said, store=False, stream=stream, extra_headers=named)
         async for _ in given:  # type: ignore[union-attr]
             pass
 
@@ -255,13 +256,13 @@ async def test_what_is_not_stored_ends_with_its_client(
         asking = asyncio.create_task(ask())
         await eventually(lambda: asyncio.sleep(0, model.asked(said)))
         asking.cancel()
-        await eventually(lambda: _is_removed(api))
 
+        async def removed() -> list[str] | None:
+            events = (await api.http.get("/events/", params={"correlation_id": said})).json()["events"]
+            names = [event["type"] for event in events]
+            return names if "session.deleted" in names else None
 
-async def _is_removed(api: Api) -> bool:
-    """Whether the newest event is the end of a session that nobody lists."""
-    events = (await api.http.get("/events/", params={"type": "session.deleted", "order": "desc", "limit": 1})).json()
-    return bool(events["events"])
+        assert "turn.cancelled" in await eventually(removed)
 
 
 async def test_refusals_are_the_clients_own_errors(
