@@ -7,6 +7,7 @@ from statistics import median
 from benchmarks.load.job import Side
 
 OWN_WORK = ("gateway", "runtime")
+_NOT_THE_STACK = ("stub", "load", "reference")
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -37,11 +38,18 @@ class Window:
     """CPU per turn, by process."""
     elsewhere: float = 0.0
     """Cores that were busy with something that is not part of the measurement."""
+    creation_p50: float | None = None
+    """Of a session, where sessions were created while the clock ran."""
 
     @property
     def own_cpu(self) -> float:
         """CPU of gateway and runtime together, in ms per turn."""
         return sum(self.cpu.get(name, 0.0) for name in OWN_WORK)
+
+    @property
+    def stack_cpu(self) -> float:
+        """CPU of everything that `aes up` starts, in ms per turn."""
+        return sum(used for name, used in self.cpu.items() if name not in _NOT_THE_STACK)
 
 
 def window(
@@ -52,6 +60,7 @@ def window(
     seconds: float,
     latencies: Sequence[float],
     first_texts: Sequence[float],
+    creations: Sequence[float] = (),
     cpu_seconds: Mapping[str, float],
     elsewhere: float,
 ) -> Window:
@@ -67,6 +76,7 @@ def window(
         p99=percentile(latencies, 99),
         first_text_p50=percentile(first_texts, 50) if first_texts else None,
         first_text_p95=percentile(first_texts, 95) if first_texts else None,
+        creation_p50=percentile(creations, 50) if creations else None,
         cpu={name: 1000 * used / turns for name, used in cpu_seconds.items()},
         elsewhere=elsewhere,
     )
@@ -122,4 +132,9 @@ TARGETS = (
     Target("react turns/s at 16", "react-16", "rate", 2.5, at_least=True),
     Target("turns/s with an HTTP tool at 16", "tool-turns-16", "rate", 3.0, at_least=True),
     Target("CPU of gateway + runtime at 16, ms per turn", "turns-16", "own_cpu", 4.0, at_least=False, relative=False),
+    Target("short conversations: turns/s at 16", "short-16", "rate", 3.0, at_least=True),
+    Target("short conversations: p50 at 1", "short-1", "p50", 0.9, at_least=False),
+    Target("short conversations: first token at 1, p50", "short-stream-1", "first_text_p50", 1.1, at_least=False),
+    Target("creation of a session at 1, p50 in ms", "short-1", "creation_p50", 6.0, at_least=False, relative=False),
+    Target("CPU of the stack at 16, ms per short turn", "short-16", "stack_cpu", 4.0, at_least=False, relative=False),
 )

@@ -12,7 +12,7 @@ from rich.table import Table
 from benchmarks.figures import TARGETS, Window, ratio, typical, typical_cpu
 from benchmarks.load.job import Side
 
-_FIGURES = ("rate", "p50", "p95", "p99", "first_text_p50", "first_text_p95")
+_FIGURES = ("rate", "p50", "p95", "p99", "first_text_p50", "first_text_p95", "creation_p50")
 # More than this was busy with something else, and the figures say less than they seem to.
 _NOISE_CORES = 0.2
 
@@ -56,7 +56,7 @@ def _speed(windows: Sequence[Window]) -> Table:
     table = Table(title="Medians over the rounds; times in ms", title_justify="left")
     table.add_column("scenario")
     table.add_column("side")
-    for heading in ("turns/s", "p50", "p95", "p99", "first token p50", "p95"):
+    for heading in ("turns/s", "p50", "p95", "p99", "first token p50", "p95", "session p50"):
         table.add_column(heading, justify="right")
     for scenario in _scenarios(windows):
         sides = list(_sides(windows, scenario))
@@ -74,12 +74,13 @@ def _cpu(windows: Sequence[Window]) -> Table:
     table = Table(title="CPU, ms per turn", title_justify="left")
     table.add_column("scenario")
     table.add_column("side")
-    for name in [*names, "sum"]:
+    for name in [*names, "stack", "sum"]:
         table.add_column(name, justify="right")
     for scenario in _scenarios(windows):
         for side, group in _sides(windows, scenario):
             cpu = typical_cpu(group)
-            figures = [*(cpu.get(name) for name in names), sum(cpu.values())]
+            stack = typical(group, "stack_cpu") if side == "aes" else None
+            figures = [*(cpu.get(name) for name in names), stack, sum(cpu.values())]
             table.add_row(scenario, side, *(_number(figure, 2) for figure in figures))
     return table
 

@@ -16,6 +16,9 @@ class Scenario:
     tool: str = ""
     """The tool that every turn calls once: of the agent, and of the reference app where its agents have it."""
     protocol: Protocol = "native"
+    turns_per_session: int = 20
+    opens_sessions: bool = False
+    """Whether sessions are created within the measured phase."""
 
     @property
     def agent_type(self) -> str:
@@ -33,7 +36,6 @@ class Scenario:
 class Plan:
     scenarios: tuple[Scenario, ...]
     rounds: int
-    turns_per_session: int = 20
     seconds: float = 30.0
     """Longest measured phase of one scenario, on one side, in one round."""
 
@@ -50,8 +52,11 @@ FULL = Plan(
         Scenario("turns-1", 1, 200),
         Scenario("turns-16", 16, 960),
         Scenario("turns-64", 64, 1280),
+        Scenario("short-1", 1, 200, turns_per_session=5, opens_sessions=True),
+        Scenario("short-16", 16, 960, turns_per_session=5, opens_sessions=True),
         Scenario("stream-1", 1, 120, stream=True),
         Scenario("stream-16", 16, 480, stream=True),
+        Scenario("short-stream-1", 1, 120, stream=True, turns_per_session=5, opens_sessions=True),
         Scenario("react-16", 16, 480, model="stub-tool", tool="calculator"),
         Scenario("tool-turns-16", 16, 480, model="stub-lookup", tool="bench.lookup"),
     ),

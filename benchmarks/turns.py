@@ -46,7 +46,8 @@ class Bench:
             turns=scenario.turns,
             seconds=plan.seconds,
             warm_up=scenario.warm_up,
-            turns_per_session=plan.turns_per_session,
+            turns_per_session=scenario.turns_per_session,
+            opens_sessions=scenario.opens_sessions,
             protocol=scenario.protocol,
         )
         await self.load.prepare(job)
@@ -64,6 +65,7 @@ class Bench:
             seconds=outcome.seconds,
             latencies=outcome.latencies,
             first_texts=outcome.first_texts,
+            creations=outcome.creations,
             cpu_seconds=used,
             elsewhere=max(0.0, busy / (time.perf_counter() - began)),
         )
@@ -120,7 +122,7 @@ async def _rounds(bench: Bench, plan: Plan, sides: tuple[Side, ...], say: Say) -
             for side in sides:
                 measured = await bench.measure(plan, scenario, side, number)
                 say(
-                    f"round {number}  {scenario.name:<10} {side:<10} {measured.rate:7.1f}/s  p50 {measured.p50:6.1f} ms"
+                    f"round {number}  {scenario.name:<14} {side:<10} {measured.rate:7.1f}/s  p50 {measured.p50:6.1f} ms"
                     f"  elsewhere {measured.elsewhere:.2f} cores"
                 )
                 yield measured

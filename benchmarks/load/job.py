@@ -27,6 +27,8 @@ class Job:
     """Number of unmeasured turns before the measured ones."""
     turns_per_session: int
     """Turns per session; a fresh session follows, so that the history stays bounded."""
+    opens_sessions: bool = False
+    """Whether sessions are created while the clock runs, each before its first turn, and not before it starts."""
     protocol: Protocol = "native"
     """The words that the service is asked in. OpenAI's requests begin a session of their own with each turn."""
 
@@ -38,3 +40,5 @@ class Outcome:
     """Milliseconds of each turn."""
     first_texts: list[float] = field(default_factory=list)
     """Milliseconds until the first piece of text, of each streamed turn."""
+    creations: list[float] = field(default_factory=list)
+    """Milliseconds of each creation of a session while the clock ran."""

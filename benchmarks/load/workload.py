@@ -1,4 +1,4 @@
-"""One measured phase: workers that each carry on a conversation, turn after turn."""
+"""One measured phase: workers that each carry on conversations, turn after turn."""
 
 import asyncio
 import gc
@@ -14,7 +14,7 @@ _REQUEST_SECONDS = 60
 
 
 class Workload:
-    """`prepare` creates all sessions, so that `run` measures turns alone."""
+    """`prepare` creates all sessions, so that `run` measures turns alone, unless the job opens them while it runs."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -48,6 +48,8 @@ class Workload:
 
     async def _create_sessions(self, turns: int) -> None:
         """Every session is used up or in the hands of a worker, so this many are enough for the turns."""
+        if self._job.opens_sessions:
+            return
         left = -(-turns // self._job.turns_per_session) + self._job.concurrency
         self._sessions.clear()
 
@@ -74,7 +76,7 @@ class Workload:
         while self._turns_left > 0 and time.perf_counter() < self._until:
             self._turns_left -= 1
             if turn % self._job.turns_per_session == 0:
-                message = self._target.execute(self._sessions.popleft())
+                message = self._target.execute(await self._session(connection, outcome))
             turn += 1
             response = await _limited(connection.request(message, marker))
             self._target.check(response)
@@ -83,6 +85,15 @@ class Workload:
                 # A turn whose pieces were left out shows its text at its end.
                 first = response.seconds if response.first_mark is None else response.first_mark
                 outcome.first_texts.append(first * 1000)
+
+    async def _session(self, connection: Connection, outcome: Outcome) -> str:
+        """One that was created before, or a fresh one that counts as created while the clock ran."""
+        if not self._job.opens_sessions:
+            return self._sessions.popleft()
+        response = await _limited(connection.request(self._target.new_session()))
+        session = self._target.session_of(response)
+        outcome.creations.append(response.seconds * 1000)
+        return session
 
     async def _side_by_side(self, work: Callable[[Connection], Awaitable[None]]) -> None:
         tasks = [asyncio.ensure_future(work(connection)) for connection in self._connections]

@@ -75,7 +75,7 @@ def create_app(database_url: str) -> FastAPI:
             events = _stream(history, session_id, conversation, body.content)
             return StreamingResponse(events, media_type="text/event-stream")
         result = await agent(conversation.tool, conversation.model).run(
-            body.content, message_history=conversation.messages, instructions=conversation.instructions
+            body.content, message_history=conversation.messages(), instructions=conversation.instructions
         )
         message_id = await history.add(session_id, body.content, result.output)
         answer = Answer(content=result.output, tool_calls=tool_calls(result.new_messages()))
@@ -83,14 +83,21 @@ def create_app(database_url: str) -> FastAPI:
 
     @app.get("/sessions/{session_id}/messages")
     async def messages(session_id: UUID) -> list[Message]:
-        return [Message(role=role, content=content) for role, content in await history.texts(session_id)]
+        conversation = await history.load(session_id)
+        if conversation is None:
+            raise HTTPException(404, "no such session")
+        return [
+            Message(role=role, content=content)
+            for turn in conversation.turns
+            for role, content in zip(("user", "assistant"), turn, strict=True)
+        ]
 
     return app
 
 
 async def _stream(history: History, session: UUID, conversation: Conversation, prompt: str) -> AsyncIterator[bytes]:
     async with agent(conversation.tool, conversation.model).run_stream(
-        prompt, message_history=conversation.messages, instructions=conversation.instructions
+        prompt, message_history=conversation.messages(), instructions=conversation.instructions
     ) as result:
         answer = ""
         # Without debouncing, which would hold the first token back for a tenth of a second.

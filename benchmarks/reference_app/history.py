@@ -1,13 +1,16 @@
-"""Sessions and their messages in PostgreSQL."""
+"""Sessions and their messages in PostgreSQL: a row for each turn, a statement for each read and write."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID, uuid4
 
-from psycopg.rows import args_row
+import orjson
+from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import AsyncConnectionPool
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 
-_SCHEMA = """
+_SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS sessions (
     id uuid PRIMARY KEY,
     tool text NOT NULL,
@@ -15,40 +18,43 @@ CREATE TABLE IF NOT EXISTS sessions (
     instructions text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now()
 );
-CREATE TABLE IF NOT EXISTS messages (
-    id uuid PRIMARY KEY,
-    position bigint GENERATED ALWAYS AS IDENTITY,
+CREATE TABLE IF NOT EXISTS turns (
     session_id uuid NOT NULL REFERENCES sessions,
-    role text NOT NULL,
-    content text NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT now()
+    id uuid NOT NULL,
+    position bigint GENERATED ALWAYS AS IDENTITY,
+    messages jsonb NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (session_id, position)
 );
-CREATE INDEX IF NOT EXISTS messages_of_session ON messages (session_id, position);
 """
-# One statement for both, because a round trip costs more than an outer join.
-_LOAD = """
-SELECT s.tool, s.model, s.instructions, m.role, m.content
-FROM sessions s LEFT JOIN messages m ON m.session_id = s.id
-WHERE s.id = %s ORDER BY m.position
+_CREATE: Final = "INSERT INTO sessions (id, tool, model, instructions) VALUES (%s, %s, %s, %s)"
+# One row, because each costs the driver and another round trip costs most.
+_LOAD: Final = """
+SELECT tool, model, instructions,
+       (SELECT jsonb_agg(messages ORDER BY position) FROM turns WHERE session_id = sessions.id)
+FROM sessions WHERE id = %s
 """
-_ADD = "INSERT INTO messages (id, session_id, role, content) VALUES (%s, %s, 'user', %s), (%s, %s, 'assistant', %s)"
+_ADD: Final = "INSERT INTO turns (id, session_id, messages) VALUES (%s, %s, %s)"
+
+set_json_loads(orjson.loads)
+set_json_dumps(orjson.dumps)
 
 
-@dataclass(frozen=True)
-class Row:
-    tool: str
-    model: str
-    instructions: str
-    role: str | None
-    content: str | None
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Conversation:
     tool: str
     model: str
     instructions: str
-    messages: list[ModelMessage]
+    turns: list[tuple[str, str]]
+    """Question and answer of each, oldest first."""
+
+    def messages(self) -> list[ModelMessage]:
+        return list(self._messages())
+
+    def _messages(self) -> Iterator[ModelMessage]:
+        for question, answer in self.turns:
+            yield ModelRequest(parts=[UserPromptPart(question)])
+            yield ModelResponse(parts=[TextPart(answer)])
 
 
 class History:
@@ -62,36 +68,20 @@ class History:
     async def create(self, tool: str, model: str, instructions: str) -> UUID:
         session = uuid4()
         async with self._pool.connection() as connection:
-            await connection.execute(
-                "INSERT INTO sessions (id, tool, model, instructions) VALUES (%s, %s, %s, %s)",
-                (session, tool, model, instructions),
-            )
+            await connection.execute(_CREATE, (session, tool, model, instructions))
         return session
 
     async def load(self, session: UUID) -> Conversation | None:
-        async with self._pool.connection() as connection, connection.cursor(row_factory=args_row(Row)) as cursor:
-            rows = await (await cursor.execute(_LOAD, (session,))).fetchall()
-        if not rows:
+        async with self._pool.connection() as connection:
+            row = await (await connection.execute(_LOAD, (session,))).fetchone()
+        if row is None:
             return None
-        first = rows[0]
-        messages = [_message(row.role, row.content) for row in rows if row.role and row.content is not None]
-        return Conversation(first.tool, first.model, first.instructions, messages)
+        tool, model, instructions, turns = row
+        return Conversation(tool, model, instructions, turns or [])
 
-    async def add(self, session: UUID, prompt: str, answer: str) -> UUID:
-        """Store a turn's two messages together; returns the id of the answer."""
-        question_id, answer_id = uuid4(), uuid4()
+    async def add(self, session: UUID, question: str, answer: str) -> UUID:
+        """Store a turn's two messages together; returns the id of its row."""
+        turn = uuid4()
         async with self._pool.connection() as connection:
-            await connection.execute(_ADD, (question_id, session, prompt, answer_id, session, answer))
-        return answer_id
-
-    async def texts(self, session: UUID) -> list[tuple[str, str]]:
-        """Role and content of each message, oldest first."""
-        async with self._pool.connection() as connection:
-            statement = "SELECT role, content FROM messages WHERE session_id = %s ORDER BY position"
-            return list(await (await connection.execute(statement, (session,))).fetchall())
-
-
-def _message(role: str, content: str) -> ModelMessage:
-    if role == "user":
-        return ModelRequest(parts=[UserPromptPart(content)])
-    return ModelResponse(parts=[TextPart(content)])
+            await connection.execute(_ADD, (turn, session, Jsonb([question, answer])))
+        return turn

@@ -136,3 +136,12 @@ async def test_the_load_generator_refuses_to_measure_failures(port: int, load: L
     await load.prepare(replace(JOB, port=port, tool="calculator", warm_up=0))
     with pytest.raises(LoadFailed, match="something else"):
         await load.run()
+
+
+async def test_sessions_of_short_conversations_are_opened_while_the_clock_runs(port: int, load: LoadGenerator) -> None:
+    job = replace(JOB, port=port, opens_sessions=True, concurrency=2, turns=20)
+    await load.prepare(job)
+    outcome = await load.run()
+
+    assert len(outcome.latencies) == job.turns
+    assert len(outcome.creations) >= job.turns / job.turns_per_session

@@ -40,6 +40,7 @@ def test_a_window_counts_the_turns_that_were_done_not_those_that_were_asked_for(
     assert measured.p50 == 25.0
     assert measured.cpu == {"gateway": pytest.approx(1.0), "kafka": pytest.approx(2.0)}
     assert measured.first_text_p50 is None
+    assert measured.creation_p50 is None
 
 
 def test_a_ratio_pairs_the_windows_of_one_round_so_that_a_machine_that_slows_down_does_not_show() -> None:
@@ -90,3 +91,9 @@ def test_typical_cpu_covers_processes_of_every_window() -> None:
     windows = [a_window("aes", 1, gateway=1.0), a_window("aes", 2, gateway=3.0, runtime=2.0)]
 
     assert typical_cpu(windows) == {"gateway": 2.0, "runtime": 1.0}
+
+
+def test_cpu_of_the_stack_leaves_out_what_measures_it() -> None:
+    measured = a_window("aes", 1, gateway=1.0, kafka=0.5, postgres=0.25, stub=7.0, load=8.0, reference=9.0)
+
+    assert measured.stack_cpu == pytest.approx(1.75)
