@@ -2,7 +2,7 @@
 
 from libs.eventing._batch_consumer import BatchConsumer, BatchHandler
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, OffsetMove, Overtaken, Partition, Producer, Record
-from libs.eventing._commands import CommandContext, CommandRouter
+from libs.eventing._commands import CommandContext, CommandRouter, enter_commands
 from libs.eventing._consumer import ConsumerLoop
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._events import EventRouter
@@ -65,6 +65,7 @@ __all__ = [
     "Transaction",
     "connection_diagnostics",
     "create_topics",
+    "enter_commands",
     "envelope_of",
     "is_bus_outage",
     "member_client_id",

@@ -1,7 +1,7 @@
 """Carries out commands: each once, with exactly one terminal event."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -58,6 +58,15 @@ HandleRaw = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
 """Returns the refusal that it recorded, if it did. Raises ``AlreadyProcessed`` for a repeat."""
 Lookup = Callable[[str, str], Awaitable[bool]]
 """Whether a service knows the command with this id, if it is that company's."""
+
+
+async def enter_commands(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.Entry:
+    """Notes commands in the transaction of their effects, for handlers of ``handle_raw`` that take several at once.
+
+    What ``check`` of the result raises has to end the transaction. Each command is then to be tried alone.
+    """
+    given = [(command.command_id, command.identity.company_id) for command in commands]
+    return await inbox.enter_all(transaction.connection, _CONSUMER, given)
 
 
 class CommandRouter:

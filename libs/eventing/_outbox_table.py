@@ -73,6 +73,9 @@ _ALLOCATE: Final = """
     INSERT INTO event_sequences AS s (subject, last) SELECT * FROM unnest(%s::text[], %s::bigint[])
     ON CONFLICT (subject) DO UPDATE SET last = s.last + EXCLUDED.last RETURNING subject, last
 """
+_BEGIN: Final = """
+    INSERT INTO event_sequences (subject, last) SELECT id, 1 FROM unnest(%s::text[]) AS given (id) ORDER BY id
+"""
 _WAITING: Final = "published_at IS NULL AND parked_at IS NULL"
 _LEFT_BEHIND: Final = f"SELECT {_COLUMNS} FROM outbox WHERE subject = ANY(%s) AND {_WAITING} ORDER BY id"
 _OUTCOME: Final = f"SELECT {_COLUMNS} FROM outbox WHERE causation_id = %s AND terminal"
@@ -146,6 +149,12 @@ async def insert(
         first.setdefault(row["subject"], row["sequence"])
     doubtful = [subject for subject, sequence in first.items() if not continues(subject, sequence)]
     return Insertion(rows, inserted, await _ask(connection, _LEFT_BEHIND, (doubtful,)) if doubtful else None)
+
+
+async def begin(connection: Connection, subjects: Sequence[str]) -> None:
+    """Records that the first number of each of these new subjects is taken."""
+    if subjects:
+        await connection.execute(_BEGIN, (list(subjects),))
 
 
 async def _ask(connection: Connection, query: str, parameters: Sequence[Any]) -> AsyncCursor[OutboxMessage]:

@@ -27,6 +27,7 @@ from services.runtime.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
 from services.runtime.adapters.postgres.prices import PostgresPrices
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
+from services.runtime.adapters.postgres.session_creations import PostgresSessionCreations
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
@@ -169,7 +170,7 @@ def build_worker(
         lease=lease,
         lease_keeper=LeaseKeeper(lease, interval=settings.lease_seconds / _RENEWALS_PER_LEASE),
         accept=AcceptTurn(admissions, policy, engine, artifacts, addresses),
-        create=CreateSession(open_writer),
+        create=CreateSession(PostgresSessionCreations(outbox), engine.begin),
         cancel=CancelTurn(open_writer, reconcile_soon),
         delete=DeleteSession(open_writer, reconcile_soon),
         resolve=ResolveAction(open_writer, PostgresActions, reconcile_soon),

@@ -8,7 +8,7 @@ from libs.contracts.api import sessions as api
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
-from libs.eventing import MessageContext, Transaction
+from libs.eventing import CommandContext, MessageContext, Transaction
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import Message
 from services.runtime.domain.spending import TurnSpending
@@ -47,11 +47,24 @@ class LockedSession:
     active: bool
 
 
+@dataclass(frozen=True, slots=True)
+class SessionCreation:
+    """A session and the command that creates it."""
+
+    session: NewSession
+    command: CommandContext
+
+
+class SessionCreations(Protocol):
+    async def add(self, creations: Sequence[SessionCreation]) -> None:
+        """Adds the sessions and tells of them, in one transaction: all of them, or none when it raises.
+
+        Raises ``AlreadyProcessed``, and Conflict for a session that is there, or was.
+        """
+
+
 class SessionWriter(Protocol):
     """Changes one session within a transaction that the caller commits."""
-
-    async def add(self, session: NewSession) -> bool:
-        """False when the id is taken, by a session that was deleted too."""
 
     async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
         """None when the session has no messages of that turn. Those of a fork keep the turns that they came from."""

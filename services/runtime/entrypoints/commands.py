@@ -39,7 +39,7 @@ def register_commands(
         return decision.error if isinstance(decision, Refused) else None
 
     router.handle_raw(commands.ExecuteTurn, execute_turn)
-    router.handle(commands.CreateSession, create)
+    router.handle_raw(commands.CreateSession, create)
     router.handle(commands.ForkSession, fork)
     router.handle(commands.UpdateSession, update)
     router.handle(commands.AddMessages, add_messages)

@@ -1,22 +1,34 @@
-"""Creates a session with a fixed agent configuration."""
+"""Creates sessions with a fixed agent configuration."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from libs.contracts.commands import runtime as commands
-from libs.contracts.errors import Conflict
-from libs.eventing import CommandContext, Transaction
-from services.runtime.domain.beginnings import new_session
-from services.runtime.domain.sessions import OpenWriter
+from libs.eventing import CommandContext
+from services.runtime.domain.beginnings import NewSession, new_session
+from services.runtime.domain.sessions import SessionCreation, SessionCreations
+from services.runtime.use_cases.engine.group_commit import GroupCommit
 
 
-@dataclass(frozen=True, slots=True)
 class CreateSession:
-    open_writer: OpenWriter
+    """Commands that arrive while a transaction is in flight share the next one.
 
-    async def __call__(
-        self, transaction: Transaction, command: commands.CreateSession, context: CommandContext
-    ) -> None:
+    ``begin`` makes a session known to this worker, so that a first turn here does not read it.
+    """
+
+    def __init__(self, creations: SessionCreations, begin: Callable[[NewSession], None]) -> None:
+        self._creations = creations
+        self._begin = begin
+        self._commits = GroupCommit(self._commit)
+
+    async def __call__(self, command: commands.CreateSession, context: CommandContext) -> None:
+        """Raises ValidationFailed, Conflict, and AlreadyProcessed for a redelivery."""
         session = new_session(command, command.session_id, context.identity)
-        if not await self.open_writer(transaction).add(session):
-            raise Conflict("there is, or was, a session with this id")
-        transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id)
+        await self._commits.submit(SessionCreation(session, context))
+
+    async def _commit(self, creations: Sequence[SessionCreation]) -> Sequence[None]:
+        await self._creations.add(creations)
+        for creation in creations:
+            # One without an agent may be given it by another worker.
+            if creation.session.config_hash:
+                self._begin(creation.session)
+        return [None] * len(creations)

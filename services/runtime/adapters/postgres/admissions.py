@@ -130,10 +130,13 @@ class PostgresAdmissionBatch:
             await self._transaction.connection.execute(_NEVER_BEGUN, (refused,))
         self.begun = [session for session in self.begun if session.id in first]
         await add_messages(self._transaction.connection, self.begun)
+        await self._transaction.begin(*(session.id for session in self.begun))
         for session in self.begun:
             # An outcome of another command: the turn's has one of its own.
             context = replace(first[session.id].message_context, causation_id=None)
-            self._transaction.emit(session.created(), subject=session.id, context=context, owner_id=session.owner_id)
+            self._transaction.emit(
+                session.created(), subject=session.id, owner_id=session.owner_id, sequence=1, context=context
+            )
 
     def _claimed(self, admitted: Admitted) -> ClaimedTurn:
         submission = admitted.submission

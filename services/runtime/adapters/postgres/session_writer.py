@@ -163,12 +163,6 @@ class PostgresSessionWriter:
         self._connection = transaction.connection
         self._prices = prices
 
-    async def add(self, session: NewSession) -> bool:
-        if not await (await add_sessions(self._connection, [session])).fetchall():
-            return False
-        await add_messages(self._connection, [session])
-        return True
-
     async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
         row = await self._row(_FORK_POINT, session_id, turn_id)
         return None if row is None else ForkPoint(*row)
@@ -195,6 +189,8 @@ class PostgresSessionWriter:
 
     async def lock_expired(self, limit: int) -> list[LockedSession]:
         locked = await (await self._connection.execute(_LOCK_EXPIRED, (limit,))).fetchall()
+        if not locked:
+            return []
         # A statement of its own, after the locks: a turn may have been admitted just before them.
         cursor = await self._connection.execute(_BUSY, ([row[0] for row in locked],))
         busy = {row[0] for row in await cursor.fetchall()}
