@@ -2,6 +2,7 @@
 
 Starts a stack of its own beside the one in use, lets it stand idle, work off turns at 16 busy sessions and ingest
 files, and prints what each part took of processor, memory, disk and connections. Then each role by itself, idle.
+`--idle 300` measures nothing but the stack at rest, for as many seconds.
 """
 
 import argparse
@@ -26,7 +27,9 @@ from deploy.local.home import Home
 from deploy.local.services import DATABASES
 from deploy.local.stack import postgres_of
 
-_IDLE_SECONDS: Final = 20
+_IDLE_SECONDS: Final = 60
+# What follows a start is no rest: compilers, first plans, groups that find each other.
+_IDLE_SETTLE_SECONDS: Final = 30
 _SESSIONS: Final = 16
 _TURNS: Final = 4000
 _FILES: Final = 1000
@@ -64,6 +67,14 @@ class Meter:
         found = {f"database of {name}": int(size) for name, size in rows}
         return {**found, "kafka": _bytes_below(self._home.kafka), "objects": _bytes_below(self._home.objects)}
 
+    def transactions(self) -> dict[str, int]:
+        """Committed so far in each database. A statement outside of a transaction is one."""
+        with psycopg.connect(self._postgres.administrator_url, autocommit=True) as connection:
+            rows = connection.execute(
+                "SELECT datname, xact_commit FROM pg_stat_database WHERE datname = ANY(%s)", ([*DATABASES],)
+            ).fetchall()
+        return {str(name): int(count) for name, count in rows}
+
     def connections(self) -> dict[str, int]:
         with psycopg.connect(self._postgres.administrator_url, autocommit=True) as connection:
             rows = connection.execute(
@@ -100,7 +111,8 @@ class Meter:
             self._peak = {name: max(most, self._peak[name]) for name, most in self.megabytes().items()}
 
 
-async def main() -> None:
+async def main(idle: int | None) -> None:
+    """``idle``: seconds for which the stack is measured at rest, and nothing else; None for everything."""
     home = benchmark_home("footprint")
     # A marker of its own: the stack ends processes with its own marker that an earlier run has left.
     children = Children(f"{home.root}-footprint", home.logs / "footprint.log")
@@ -110,7 +122,9 @@ async def main() -> None:
     try:
         async with children.model_stub() as (_, url), whole_stack(home, url) as stack:
             meter = Meter(stack, home)
-            await _idle(meter)
+            await _idle(meter, idle or _IDLE_SECONDS)
+            if idle:
+                return
             headers = {"x-api-key": stack.api_key}
             address = f"http://127.0.0.1:{stack.gateway_port}/api/v1"
             async with httpx.AsyncClient(base_url=address, headers=headers, timeout=120, trust_env=False) as client:
@@ -123,14 +137,21 @@ async def main() -> None:
         remove(home)
 
 
-async def _idle(meter: Meter) -> None:
-    await asyncio.sleep(_SETTLE_SECONDS)
-    before = meter.cpu()
-    await asyncio.sleep(_IDLE_SECONDS)
-    after = meter.cpu()
-    cores = {name: round((after[name] - before[name]) / _IDLE_SECONDS, 3) for name in before}
-    megabytes = {name: round(size) for name, size in meter.megabytes().items()}
-    _print("idle", {"cores": cores, "megabytes": megabytes, "connections": meter.connections()})
+async def _idle(meter: Meter, seconds: int) -> None:
+    await asyncio.sleep(_IDLE_SETTLE_SECONDS)
+    before, transactions = meter.cpu(), meter.transactions()
+    await asyncio.sleep(seconds)
+    after, committed = meter.cpu(), meter.transactions()
+    percent = {name: round(100 * (after[name] - before[name]) / seconds, 2) for name in before}
+    figures = {
+        "percent_of_a_core": {**percent, "sum": round(sum(percent.values()), 2)},
+        "transactions_per_second": {
+            name: round((count - transactions[name]) / seconds, 2) for name, count in committed.items()
+        },
+        "megabytes": {name: round(size) for name, size in meter.megabytes().items()},
+        "connections": meter.connections(),
+    }
+    _print("idle", figures)
 
 
 async def _converse(client: httpx.AsyncClient, turns: int) -> None:
@@ -206,5 +227,6 @@ def _print(title: str, figures: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser("python -m benchmarks.footprint", description=__doc__).parse_args()
-    asyncio.run(main())
+    parser = argparse.ArgumentParser("python -m benchmarks.footprint", description=__doc__)
+    parser.add_argument("--idle", type=int, metavar="SECONDS", help="measure nothing but the stack at rest")
+    asyncio.run(main(parser.parse_args().idle))

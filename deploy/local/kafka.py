@@ -134,6 +134,8 @@ class Kafka:
             # After a crash a broker is let in again when its former self has timed out.
             "broker.session.timeout.ms": 4000,
             "broker.heartbeat.interval.ms": 1000,
+            # By default the controller writes a record to its log twice a second when nothing happens.
+            "metadata.max.idle.interval.ms": 30_000,
             "num.network.threads": 2,
             "num.io.threads": 4,
             "background.threads": 4,

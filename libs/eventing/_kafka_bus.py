@@ -15,7 +15,10 @@ from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._kafka_producer import KafkaProducer
 from libs.eventing._kafka_readers import KafkaConsumer, KafkaTail
 
+# After a rebalance the next fetch waits for the one before it: this is how much longer that may take.
 _FETCH_WAIT_MS: Final = 500
+# Readers without a group have no rebalances.
+_TAIL_FETCH_WAIT_MS: Final = 2000
 _LINGER_BYTES: Final = 256 * 1024
 
 
@@ -76,7 +79,7 @@ class KafkaBus:
             group_id=group,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            fetch_max_wait_ms=_FETCH_WAIT_MS,
+            fetch_max_wait_ms=_TAIL_FETCH_WAIT_MS if group is None else _FETCH_WAIT_MS,
             fetch_min_bytes=_LINGER_BYTES if linger else 1,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
             partition_assignment_strategy=(assignor,),

@@ -16,6 +16,7 @@ _ANSWER_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 1.0
 _TOPICS_SECONDS: Final = 5.0
 _TOPICS_PAUSE_SECONDS: Final = 0.1
+_FETCHER_SECONDS: Final = 5.0
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -37,6 +38,11 @@ class _Reader:
     def __init__(self, client: AIOKafkaConsumer, prefix: str) -> None:
         self._consumer = client
         self._prefix = prefix
+
+    async def _start(self) -> None:
+        await self._consumer.start()
+        # Everything that it looks for wakes it anyway; its default would do so five times a second besides.
+        self._consumer._fetcher._fetcher_timeout = _FETCHER_SECONDS
 
     def partitions_of(self, partitions: set[TopicPartition]) -> frozenset[Partition]:
         return frozenset(Partition(self._declared(tp.topic), tp.partition) for tp in partitions)
@@ -95,7 +101,7 @@ class KafkaConsumer(_Reader):
 
     async def start(self) -> None:
         try:
-            await self._consumer.start()
+            await self._start()
             await self._await_topics()
             self._consumer.subscribe(self._topics, listener=_Listener(self, self._assignment))
         except (KafkaError, OSError) as problem:
@@ -179,13 +185,16 @@ class KafkaTail(_Reader):
 
     async def start(self) -> None:
         try:
-            await self._consumer.start()
-            self._ends = await self._consumer.end_offsets(self._consumer.assignment())
-            if self._from_start:
-                return
-            # Fixed here: a position left to the first fetch would be the end at that time, after the first command.
-            for partition, end in self._ends.items():
-                self._consumer.seek(partition, end)
+            await self._start()
+            assigned = self._consumer.assignment()
+            # The broker answers a connection's requests one after the other: a fetch would be waited for.
+            self._consumer.pause(*assigned)
+            self._ends = await self._consumer.end_offsets(assigned)
+            if not self._from_start:
+                # Fixed here: a position left to the first fetch would be the end at that time, after the first command.
+                for partition, end in self._ends.items():
+                    self._consumer.seek(partition, end)
+            self._consumer.resume(*assigned)
         except (KafkaError, OSError) as problem:
             await self.stop()
             raise BusUnavailable(f"cannot read the topics (do they exist?): {problem!r}") from problem

@@ -78,6 +78,7 @@ class Publisher:
         self._wake = asyncio.Event()
         self._lingering: asyncio.TimerHandle | None = None
         self._sent: list[int] = []
+        self._unmarked = asyncio.Event()
         self._in_flight: set[int] = set()
         # Counts how often each subject was deferred, so that a release does not undo a later deferral.
         self._deferred: dict[str, int] = {}
@@ -112,6 +113,7 @@ class Publisher:
         """Leave these subjects to the sweeper: it is unknown whether their last messages were sent or committed."""
         for subject in subjects:
             self._deferred[subject] = self._deferred.get(subject, 0) + 1
+            self._unmarked.set()
 
     async def run(self) -> None:
         """Send queued messages in order, until cancelled."""
@@ -147,6 +149,7 @@ class Publisher:
             self.defer([message.subject])
         else:
             self._sent.append(message.id)
+            self._unmarked.set()
 
     async def republish(self, message: OutboxMessage) -> None:
         """Send a recorded message again under its own id. Raises ``BusUnavailable``."""
@@ -170,11 +173,15 @@ class Publisher:
         loop = asyncio.get_running_loop()
         released_at = loop.time()
         while True:
+            # At rest there is nothing to do for this, and a timer would wake the process ten times a second.
+            await self._unmarked.wait()
             await asyncio.sleep(_FLUSH_SECONDS)
             await self.flush()
             if self._deferred and loop.time() - released_at >= _RELEASE_SECONDS:
                 released_at = loop.time()
                 await self.release()
+            if not (self._sent or self._deferred):
+                self._unmarked.clear()
 
     async def flush(self) -> None:
         """Mark acknowledged messages; in an outage of the database they stay for the next time."""

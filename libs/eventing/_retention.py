@@ -53,10 +53,17 @@ class Retention:
         """Has numbers of events deleted whose subjects are in none of these tables, which have all that has numbers."""
         self._entities += entities
 
+    @property
+    def is_due(self) -> bool:
+        """Whether ``keep`` would delete something, or look for it."""
+        return bool(self._left) or asyncio.get_running_loop().time() >= self._due_at
+
     async def keep(self, connection: Connection) -> None:
         """Deletes old rows for a slice of time, if it is due."""
+        if not self.is_due:
+            return
         now = asyncio.get_running_loop().time()
-        if not self._left and now >= self._due_at:
+        if not self._left:
             self._due_at = now + _INTERVAL_SECONDS
             self._left, self._after, self._places = list(self._purges), 0, {}
         until = now + self._slice

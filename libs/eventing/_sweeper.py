@@ -48,11 +48,17 @@ class Sweeper:
             await asyncio.sleep(_SWEEP_SECONDS)
             try:
                 async with self._database.connection() as connection:
-                    await self._sweep_while_leader(connection)
-                    await self.measure(connection)
+                    await self.look(connection)
             except Exception as problem:
                 if not (is_outage(problem) or isinstance(problem, BusUnavailable)):
                     _log.exception("outbox.sweep_failed")
+
+    async def look(self, connection: Connection) -> None:
+        """Counts what waits, and takes the lock only where there is something to do: mostly there is nothing."""
+        await self.measure(connection)
+        if self.waiting or self._publisher.deferred_subjects or self.retention.is_due:
+            await self._sweep_while_leader(connection)
+            await self.measure(connection)
 
     async def _sweep_while_leader(self, connection: Connection) -> None:
         if not await fetch_value(connection, "SELECT pg_try_advisory_lock(%s)", (_LOCK,)):

@@ -10,7 +10,8 @@ from libs.eventing._bus import Bus, BusUnavailable, Record, Tail
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.tail_reader")
-_POLL_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 2.0
+_CATCH_UP_SECONDS: Final = 0.5
 _PROBE_SECONDS: Final = 2.0
 _FRESH_SECONDS: Final = 10.0
 _RECONNECT: Final = RetryPolicy(first=0.5, longest=0.5)
@@ -62,7 +63,8 @@ class TailReader:
             while True:
                 if not self.positioned.is_set() and await tail.caught_up():
                     self.positioned.set()
-                for record in await tail.poll(_POLL_SECONDS):
+                seconds = _POLL_SECONDS if self.positioned.is_set() else _CATCH_UP_SECONDS
+                for record in await tail.poll(seconds):
                     self._on_record(record)
         finally:
             probe.cancel()

@@ -19,6 +19,11 @@ class Attendance:
         self._present: frozenset[int] = frozenset()
         self._absent_since: dict[int, float] = {}
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether at most one process is there, and nobody is missing of whom it is not known yet."""
+        return len(self._present) <= 1 and self._absent_since.keys() <= self.gone
+
     def begin(self, trusts_from: float) -> None:
         """Judges from then on, by what is seen from now on."""
         self._trusts_from = trusts_from

@@ -18,6 +18,9 @@ from libs.retry import RetryPolicy
 _log = structlog.get_logger("database.presence")
 _LOCK_CLASS: Final = 7_110_024
 _LOOK_SECONDS: Final = 0.5
+# Alone, a process has nobody to lose. A process that has just begun may be asked about the one before it.
+_ALONE_SECONDS: Final = 2.0
+_SETTLE_SECONDS: Final = 15.0
 _ANSWER_SECONDS: Final = 5.0
 # Well below the second after which the others take a missing lock for the end of its process.
 _RECONNECT: Final = RetryPolicy(first=0.1, longest=0.2)
@@ -49,7 +52,8 @@ class Presence:
     A process that ends, however it does, closes its connection, and PostgreSQL frees the lock at once: the others see
     within two seconds that the process is ``gone``. A machine that vanishes is noticed later, and a process that hangs
     never: leases are for these. Being gone is a strong hint and no proof, since a connection may break alone. The lock
-    is then taken anew, and what others did meanwhile has to be harmless.
+    is then taken anew, and what others did meanwhile has to be harmless. A process that is the only one of its service
+    looks less often.
 
     Whoever has just lost his own lock knows nothing about the others: it may have been the database that was away. For
     ``distrust`` seconds after he has it again nobody counts as gone.
@@ -77,6 +81,7 @@ class Presence:
         self._attendance = Attendance(grace=grace)
         self._callbacks: list[Callable[[], None]] = []
         self._has_held = False
+        self._settles_at = 0.0
 
     @property
     def announced(self) -> int | None:
@@ -92,7 +97,7 @@ class Presence:
         self._callbacks.append(callback)
 
     async def run(self) -> None:
-        """Holds the lock and looks who else does, twice a second, until cancelled."""
+        """Holds the lock and looks who else does, twice a second while somebody does, until cancelled."""
         while True:
             try:
                 await self._hold()
@@ -112,8 +117,12 @@ class Presence:
                 async with asyncio.timeout(_ANSWER_SECONDS):
                     await self._look(connection)
                 # Reading is what notices the connection's end at once.
-                async for _ in connection.notifies(timeout=_LOOK_SECONDS):
+                async for _ in connection.notifies(timeout=self._pause()):
                     pass
+
+    def _pause(self) -> float:
+        alone = self.held.is_set() and self._attendance.is_settled and self._clock() >= self._settles_at
+        return _ALONE_SECONDS if alone else _LOOK_SECONDS
 
     async def _look(self, connection: AsyncConnection[TupleRow]) -> None:
         present: dict[int, bool] = dict(await (await connection.execute(_LOOK, (_LOCK_CLASS,))).fetchall())
@@ -132,6 +141,7 @@ class Presence:
 
     def _got(self) -> None:
         again, self._has_held = self._has_held, True
+        self._settles_at = self._clock() + _SETTLE_SECONDS
         self._attendance.begin(self._clock() + (self._distrust if again else 0.0))
         self.held.set()
         if again:

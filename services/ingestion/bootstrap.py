@@ -56,6 +56,7 @@ from services.ingestion.settings import IngestionSettings
 from services.ingestion.use_cases.advance_run import AdvanceRun
 from services.ingestion.use_cases.collect_garbage import CollectGarbage
 from services.ingestion.use_cases.copy_artifact import FetchArtifact, StoreFetchedArtifact
+from services.ingestion.use_cases.dispatch_work import BATCH as DISPATCHED_AT_ONCE
 from services.ingestion.use_cases.dispatch_work import DispatchWork, ReconcileWork
 from services.ingestion.use_cases.document_indexer import DocumentIndexer
 from services.ingestion.use_cases.document_loader import DocumentLoader
@@ -79,9 +80,11 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 _COLLECTION_CHANGES_SECONDS: Final = 1.0
 _GARBAGE_SECONDS: Final = 600.0
 _BACKLOG_SECONDS: Final = 10.0
-_DROP_SECONDS: Final = 0.5
+_DROP_SECONDS: Final = 2.0
 _DISPATCH_SECONDS: Final = 0.2
 _ARTIFACTS_SECONDS: Final = 0.5
+# Looks for work have pauses that grow to this while there is none.
+_REST_SECONDS: Final = 1.0
 _PARSE_AHEAD_SECONDS: Final = 1.0
 
 
@@ -113,7 +116,8 @@ def build_streams(settings: IngestionSettings) -> Service:
     )  # fmt: skip
     remove = RemoveDeletedArtifacts(jobs, store, search.engines)
     process = partial(process_artifacts, index, remove)
-    service.background("artifacts.index", lambda: repeat_while_busy(process, _ARTIFACTS_SECONDS), role="streams")
+    look = partial(repeat_while_busy, process, _ARTIFACTS_SECONDS, longest=_REST_SECONDS)
+    service.background("artifacts.index", look, role="streams")
     for hook in (pool.close, search.close):
         service.on_stop(hook)
     return service
@@ -225,7 +229,9 @@ def _add_ingestion(service: Service, settings: IngestionSettings, loader: Docume
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "streams": streams.serve,
         "streams.measure": streams.measure,
-        "work.dispatch": lambda: repeat_while_busy(dispatch, _DISPATCH_SECONDS),
+        "work.dispatch": partial(
+            repeat_while_busy, dispatch, _DISPATCH_SECONDS, longest=_REST_SECONDS, full=DISPATCHED_AT_ONCE
+        ),
         "work.reconcile": lambda: repeat(reconcile, settings.reconcile_seconds),
         "work.reclaim": lambda: repeat_when_woken(reclaim, woken, settings.lease_seconds / 4),
         "work.renew_leases": lambda: repeat(renew_leases, settings.lease_seconds / 4),

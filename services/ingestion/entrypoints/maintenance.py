@@ -3,8 +3,11 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from services.ingestion.use_cases.index_artifacts import IndexArtifacts, RemoveDeletedArtifacts
+
+_GROWTH: Final = 1.25
 
 
 async def repeat(action: Callable[[], Awaitable[object]], seconds: float) -> None:
@@ -24,11 +27,19 @@ async def repeat_when_woken(action: Callable[[], Awaitable[object]], woken: asyn
                 await woken.wait()
 
 
-async def repeat_while_busy(action: Callable[[], Awaitable[int]], idle_seconds: float) -> None:
-    """Runs ``action``, which returns how much it did, with a pause only when there was nothing; until cancelled."""
+async def repeat_while_busy(
+    action: Callable[[], Awaitable[int]], idle_seconds: float, *, longest: float = 0.0, full: int = 1
+) -> None:
+    """Runs ``action``, which returns how much it did, with a pause when that was less than ``full``; until cancelled.
+
+    While there is nothing to do, the pauses grow from ``idle_seconds`` to ``longest``.
+    """
+    pause = idle_seconds
     while True:
-        if not await action():
-            await asyncio.sleep(idle_seconds)
+        done = await action()
+        pause = idle_seconds if done else min(pause * _GROWTH, max(longest, idle_seconds))
+        if done < full:
+            await asyncio.sleep(pause)
 
 
 async def process_artifacts(index: IndexArtifacts, remove: RemoveDeletedArtifacts) -> int:

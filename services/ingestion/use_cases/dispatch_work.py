@@ -10,7 +10,7 @@ from services.ingestion.domain.ports.knowledge_bases import Runs, WorkQueue, Wor
 from services.ingestion.domain.runs import Due
 
 _log: Final = structlog.get_logger(__name__)
-_BATCH: Final = 500
+BATCH: Final = 500
 
 
 class DispatchWork:
@@ -19,17 +19,17 @@ class DispatchWork:
         self._sender = sender
         self._unsent: Sequence[Due] = ()
 
-    async def __call__(self) -> bool:
-        """Returns True when there may be more. Raises what the queue raises, safe to repeat."""
+    async def __call__(self) -> int:
+        """Returns how much was due, at most ``BATCH``. Raises what the queue raises, safe to repeat."""
         await self._requeue()
-        due = await self._queue.due(_BATCH)
+        due = await self._queue.due(BATCH)
         if due:
             self._unsent = await self._sender.send(due)
         if self._unsent:
             _log.warning("work.not_sent", items=len(self._unsent))
             await self._requeue()
-            return False
-        return len(due) >= _BATCH
+            return 0
+        return len(due)
 
     async def _requeue(self) -> None:
         """Kept until the database has taken it: marked as sent, the work would wait for the reconciler."""

@@ -78,3 +78,18 @@ def test_what_was_absent_for_long_is_forgotten(attendance: Attendance) -> None:
     attendance.looked(frozenset(), 11.0)
     attendance.looked(frozenset(), 1000.0)
     assert attendance.gone == set()
+
+
+def test_it_is_settled_when_nobody_is_there_to_be_missed() -> None:
+    attendance = Attendance(grace=1.0)
+    attendance.begin(0.0)
+    attendance.looked(frozenset({1, 2}), 0.0)
+    assert not attendance.is_settled
+
+    attendance.looked(frozenset({1}), 1.0)
+    assert not attendance.is_settled, "the other one may come back"
+
+    attendance.looked(frozenset({1}), 2.0)
+    assert attendance.is_settled
+    attendance.of([3], 2.5)
+    assert not attendance.is_settled, "somebody is asked about"

@@ -9,6 +9,9 @@ from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools, 
 
 _log = structlog.get_logger("webhooks")
 POLL_SECONDS: Final = 0.2
+# While no webhook has anything to do, the pauses between two looks grow to this.
+_REST_SECONDS: Final = 1.0
+_GROWTH: Final = 1.25
 LEASE_SECONDS: Final = 10.0
 MOST_WEBHOOKS: Final = 1_000
 """Webhooks that one process delivers to at the same time."""
@@ -42,9 +45,11 @@ class WebhookWorker:
         """Claims until cancelled. Raises what the database raises; to be called again then."""
         await self._tools.queue.renew(self._worker_id, LEASE_SECONDS)
         self._has_lease = True
+        pause = POLL_SECONDS
         while True:
             found = await self.poll()
-            await asyncio.sleep(0 if found else POLL_SECONDS)
+            pause = POLL_SECONDS if found or self._running else min(pause * _GROWTH, _REST_SECONDS)
+            await asyncio.sleep(0 if found else pause)
 
     async def poll(self) -> int:
         """Releases idle webhooks, claims those with work, and returns the number claimed."""

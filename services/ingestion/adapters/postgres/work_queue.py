@@ -11,6 +11,11 @@ from services.ingestion.adapters.metrics import WAITING
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import Due, ItemKey, RunKey
 
+# Several times a second there is mostly nothing: that costs one statement, and no transaction.
+_IS_ANY_DUE: Final = """
+    SELECT EXISTS (SELECT FROM ingestion_runs WHERE sent_at IS NULL AND state IN ('planning', 'finishing'))
+        OR EXISTS (SELECT FROM ingestion_items WHERE sent_at IS NULL AND state IN ('pending', 'removing'))
+"""
 _DUE_RUNS: Final = """
     UPDATE ingestion_runs r SET sent_at = now() FROM (
         SELECT id FROM ingestion_runs
@@ -110,6 +115,8 @@ class PostgresWorkQueue:
         self._looked_at = _FIRST
 
     async def due(self, limit: int) -> list[Due]:
+        if not await self._database.value(_IS_ANY_DUE):
+            return []
         async with self._database.transaction() as connection:
             runs = await connection.execute(_DUE_RUNS, {"limit": limit})
             found = [Due(RunKey(row[0]), row[1], row[2]) for row in await runs.fetchall()]
