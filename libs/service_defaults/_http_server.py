@@ -37,7 +37,7 @@ class HttpServer(uvicorn.Server):
         port: int,
         grace_seconds: float,
     ) -> None:
-        self._told = asyncio.Event()
+        self._ending = asyncio.Event()
         super().__init__(
             uvicorn.Config(
                 _with_mounts(app, mounts) if mounts else app,
@@ -66,17 +66,17 @@ class HttpServer(uvicorn.Server):
     @property
     def should_exit(self) -> bool:
         """Set to end the server."""
-        return self._told.is_set()
+        return self._ending.is_set()
 
     @should_exit.setter
-    def should_exit(self, told: bool) -> None:
-        if told:
-            self._told.set()
+    def should_exit(self, ending: bool) -> None:
+        if ending:
+            self._ending.set()
 
     async def main_loop(self) -> None:
         """Stands in for uvicorn's, which wakes ten times a second to look at the flag and renew a date."""
         await self.on_tick(0)
-        await self._told.wait()
+        await self._ending.wait()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

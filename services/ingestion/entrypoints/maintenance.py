@@ -7,7 +7,7 @@ from typing import Final
 
 from services.ingestion.use_cases.index_artifacts import IndexArtifacts, RemoveDeletedArtifacts
 
-_GROWTH: Final = 1.25
+_BACKOFF: Final = 1.25
 
 
 async def repeat(action: Callable[[], Awaitable[object]], seconds: float) -> None:
@@ -37,7 +37,7 @@ async def repeat_while_busy(
     pause = idle_seconds
     while True:
         done = await action()
-        pause = idle_seconds if done else min(pause * _GROWTH, max(longest, idle_seconds))
+        pause = idle_seconds if done else min(pause * _BACKOFF, max(longest, idle_seconds))
         if done < full:
             await asyncio.sleep(pause)
 

@@ -11,7 +11,7 @@ _log = structlog.get_logger("webhooks")
 POLL_SECONDS: Final = 0.2
 # While no webhook has anything to do, the pauses between two looks grow to this.
 _REST_SECONDS: Final = 1.0
-_GROWTH: Final = 1.25
+_BACKOFF: Final = 1.25
 LEASE_SECONDS: Final = 10.0
 MOST_WEBHOOKS: Final = 1_000
 """Webhooks that one process delivers to at the same time."""
@@ -48,7 +48,7 @@ class WebhookWorker:
         pause = POLL_SECONDS
         while True:
             found = await self.poll()
-            pause = POLL_SECONDS if found or self._running else min(pause * _GROWTH, _REST_SECONDS)
+            pause = POLL_SECONDS if found or self._running else min(pause * _BACKOFF, _REST_SECONDS)
             await asyncio.sleep(0 if found else pause)
 
     async def poll(self) -> int:
