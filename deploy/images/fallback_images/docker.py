@@ -15,7 +15,17 @@ def exists(image: str) -> bool:
 
 def build(image: str, context: Path) -> None:
     """Runs docker. Raises CalledProcessError after docker has printed the reason."""
-    command = ["docker", "build", "--quiet", "--label", f"{LABEL}={DESCRIPTION}", "--tag", image, str(context)]
+    command = [
+        "docker",
+        "build",
+        "--quiet",
+        "--network=host",
+        "--label",
+        f"{LABEL}={DESCRIPTION}",
+        "--tag",
+        image,
+        str(context),
+    ]
     # Every engine and client has the classic builder without a plugin.
     subprocess.run(command, check=True, env={**os.environ, "DOCKER_BUILDKIT": "0"})
 

@@ -6,7 +6,7 @@ from deploy.local.go_programs import NotBuilt
 from tests.support.kustomize import Manifest, binary, rendered, with_components
 
 
-@pytest.fixture(params=["dev", "production", "keda", "managed-kafka"])
+@pytest.fixture(params=["dev", "small", "production", "keda", "managed-kafka"])
 def overlay(request: pytest.FixtureRequest) -> tuple[Manifest, ...]:
     """All resources of each overlay in turn."""
     return manifests(request.param)
@@ -20,6 +20,17 @@ def production() -> tuple[Manifest, ...]:
 @pytest.fixture
 def dev() -> tuple[Manifest, ...]:
     return manifests("dev")
+
+
+@pytest.fixture
+def small() -> tuple[Manifest, ...]:
+    return manifests("small")
+
+
+@pytest.fixture
+def tried_out(overlay: tuple[Manifest, ...], dev: tuple[Manifest, ...], small: tuple[Manifest, ...]) -> bool:
+    """Whether the overlay brings its servers and its secrets along."""
+    return overlay in (dev, small)
 
 
 @pytest.fixture

@@ -143,9 +143,7 @@ def test_probes_ask_what_is_there(overlay: tuple[Manifest, ...]) -> None:
             assert asked["port"] in ports
 
 
-def test_secrets_that_are_used_are_those_of_the_example(
-    overlay: tuple[Manifest, ...], dev: tuple[Manifest, ...]
-) -> None:
+def test_secrets_that_are_used_are_those_of_the_example(overlay: tuple[Manifest, ...], tried_out: bool) -> None:
     known = {(name, key) for name, data in EXAMPLES.items() for key in data}
     whole = [
         (service_of(container), *container["args"], source["secretRef"])
@@ -159,7 +157,7 @@ def test_secrets_that_are_used_are_those_of_the_example(
     optional = _used_secrets(overlay, optional=True)
     assert optional <= known
     assert optional == {("signing-key", "accepted"), *(("model-providers", name) for name in OF_CLIENTS["ingestion"])}
-    if overlay == dev:
+    if tried_out:
         # All that it uses it brings along.
         own = {(one["metadata"]["name"], key) for one in of_kind(overlay, "Secret") for key in one["data"]}
         assert used - {("gateway-tls", "tls.crt"), ("gateway-tls", "tls.key")} == own
