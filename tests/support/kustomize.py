@@ -23,7 +23,7 @@ def binary() -> Path:
 
 @cache
 def rendered(overlay: str) -> tuple[Manifest, ...]:
-    return _built(ROOT / "overlays" / overlay)
+    return built_at(ROOT / "overlays" / overlay)
 
 
 def with_components(directory: Path, *names: str) -> tuple[Manifest, ...]:
@@ -34,10 +34,11 @@ def with_components(directory: Path, *names: str) -> tuple[Manifest, ...]:
     (directory / "kustomization.yaml").write_text(
         yaml.safe_dump({"resources": [f"{root}/base"], "components": components})
     )
-    return _built(directory)
+    return built_at(directory)
 
 
-def _built(directory: Path) -> tuple[Manifest, ...]:
+def built_at(directory: Path) -> tuple[Manifest, ...]:
+    """Renders the kustomization in `directory`."""
     outcome = subprocess.run([str(binary()), "build", str(directory)], capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stderr
     return tuple(yaml.safe_load_all(outcome.stdout))

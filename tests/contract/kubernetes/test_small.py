@@ -38,7 +38,7 @@ def test_a_file_that_is_read_fits_the_process_that_reads_it(small: tuple[Manifes
 
 
 def _requested(manifest: Manifest, resource: str) -> float:
-    """What the scheduler looks for: all containers at once, or one of those that run before them."""
+    """The amount that the scheduler finds a place for: all containers at once, or one of those that run before them."""
     later = pod(manifest)["containers"]
     before = containers_of(manifest)[: -len(later)]
     together = sum(amount(one["resources"]["requests"][resource]) for one in later)

@@ -1,0 +1,90 @@
+"""Makes an installation's namespace and Secrets, those of secrets.example.yaml, with values of its own.
+
+    python3 deploy/k8s/new_secrets.py --postgres HOST --objects HOST > secrets.yaml
+    kubectl apply -f secrets.yaml
+
+Passwords are new ones, but for those that the environment has: <SERVICE>_PASSWORD of a role in PostgreSQL, as
+deploy/compose/databases.sh takes them, and <SERVICE>_OBJECTS, ACCESS:SECRET of an account of the S3 server. Needs
+nothing but Python. Keep the file: a second run makes other keys, with which stored secrets cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+_SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+_WITH_OBJECTS = ("ingestion", "artifacts")
+_KAFKA_USERS = (*_SERVICES, "operator")
+_LABELS = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    items = manifests(options, os.environ)
+    print(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=2))
+
+
+def manifests(options: argparse.Namespace, environment: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Raises SystemExit for a provider whose variable is not set."""
+    values: dict[str, dict[str, str]] = {
+        "signing-key": {"key": _new(), "accepted": ""},
+        "secrets-key": {"keys": base64.b64encode(secrets.token_bytes(32)).decode()},
+    }
+    for service in _SERVICES:
+        password = quote(environment.get(f"{service.upper()}_PASSWORD") or _new(), safe="")
+        address = f"{service}:{password}@{options.postgres}/{service}"
+        values[f"{service}-database"] = {"url": f"postgresql://{address}?{options.postgres_options}"}
+    for service in _WITH_OBJECTS:
+        account, _, secret = (environment.get(f"{service.upper()}_OBJECTS") or f"{service}:{_new()}").partition(":")
+        account, secret = quote(account, safe=""), quote(secret, safe="")
+        values[f"{service}-objects"] = {"url": f"s3://{account}:{secret}@{options.objects}/{service}"}
+    if options.provider:
+        values["model-providers"] = {name: _given(name, environment) for name in options.provider}
+    if options.kafka_users:
+        values |= {f"{user}-kafka": {"password": _new()} for user in _KAFKA_USERS}
+    if options.weaviate:
+        values["weaviate"] = {"api-key": _new()}
+    namespace = {"name": options.namespace, "labels": _LABELS}
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": namespace},
+        *(_secret(options.namespace, name, data) for name, data in values.items()),
+    ]
+
+
+def _secret(namespace: str, name: str, data: dict[str, str]) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
+
+
+def _new() -> str:
+    return secrets.token_hex(24)
+
+
+def _given(variable: str, environment: Mapping[str, str]) -> str:
+    if not environment.get(variable):
+        raise SystemExit(f"{variable} is not set: the provider's key is taken from your environment")
+    return environment[variable]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--postgres", required=True, metavar="HOST[:PORT]", help="its full name: KEDA asks it, too")
+    parser.add_argument("--objects", required=True, metavar="HOST[:PORT]", help="the S3 server")
+    parser.add_argument("--namespace", default="agent-execution-service")
+    verified = "sslmode=verify-full&sslrootcert=system"
+    parser.add_argument("--postgres-options", default=verified, help=f"how it is reached: {verified}")
+    parser.add_argument("--provider", action="append", metavar="VARIABLE", help="such as OPENAI_API_KEY")
+    parser.add_argument("--kafka-users", action="store_true", help="passwords, where Strimzi does not make them")
+    parser.add_argument("--weaviate", action="store_true", help="a key for components/weaviate")
+    return parser
+
+
+if __name__ == "__main__":
+    main()
