@@ -2,18 +2,30 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
-from cli.bus_address import BusAddress, bus_address
-from cli.dlq.dlq_topic import DlqReader, DlqTopic, TopicContent, dlq_topic_named, dlq_topics, open_dlq_reader
-from cli.dlq.replay import Outcome, open_replay
+from cli.bus_address import bus_address
 from cli.terminal import Json, failures_explained, note, print_json, print_table
+from deploy.local.errors import StackError
+from libs.contracts.errors import NotFound, ServiceError
 from libs.contracts.timestamps import format_time
+from libs.eventing import (
+    BusUnavailable,
+    DeadLetterReader,
+    DeadLetterTopic,
+    ReplayOutcome,
+    TopicContent,
+    dead_letter_topic_named,
+    dead_letter_topics,
+    open_dead_letters,
+    open_replay,
+)
 
 T = TypeVar("T")
 Topic = Annotated[str, typer.Argument(help="A dead-letter topic as `aes dlq list` names it.")]
+_CLIENT: Final = "aes-cli"
 app = typer.Typer(
     help="See and replay messages that could not be processed.", no_args_is_help=True, add_completion=False
 )
@@ -25,7 +37,7 @@ def list_all(
     json_output: Json = False,
 ) -> None:
     """List the dead-letter topics with what lies in them."""
-    found = _read(lambda reader, _: _list(reader), json_output)
+    found = _read(lambda reader: _list(reader), json_output)
     shown = [row for row in found if everything or row["letters"]]
     if json_output:
         print_json({"topics": shown})
@@ -49,7 +61,7 @@ def show(
 ) -> None:
     """Show the letters of a topic, or one of them with its reason and headers."""
     if offset is None:
-        letters = _read(lambda reader, _: _newest(reader, topic, limit), json_output)
+        letters = _read(lambda reader: _newest(reader, topic, limit), json_output)
         if json_output:
             print_json({"topic": topic, "letters": letters})
             return
@@ -59,7 +71,7 @@ def show(
         columns = ("offset", "type", "dead_since", "attempts", "replayed", "reason")
         print_table(columns, [[row[name] for name in columns] for row in letters])
         return
-    document, value = _read(lambda reader, _: _one(reader, topic, offset), json_output)
+    document, value = _read(lambda reader: _one(reader, topic, offset), json_output)
     if payload:
         document["payload"] = value.decode(errors="replace")
     if json_output:
@@ -82,13 +94,13 @@ def replay(
     All consumers of the topic see them again; those that have processed them before pass over them. A command whose
     caller was told of its failure is not carried out any more. Ends with exit code 1 when a letter had to stay.
     """
-    waiting = _read(lambda reader, _: _waiting(reader, topic), json_output)
+    waiting = _read(lambda reader: _waiting(reader, topic), json_output)
     chosen = waiting if offset is None else sorted(set(offset))
     if not chosen:
         note("There is nothing to replay.")
     elif not yes:
         typer.confirm(f"Send {_letters(len(chosen))} of {topic} to be processed again?", abort=True, err=True)
-    outcomes = _read(lambda reader, address: _replay(reader, address, topic, chosen), json_output) if chosen else []
+    outcomes = _read(lambda reader: _replay(reader, topic, chosen), json_output) if chosen else []
     refused = [outcome for outcome in outcomes if outcome.refusal]
     if json_output:
         print_json({"topic": topic, "letters": [outcome.as_json() for outcome in outcomes]})
@@ -101,26 +113,36 @@ def replay(
         raise typer.Exit(1)
 
 
-def _read(work: Callable[[DlqReader, BusAddress], Awaitable[T]], as_json: bool) -> T:
+def _read(work: Callable[[DeadLetterReader], Awaitable[T]], as_json: bool) -> T:
     async def run() -> T:
         address = bus_address()
-        async with open_dlq_reader(address) as reader:
-            return await work(reader, address)
+        async with open_dead_letters(address.kafka, address.prefix, client_id=_CLIENT) as reader:
+            return await work(reader)
 
     with failures_explained(as_json):
-        return asyncio.run(run())
+        try:
+            return asyncio.run(run())
+        except BusUnavailable as problem:
+            raise StackError(str(problem), "See what is wrong with: ./aes doctor") from problem
+        except NotFound as problem:
+            raise StackError(
+                problem.message,
+                "See the topics with: ./aes dlq list --all, make missing ones with: ./aes topics create",
+            ) from problem
+        except ServiceError as problem:
+            raise StackError(problem.message, "See what is left with: ./aes dlq list") from problem
 
 
-async def _list(reader: DlqReader) -> list[dict[str, Any]]:
+async def _list(reader: DeadLetterReader) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for dlq_topic, content in (await reader.contents(dlq_topics())).items():
+    for found, content in (await reader.contents(dead_letter_topics())).items():
         ends = [content.first, content.end - 1] if content.count else []
-        oldest, newest = [format_time((await reader.message(dlq_topic, at)).arrived) for at in ends] or (None, None)
+        oldest, newest = [format_time((await reader.message(found, at)).arrived) for at in ends] or (None, None)
         rows.append(
             {
-                "topic": dlq_topic.name,
-                "source": dlq_topic.source,
-                "consumer": dlq_topic.consumer,
+                "topic": found.name,
+                "source": found.source,
+                "consumer": found.consumer,
                 "letters": content.count,
                 "waiting": content.count - content.replayed.count(content.first, content.end),
                 "oldest": oldest,
@@ -130,29 +152,29 @@ async def _list(reader: DlqReader) -> list[dict[str, Any]]:
     return rows
 
 
-async def _newest(reader: DlqReader, topic: str, limit: int) -> list[dict[str, Any]]:
-    dlq_topic, content = await _content(reader, topic)
-    offsets = range(max(content.first, content.end - limit), content.end)
-    return [(await reader.message(dlq_topic, at)).summary(at in content.replayed) for at in offsets]
+async def _newest(reader: DeadLetterReader, topic: str, limit: int) -> list[dict[str, Any]]:
+    found, content = await _content(reader, topic)
+    letters = await reader.messages(found, max(content.first, content.end - limit), content.end)
+    return [letter.summary(letter.offset in content.replayed) for letter in letters]
 
 
-async def _one(reader: DlqReader, topic: str, offset: int) -> tuple[dict[str, Any], bytes]:
-    dlq_topic, content = await _content(reader, topic)
-    message = await reader.message(dlq_topic, offset)
+async def _one(reader: DeadLetterReader, topic: str, offset: int) -> tuple[dict[str, Any], bytes]:
+    found, content = await _content(reader, topic)
+    message = await reader.message(found, offset)
     return message.as_json(offset in content.replayed), message.value
 
 
-async def _waiting(reader: DlqReader, topic: str) -> list[int]:
+async def _waiting(reader: DeadLetterReader, topic: str) -> list[int]:
     return (await _content(reader, topic))[1].waiting
 
 
-async def _content(reader: DlqReader, topic: str) -> tuple[DlqTopic, TopicContent]:
-    dlq_topic = dlq_topic_named(topic)
-    return dlq_topic, await reader.content(dlq_topic)
+async def _content(reader: DeadLetterReader, topic: str) -> tuple[DeadLetterTopic, TopicContent]:
+    found = dead_letter_topic_named(topic)
+    return found, await reader.content(found)
 
 
-async def _replay(reader: DlqReader, address: BusAddress, topic: str, offsets: list[int]) -> list[Outcome]:
-    async with open_replay(reader, dlq_topic_named(topic), address) as replaying:
+async def _replay(reader: DeadLetterReader, topic: str, offsets: list[int]) -> list[ReplayOutcome]:
+    async with open_replay(reader, dead_letter_topic_named(topic), client_id=_CLIENT) as replaying:
         return [outcome async for outcome in replaying.run(offsets)]
 
 

@@ -4,6 +4,16 @@ from libs.eventing._batch_consumer import BatchConsumer, BatchHandler
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, OffsetMove, Overtaken, Partition, Producer, Record
 from libs.eventing._commands import CommandContext, CommandRouter, enter_commands
 from libs.eventing._consumer import ConsumerLoop
+from libs.eventing._dead_letter import DeadLetter
+from libs.eventing._dead_letter_reader import (
+    DeadLetterReader,
+    DeadLetterTopic,
+    TopicContent,
+    dead_letter_topic_named,
+    dead_letter_topics,
+    open_dead_letters,
+)
+from libs.eventing._dead_letter_replay import Replay, ReplayOutcome, ReplayOvertaken, open_replay
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._events import EventRouter
 from libs.eventing._expiry import EntityTable, Expiry
@@ -17,6 +27,7 @@ from libs.eventing._metrics import set_lag
 from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import OutboxSender, Publisher
+from libs.eventing._replay_offsets import MetadataTooLong, ReplayOffsets
 from libs.eventing._request_reply import CommandSender, CommandState, ReadTooSlowly, Received, Replies
 from libs.eventing._revoked_keys import RevokedKeys
 from libs.eventing._sweeper import Sweeper
@@ -33,6 +44,9 @@ __all__ = [
     "CommandSender",
     "CommandState",
     "ConsumerLoop",
+    "DeadLetter",
+    "DeadLetterReader",
+    "DeadLetterTopic",
     "DeadLetters",
     "EntityTable",
     "EventRouter",
@@ -45,6 +59,7 @@ __all__ = [
     "MessageContext",
     "MessageDraft",
     "MessageRefused",
+    "MetadataTooLong",
     "OffsetMove",
     "Outbox",
     "OutboxMessage",
@@ -58,16 +73,25 @@ __all__ = [
     "ReadTooSlowly",
     "Received",
     "Record",
+    "Replay",
+    "ReplayOffsets",
+    "ReplayOutcome",
+    "ReplayOvertaken",
     "Replication",
     "Replies",
     "RevokedKeys",
     "Sweeper",
+    "TopicContent",
     "Transaction",
     "connection_diagnostics",
     "create_topics",
+    "dead_letter_topic_named",
+    "dead_letter_topics",
     "enter_commands",
     "envelope_of",
     "is_bus_outage",
     "member_client_id",
+    "open_dead_letters",
+    "open_replay",
     "set_lag",
 ]

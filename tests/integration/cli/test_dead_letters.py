@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,12 +13,20 @@ from typer.testing import CliRunner
 
 from cli.bus_address import BusAddress
 from cli.dlq import command
-from cli.dlq.dlq_topic import dlq_topic_named, open_dlq_reader
-from cli.dlq.replay import open_replay
-from deploy.local.errors import StackError
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_EVENTS
-from libs.eventing import DeadLetters, KafkaBus, KafkaConnection, Record, create_topics
+from libs.eventing import (
+    DeadLetterReader,
+    DeadLetters,
+    KafkaBus,
+    KafkaConnection,
+    Record,
+    ReplayOvertaken,
+    create_topics,
+    dead_letter_topic_named,
+    open_dead_letters,
+    open_replay,
+)
 
 DLQ = "runtime-events-artifacts-dlq"
 BIG = b'"' + b"x" * (2 * 1024 * 1024 - 600) + b'"'
@@ -78,6 +87,10 @@ async def in_topic(address: BusAddress) -> list[Any]:
         return found
     finally:
         await consumer.stop()
+
+
+def reading(address: BusAddress) -> AbstractAsyncContextManager[DeadLetterReader]:
+    return open_dead_letters(address.kafka, address.prefix, client_id="test")
 
 
 def run(*arguments: str, code: int = 0) -> dict[str, Any]:
@@ -142,21 +155,21 @@ def test_a_replay_that_breaks_off_or_is_overtaken_leaves_the_letter(
     address: BusAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asyncio.run(dead_letter(address, message("e0")))
-    dlq_topic = dlq_topic_named(DLQ)
+    topic = dead_letter_topic_named(DLQ)
 
     async def break_off() -> None:
-        async with open_dlq_reader(address) as reader, open_replay(reader, dlq_topic, address) as replaying:
+        async with reading(address) as reader, open_replay(reader, topic, client_id="test") as replaying:
             monkeypatch.setattr(replaying._producer, "send_offsets_to_transaction", _fail)
             with pytest.raises(ZeroDivisionError):
                 [outcome async for outcome in replaying.run([0])]
 
     async def overtake() -> None:
         async with (
-            open_dlq_reader(address) as reader,
-            open_replay(reader, dlq_topic, address) as first,
-            open_replay(reader, dlq_topic, address) as second,
+            reading(address) as reader,
+            open_replay(reader, topic, client_id="first") as first,
+            open_replay(reader, topic, client_id="second") as second,
         ):
-            with pytest.raises(StackError, match="Somebody else"):
+            with pytest.raises(ReplayOvertaken, match="Somebody else"):
                 [outcome async for outcome in first.run([0])]
             assert [outcome.refusal async for outcome in second.run([0])] == [""]
 

@@ -1,6 +1,6 @@
-"""Describes a dead letter without showing its payload or its secrets."""
+"""A dead letter, and what of it may be shown."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ _SHOWN: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class DlqMessage:
+class DeadLetter:
     offset: int
     """Offset in the only partition of its dead-letter topic."""
     key: str
@@ -28,6 +28,22 @@ class DlqMessage:
     headers: tuple[tuple[str, bytes], ...]
     arrived: datetime
     """Time at which the broker stored it."""
+    dropped_bytes: int = 0
+    """Size of a payload that was read and is not kept here."""
+
+    def without_payload(self) -> "DeadLetter":
+        """The same in little memory, for lists."""
+        return replace(self, value=b"", dropped_bytes=len(self.value))
+
+    @property
+    def payload_bytes(self) -> int:
+        return number_in(self.header("dlq_omitted_bytes")) or self.dropped_bytes or len(self.value)
+
+    @property
+    def company_id(self) -> str | None:
+        """The company that the message is about; None when it names none, or more than one."""
+        named = {value for name, value in self.headers if name == "ce_companyid"}
+        return named.pop().decode(errors="replace") or None if len(named) == 1 else None
 
     def header(self, name: str) -> str | None:
         found = [value for header, value in self.headers if header == name]
@@ -43,7 +59,7 @@ class DlqMessage:
         """Partition and offset of the original message when its payload was too large to be copied here."""
         if self.header("dlq_omitted_bytes") is None:
             return None
-        return int(self.header("dlq_partition") or 0), int(self.header("dlq_offset") or 0)
+        return number_in(self.header("dlq_partition")) or 0, number_in(self.header("dlq_offset")) or 0
 
     def is_too_old(self, now: datetime) -> bool:
         """Whether consumers may have deleted the inbox row that would keep them from processing it twice."""
@@ -56,14 +72,13 @@ class DlqMessage:
             return self.arrived
 
     def summary(self, replayed: bool) -> dict[str, Any]:
-        attempts = self.header("dlq_attempts")
         return {
             "offset": self.offset,
             "type": self.header("ce_type"),
             "id": self.header("ce_id"),
             "correlation_id": self.header("ce_correlationid"),
             "reason": self.header("dlq_reason"),
-            "attempts": int(attempts) if attempts and attempts.isdigit() else None,
+            "attempts": number_in(self.header("dlq_attempts")),
             "dead_since": format_time(self.arrived.astimezone(UTC)),
             "replayed": replayed,
         }
@@ -73,16 +88,17 @@ class DlqMessage:
         return {
             **self.summary(replayed),
             "topic": self.header("dlq_topic"),
-            "partition": _number(self.header("dlq_partition")),
-            "original_offset": _number(self.header("dlq_offset")),
+            "partition": number_in(self.header("dlq_partition")),
+            "original_offset": number_in(self.header("dlq_offset")),
             "key": self.key,
             "headers": {name: _shown(name, value) for name, value in self.original_headers},
-            "payload_bytes": int(self.header("dlq_omitted_bytes") or len(self.value)),
+            "payload_bytes": self.payload_bytes,
         }
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
+def number_in(text: str | None) -> int | None:
+    """The number that a header holds; None when it holds none."""
+    return int(text) if text and text.isascii() and text.isdigit() else None
 
 
 def _shown(name: str, value: bytes) -> str:
