@@ -12,6 +12,7 @@ from deploy.local.errors import StackError
 from deploy.local.files import write_atomically
 from libs.contracts.errors import NotFound
 from services.gateway.administration import Administration
+from services.gateway.domain.accounts import OPERATOR_SCOPES
 
 _TAKEN = "taken\n"
 KeyFile = Annotated[Path, typer.Argument(help="File that the key waits in.")]
@@ -26,6 +27,8 @@ def first(
 ) -> None:
     """Make a company, a user and a key for it, each where it is missing. The key waits in a file to be taken, once.
 
+    It has all scopes, those of the installation too.
+
     A company that has a valid key, as after a restore, gets none: its holders make others.
     """
 
@@ -36,7 +39,8 @@ def first(
         now = datetime.now(UTC)
         if any(key.state(now) == "valid" for key in await gateway.keys(company)):
             return False
-        issued = await gateway.create_key(company, user, name="first key")
+        # Who installs it operates it.
+        issued = await gateway.create_key(company, user, scopes=OPERATOR_SCOPES, name="first key")
         write_atomically(file, issued.secret + "\n", mode=0o600)
         return True
 

@@ -13,6 +13,7 @@ from services.gateway.domain.accounts import ALL_SCOPES, ApiKey
 from services.gateway.use_cases.change_keys import IssuedKey
 
 app = typer.Typer(help="Manage API keys.", no_args_is_help=True, add_completion=False)
+_ALL = "all"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 KeyId = Annotated[str, typer.Argument(help="Id of the key.")]
 
@@ -25,7 +26,9 @@ app.command()(first_key.take)
 def create(
     company: Company,
     user: Annotated[str, typer.Option("--user", help="Name or id of the user.")],
-    scopes: Annotated[str, typer.Option("--scopes", help="Scopes separated by commas, or 'all'.")] = "all",
+    scopes: Annotated[
+        str, typer.Option("--scopes", help="Scopes separated by commas; 'all' leaves out installation:….")
+    ] = _ALL,
     expires: Annotated[
         str, typer.Option("--expires", help="A span such as 90d or 12h, a date, a timestamp, or 'never'.")
     ] = "90d",
@@ -38,7 +41,8 @@ def create(
 ) -> None:
     """Make an API key. Its secret is shown this once."""
     expires_at = parse_expiry(expires, datetime.now(UTC))
-    wanted = frozenset(scope.strip() for scope in scopes.split(",")) if scopes != "all" else ALL_SCOPES
+    named = frozenset(scope.strip() for scope in scopes.split(","))
+    wanted = named - {_ALL} | ALL_SCOPES if _ALL in named else named
     issued = run(
         lambda gateway: gateway.create_key(
             company, user, scopes=wanted, expires_at=expires_at, name=name, rate_limit=rate_limit

@@ -41,6 +41,7 @@ _MODULES = (
     "libs.contracts.api.budgets",
     "libs.contracts.api.retention",
     "libs.contracts.events.runtime",
+    "services.gateway.entrypoints.http.operations_schemas",
     "services.gateway.entrypoints.http.schemas",
     "services.gateway.entrypoints.http.usage_schemas",
     "services.gateway.entrypoints.http.webhook_schemas",

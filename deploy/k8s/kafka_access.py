@@ -48,7 +48,7 @@ def outside_rules(group: str) -> list[Rule]:
 
 
 def operator_rules() -> list[Rule]:
-    """Rules for `aes topics`, `aes doctor` and `aes dlq`."""
+    """Rules for `aes topics`, `aes doctor` and `aes dlq`, and for what operators do through the gateway."""
     topics = with_dead_letters()
     return [
         Rule("cluster", "kafka-cluster", ("Describe",)),
@@ -56,6 +56,8 @@ def operator_rules() -> list[Rule]:
         # The doctor reads the broker's clock from a message.
         Rule("topic", "doctor-", ("Create", "Delete", "Describe", "Write"), prefix=True),
         Rule("group", "dead-letter-replay", ("Read",)),
+        # How far the services' groups are behind.
+        *(Rule("group", f"{service}-", ("Describe",), prefix=True) for service in SERVICES),
         Rule("transactionalId", "dead-letter-replay-", ("Write", "Describe"), prefix=True),
     ]
 

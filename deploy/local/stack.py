@@ -125,8 +125,11 @@ def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Pos
     for name in DATABASES:
         settings[f"AES_{name.upper()}_DATABASE_URL"] = postgres.url(name)
     for part, service, process in processes:
-        if process.serves_http and not process.port_setting:
+        if process.serves_http:
             variable, address = f"AES_{service.name.upper()}_URL", f"http://127.0.0.1:{ports[part]}"
+            if process.port_setting:
+                # It answers nothing but its health.
+                variable, address = "AES_GATEWAY_REPLICA_URLS", f"{service.name}={address}"
             settings[variable] = f"{settings[variable]},{address}" if variable in settings else address
     return settings
 

@@ -1,6 +1,7 @@
 """The authenticated caller, as carried by commands and internal calls."""
 
 from enum import StrEnum
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -33,6 +34,12 @@ class Scope(StrEnum):
     BUDGETS_WRITE = "budgets:write"
     COMPANY_READ = "company:read"
     COMPANY_WRITE = "company:write"
+    INSTALLATION_READ = "installation:read"
+    INSTALLATION_WRITE = "installation:write"
+
+
+INSTALLATION_SCOPES: Final = frozenset({Scope.INSTALLATION_READ, Scope.INSTALLATION_WRITE})
+"""Scopes of the installation's operators, who see all companies. A key has them only if they were named."""
 
 
 class Identity(BaseModel):

@@ -4,6 +4,7 @@ from libs.eventing._batch_consumer import BatchConsumer, BatchHandler
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, OffsetMove, Overtaken, Partition, Producer, Record
 from libs.eventing._commands import CommandContext, CommandRouter, enter_commands
 from libs.eventing._consumer import ConsumerLoop
+from libs.eventing._consumer_lag import GroupLag, PartitionLag, read_consumer_lag
 from libs.eventing._dead_letter import DeadLetter
 from libs.eventing._dead_letter_reader import (
     DeadLetterReader,
@@ -51,6 +52,7 @@ __all__ = [
     "EntityTable",
     "EventRouter",
     "Expiry",
+    "GroupLag",
     "IdentitySigner",
     "KafkaBus",
     "KafkaConnection",
@@ -66,6 +68,7 @@ __all__ = [
     "OutboxSender",
     "Overtaken",
     "Partition",
+    "PartitionLag",
     "PayloadReader",
     "PoisonMessage",
     "Producer",
@@ -93,5 +96,6 @@ __all__ = [
     "member_client_id",
     "open_dead_letters",
     "open_replay",
+    "read_consumer_lag",
     "set_lag",
 ]

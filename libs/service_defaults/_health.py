@@ -8,6 +8,8 @@ from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.responses import JSONResponse, Response
 
+from libs.service_defaults._release import RELEASE
+
 _CHECK_SECONDS: Final = 3.0
 Check = Callable[[], Awaitable[bool | str]]
 """True when it holds; a text tells what it waits for."""
@@ -50,7 +52,8 @@ def health_routes(service: str, readiness: Readiness) -> APIRouter:
     async def ready() -> Response:
         checks = await readiness.results()
         good = all(outcome == "ok" for outcome in checks.values())
-        body = {"service": service, "status": "ready" if good else "not ready", "checks": checks}
+        status = "ready" if good else "not ready"
+        body = {"service": service, "version": RELEASE, "status": status, "checks": checks}
         return JSONResponse(body, 200 if good else 503)
 
     @router.get("/metrics")

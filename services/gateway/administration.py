@@ -15,7 +15,16 @@ from libs.eventing import Outbox
 from libs.persistence import Database
 from services.gateway.adapters.postgres.accounts import PostgresAccounts
 from services.gateway.adapters.postgres.keys import PostgresKeys
-from services.gateway.domain.accounts import ALL_SCOPES, DEFAULT_RATE_LIMIT, ApiKey, Company, User, digest_of, has_form
+from services.gateway.domain.accounts import (
+    ALL_SCOPES,
+    DEFAULT_RATE_LIMIT,
+    OPERATOR_SCOPES,
+    ApiKey,
+    Company,
+    User,
+    digest_of,
+    has_form,
+)
 from services.gateway.domain.idempotency import Write
 from services.gateway.use_cases.change_keys import IssuedKey, IssueKey, KeyRequest, RevokeKey, RotateKey
 
@@ -75,7 +84,7 @@ class Administration:
         rate_limit: int | None = None,
     ) -> IssuedKey:
         """``expires_at`` ``None`` for never, ``rate_limit`` ``None`` for the company's. The secret is not stored."""
-        unknown = sorted(scopes - ALL_SCOPES)
+        unknown = sorted(scopes - OPERATOR_SCOPES)
         if unknown:
             raise ValidationFailed(f"There are no such scopes: {', '.join(unknown)}.")
         owner = await self.company(company)
@@ -115,9 +124,9 @@ class Administration:
         found = await self._keys.find_by_digest(digest_of(secret)) if has_form(secret) else None
         return found.key if found is not None and found.key.state(_now()) == "valid" else None
 
-    async def grant_all_scopes(self, key: ApiKey) -> None:
+    async def grant_scopes(self, key: ApiKey, scopes: frozenset[str]) -> None:
         """Replicas of the gateway that know the key notice when their cache forgets it."""
-        await self._keys.change_scopes(key, ALL_SCOPES)
+        await self._keys.change_scopes(key, scopes)
 
     async def _write_to(self, key_id: str) -> Write:
         found = await self._keys.find_by_id(key_id) if is_id(key_id) else None
@@ -138,7 +147,7 @@ async def administration(database_url: str) -> AsyncIterator[Administration]:
 
 
 async def ensure_development_key(database_url: str, existing: str | None = None) -> str:
-    """Returns the secret of a key of the development company: all scopes, no rate limit, no expiry.
+    """Returns the secret of a key of the development company: all scopes, an operator's too, no rate limit, no expiry.
 
     This is ``existing`` while it is valid, otherwise that of a new key. The caller keeps the secret. Scopes that came
     with an upgrade are added to the existing one.
@@ -146,14 +155,17 @@ async def ensure_development_key(database_url: str, existing: str | None = None)
     async with administration(database_url) as gateway:
         key = await gateway.valid_key(existing) if existing is not None else None
         if existing is not None and key is not None:
-            if key.name == DEVELOPMENT_KEY and key.scopes != ALL_SCOPES:
-                await gateway.grant_all_scopes(key)
+            if key.name == DEVELOPMENT_KEY and key.scopes != OPERATOR_SCOPES:
+                await gateway.grant_scopes(key, OPERATOR_SCOPES)
             return existing
         with suppress(Conflict):
             await gateway.create_company(DEVELOPMENT_COMPANY, rate_limit=None)
         with suppress(Conflict):
             await gateway.create_user(DEVELOPMENT_COMPANY, "developer")
-        return (await gateway.create_key(DEVELOPMENT_COMPANY, "developer", name=DEVELOPMENT_KEY)).secret
+        issued = await gateway.create_key(
+            DEVELOPMENT_COMPANY, "developer", scopes=OPERATOR_SCOPES, name=DEVELOPMENT_KEY
+        )
+        return issued.secret
 
 
 def _name(text: str) -> str:

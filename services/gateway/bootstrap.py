@@ -1,5 +1,6 @@
 """Builds the gateway from its parts."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from libs.eventing import CommandSender
 from libs.fairness import FairSemaphore
 from libs.secrets import SecretCipher
 from libs.service_defaults import API, Service
+from services.gateway.adapters.health_http import HttpServiceHealth
+from services.gateway.adapters.kafka.operations import KafkaConsumerGroups, KafkaDeadLetters
 from services.gateway.adapters.postgres.connections import PostgresConnections
 from services.gateway.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
@@ -31,6 +34,7 @@ from services.gateway.adapters.postgres.webhooks import PostgresWebhooks
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.adapters.webhook_http import HttpWebhookClient
 from services.gateway.adapters.webhook_metrics import PrometheusDeliveryMetrics
+from services.gateway.domain.operations import ConsumerGroups, DeadLetterBox, ServiceHealth
 from services.gateway.domain.ports import (
     ConnectionStore,
     IdempotencyStore,
@@ -79,6 +83,11 @@ from services.gateway.use_cases.follow_session import FollowSession
 from services.gateway.use_cases.follow_timeline import FollowTimeline
 from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
+from services.gateway.use_cases.operations.get_dead_letter import GetDeadLetter
+from services.gateway.use_cases.operations.list_dead_letters import ListDeadLetters
+from services.gateway.use_cases.operations.read_health import ReadHealth
+from services.gateway.use_cases.operations.read_lag import ReadLag
+from services.gateway.use_cases.operations.replay_dead_letter import ReplayDeadLetter
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.put_secret import EncryptAndPutSecret
 from services.gateway.use_cases.read_timeline import ReadTimeline, ReadTimelineBack
@@ -105,6 +114,7 @@ PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (
 _CLEANING_SECONDS: Final = 3600.0
 _PURGE_SECONDS: Final = 60.0
 _MEASURE_SECONDS: Final = 15.0
+_DEAD_LETTER_READERS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +132,9 @@ class Dependencies:
     webhooks: WebhookStore
     webhook_client: WebhookClient
     cipher: SecretCipher | None
+    service_health: ServiceHealth
+    consumer_groups: ConsumerGroups
+    dead_letters: DeadLetterBox
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
     shared_origins: frozenset[str] = frozenset()
@@ -225,6 +238,7 @@ def _use_cases(
         create_budget=CreateBudget(commands, keys, outside.usage, now),
         follow_timeline=FollowTimeline(outside.timeline, feeds),
         **_webhook_use_cases(outside),
+        **_operations_use_cases(outside),
         follow_session=FollowSession(outside.timeline, feeds, texts, history),
         timeline=outside.timeline,
         streams=streams,
@@ -247,6 +261,17 @@ def _webhook_use_cases(outside: Dependencies) -> dict[str, Any]:
     }
 
 
+def _operations_use_cases(outside: Dependencies) -> dict[str, Any]:
+    permits = asyncio.Semaphore(_DEAD_LETTER_READERS)
+    return {
+        "read_health": ReadHealth(outside.service_health, outside.now, outside.monotonic),
+        "read_lag": ReadLag(outside.consumer_groups, outside.now, outside.monotonic),
+        "list_dead_letters": ListDeadLetters(outside.dead_letters, permits, outside.monotonic),
+        "get_dead_letter": GetDeadLetter(outside.dead_letters, permits),
+        "replay_dead_letter": ReplayDeadLetter(outside.dead_letters),
+    }
+
+
 def build(settings: GatewaySettings) -> Service:
     # Every statement finds rows by ids. Planning a read of the timeline's 30 partitions takes longer than reading them.
     service = Service("gateway", settings, migrations=MIGRATIONS, plan_once=True)
@@ -260,26 +285,7 @@ def build(settings: GatewaySettings) -> Service:
     )
     for number, reader in enumerate(sender.readers):
         service.background(f"events.read.{number}", reader.run, role=API)
-    webhook_client = HttpWebhookClient(settings.allowed_addresses())
-    service.on_stop(webhook_client.close)
-    api = assemble(
-        Dependencies(
-            keys=PostgresKeys(service.database, service.outbox),
-            connections=PostgresConnections(service.database, service.outbox),
-            tokens=JwtTokens(*settings.signing_keys()),
-            idempotency=PostgresIdempotency(service.database),
-            bus=sender,
-            upstreams=service.calls,
-            timeline=PostgresTimeline(service.database),
-            usage=PostgresUsage(service.database),
-            webhooks=PostgresWebhooks(service.database, service.outbox),
-            webhook_client=webhook_client,
-            cipher=settings.secret_cipher(),
-            now=partial(datetime.now, UTC),
-            monotonic=time.monotonic,
-            shared_origins=settings.shared_origins(),
-        )
-    )
+    api = assemble(_dependencies(service, settings, sender))
     listen(sender, api)
     sender.on_every_event(lambda envelope, _: api.feeds.wake(envelope.company_id, envelope.id))
     sender.on_every_event(api.texts.hear, kind=TopicKind.DELTAS)
@@ -304,6 +310,33 @@ def build(settings: GatewaySettings) -> Service:
     _fill_timeline(service, settings)
     _deliver_webhooks(service, settings)
     return service
+
+
+def _dependencies(service: Service, settings: GatewaySettings, sender: CommandSender) -> Dependencies:
+    webhook_client = HttpWebhookClient(settings.allowed_addresses())
+    service.on_stop(webhook_client.close)
+    service_health = HttpServiceHealth(settings.replica_addresses())
+    service.on_stop(service_health.close)
+    operators_kafka = settings.operator_kafka()
+    return Dependencies(
+        keys=PostgresKeys(service.database, service.outbox),
+        connections=PostgresConnections(service.database, service.outbox),
+        tokens=JwtTokens(*settings.signing_keys()),
+        idempotency=PostgresIdempotency(service.database),
+        bus=sender,
+        upstreams=service.calls,
+        timeline=PostgresTimeline(service.database),
+        usage=PostgresUsage(service.database),
+        webhooks=PostgresWebhooks(service.database, service.outbox),
+        webhook_client=webhook_client,
+        cipher=settings.secret_cipher(),
+        service_health=service_health,
+        consumer_groups=KafkaConsumerGroups(operators_kafka, settings.topic_prefix),
+        dead_letters=KafkaDeadLetters(operators_kafka, settings.topic_prefix),
+        now=partial(datetime.now, UTC),
+        monotonic=time.monotonic,
+        shared_origins=settings.shared_origins(),
+    )
 
 
 def build_timeline(settings: GatewaySettings) -> Service:

@@ -1,9 +1,14 @@
 """Settings of the gateway, from the environment."""
 
-from pydantic import Field, field_validator
+from dataclasses import replace
+from typing import Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.origins import canonical_origin
+from libs.eventing import KafkaConnection
 from libs.outbound import OutboundSettings
 from libs.secrets import SecretsSettings
 from libs.service_defaults import ServiceSettings
@@ -14,6 +19,8 @@ class GatewaySettings(OutboundSettings, SecretsSettings, ServiceSettings):
 
     ``timeline_days``: how long events stay in the timeline. ``usage_days``: how long usage is kept.
     ``webhook_attempts``: calls of webhooks that one process makes at the same time; a company gets an eighth of them.
+    ``replica_urls``: further processes whose health operators see, as ``service=URL``, separated by commas.
+    ``operator_kafka_username`` and its password: Kafka's user for what operators do; else the gateway's own.
     """
 
     model_config = SettingsConfigDict(env_prefix="AES_GATEWAY_")
@@ -22,11 +29,49 @@ class GatewaySettings(OutboundSettings, SecretsSettings, ServiceSettings):
     timeline_days: int = Field(30, ge=1, le=3650)
     usage_days: int = Field(400, ge=1, le=36500)
     webhook_attempts: int = Field(256, ge=1, le=4096)
+    replica_urls: str = ""
+    operator_kafka_username: str = ""
+    operator_kafka_password: SecretStr = SecretStr("")
 
     @field_validator("cors_origins")
     @classmethod
     def _check(cls, text: str) -> str:
         return ",".join(canonical_origin(part.strip()) for part in text.split(",") if part.strip())
 
+    @field_validator("replica_urls")
+    @classmethod
+    def _check_replicas(cls, text: str) -> str:
+        for service, url in _pairs(text):
+            if not service or urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+                raise ValueError("each is a service and an address, such as runtime=http://runtime-worker:8000")
+        return text
+
+    @model_validator(mode="after")
+    def _check_operator(self) -> Self:
+        if bool(self.operator_kafka_username) is not bool(self.operator_kafka_password.get_secret_value()):
+            raise ValueError("AES_GATEWAY_OPERATOR_KAFKA_USERNAME and …_PASSWORD: one is of no use without the other")
+        if self.operator_kafka_username and not self.kafka().authenticated:
+            raise ValueError("AES_GATEWAY_OPERATOR_KAFKA_USERNAME: AES_KAFKA_SECURITY_PROTOCOL sends no user")
+        return self
+
+    def replica_addresses(self) -> list[tuple[str, str]]:
+        """Services with the addresses of their processes; a service may have several."""
+        known = {**self.addresses()}
+        if not known["gateway"] and self.port:
+            known["gateway"] = f"http://127.0.0.1:{self.port}"
+        listed = [(service, url.strip()) for service, urls in known.items() for url in urls.split(",") if url.strip()]
+        return list(dict.fromkeys([*listed, *_pairs(self.replica_urls)]))
+
+    def operator_kafka(self) -> KafkaConnection:
+        if not self.operator_kafka_username:
+            return self.kafka()
+        password = self.operator_kafka_password.get_secret_value()
+        return replace(self.kafka(), username=self.operator_kafka_username, password=password)
+
     def shared_origins(self) -> frozenset[str]:
         return frozenset(filter(None, self.cors_origins.split(",")))
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return [(service.strip(), url.strip()) for service, _, url in (part.partition("=") for part in parts)]

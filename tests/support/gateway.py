@@ -26,6 +26,7 @@ from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.bootstrap import Dependencies, PublicApi, assemble
 from services.gateway.domain.accounts import ApiKey
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
+from tests.support.operations import FakeConsumerGroups, FakeDeadLetters, FakeServiceHealth
 from tests.support.timeline import FakeTimeline
 from tests.support.usage import FakeUsage
 from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks
@@ -273,6 +274,9 @@ class Gateway:
     usage: FakeUsage
     webhooks: FakeWebhooks
     endpoints: FakeEndpoints
+    service_health: FakeServiceHealth
+    groups: FakeConsumerGroups
+    dead_letters: FakeDeadLetters
     client: httpx.AsyncClient
     key: ApiKey
 
@@ -290,6 +294,7 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER) -> AsyncIterator[Gate
     upstreams = FakeUpstreams(bus)
     keys, connections = FakeKeys(idempotency), FakeConnections(idempotency)
     usage, webhooks, endpoints = FakeUsage(), FakeWebhooks(idempotency), FakeEndpoints()
+    operations = FakeServiceHealth(), FakeConsumerGroups(), FakeDeadLetters()
     api = assemble(
         Dependencies(
             keys=keys,
@@ -303,6 +308,9 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER) -> AsyncIterator[Gate
             webhooks=webhooks,
             webhook_client=endpoints,
             cipher=cipher,
+            service_health=operations[0],
+            consumer_groups=operations[1],
+            dead_letters=operations[2],
             now=clock.now,
             monotonic=clock.monotonic,
             shared_origins=frozenset({"https://console.example"}),
@@ -314,7 +322,8 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER) -> AsyncIterator[Gate
         transport=transport, base_url="http://gateway/api/v1", headers={"x-api-key": secret}
     ) as client:
         stores = (keys, connections, idempotency)
-        yield Gateway(api, clock, *stores, bus, upstreams, timeline, usage, webhooks, endpoints, client, key)
+        fakes = (bus, upstreams, timeline, usage, webhooks, endpoints, *operations)
+        yield Gateway(api, clock, *stores, *fakes, client, key)
 
 
 def rejected(kind: ErrorKind, message: str) -> CommandRejected:

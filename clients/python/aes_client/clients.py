@@ -17,6 +17,7 @@ from aes_client.resources.collections import Collections
 from aes_client.resources.events import Events
 from aes_client.resources.files import Files
 from aes_client.resources.knowledge_bases import KnowledgeBases
+from aes_client.resources.operations import DeadLetters, Operations
 from aes_client.resources.retention import Retention
 from aes_client.resources.sessions import SessionHandle, Sessions
 from aes_client.resources.toolsets import Secrets, Toolsets
@@ -54,6 +55,8 @@ class _Service(Catalogues[R], Access[R], Usage[R]):
         self.connections: Connections[R] = Connections(runner, policy)
         self.budgets: Budgets[R] = Budgets(runner, policy)
         self.retention: Retention[R] = Retention(runner, policy)
+        self.operations: Operations[R] = Operations(runner, policy)
+        self.dead_letters: DeadLetters[R] = DeadLetters(runner, policy)
 
     @operation
     def request(

@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     MessageRole = Literal["user", "assistant", "tool"]
     ProcessingStatus = Literal["pending", "ready", "failed"]
     ProcessingStrategy = Literal["vision", "rag_indexing", "structural_parsing"]
+    ReplicaStatus = Literal["ready", "not ready", "unreachable"]
     SearchMode = Literal["hybrid", "semantic", "keyword"]
+    ServiceStateStatus = Literal["ready", "degraded", "unavailable"]
     SessionStatus = Literal["active", "deleting"]
     TurnActionResolvedDecision = Literal["approve", "deny", "expired"]
     TurnStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
@@ -75,7 +77,9 @@ else:
     MessageRole = str
     ProcessingStatus = str
     ProcessingStrategy = str
+    ReplicaStatus = str
     SearchMode = str
+    ServiceStateStatus = str
     SessionStatus = str
     TurnActionResolvedDecision = str
     TurnStatus = str
@@ -824,6 +828,119 @@ class OutputTextDone(Model):
     attempt: int
     step: int
     length: int
+
+
+class Replica(Model):
+    """One process. ``reason`` says what it waits for, or why it could not be asked."""
+
+    address: str
+    status: ReplicaStatus
+    version: str | None
+    reason: str
+
+
+class ServiceState(Model):
+    """``ready`` of ``total`` replicas; ``replicas`` are for operators of the installation, and none for others."""
+
+    service: str
+    status: ServiceStateStatus
+    ready: int
+    total: int
+    replicas: list[Replica]
+
+
+class ServiceStates(Model):
+    services: list[ServiceState]
+    checked_at: datetime
+
+
+class PartitionState(Model):
+    """``committed`` is null before the group's first commit."""
+
+    partition: int
+    committed: int | None
+    end: int
+    lag: int
+
+
+class ConsumerState(Model):
+    """A consumer group at one topic. ``state`` is Kafka's word for the group."""
+
+    group: str
+    topic: str
+    state: str
+    members: int
+    lag: int
+    partitions: list[PartitionState]
+
+
+class ConsumerStates(Model):
+    consumers: list[ConsumerState]
+    lag: int
+    measured_at: datetime
+
+
+class DeadLetterCause(Model):
+    """``code`` is the error's name, or ``poison_message`` for one that could not be read."""
+
+    code: str
+    message: str
+
+
+class DeadLetter(Model):
+    """A message that its consumer gave up. ``replayed``: it was sent again since."""
+
+    id: str
+    topic: str
+    source_topic: str
+    consumer: str
+    type: str | None
+    event_id: str | None
+    company_id: str | None
+    correlation_id: str | None
+    cause: DeadLetterCause
+    attempts: int | None
+    dead_since: datetime
+    replayed: bool
+    payload_bytes: int
+
+
+class TopicLetters(Model):
+    topic: str
+    letters: int
+    not_replayed: int
+
+
+class DeadLetterList(Model):
+    """``next`` goes into ``after``, null at the end. ``topics``, of those that hold letters, is for operators only."""
+
+    dead_letters: list[DeadLetter]
+    has_more: bool
+    next: str | None
+    topics: list[TopicLetters]
+
+
+class DeadLetterPayload(Model):
+    """``value`` is JSON without secrets; null when ``note`` says why it is not shown."""
+
+    value: Any
+    note: str | None
+
+
+class DeadLetterDetail(DeadLetter):
+    """``partition`` and ``offset`` of the message in its topic; headers that may hold secrets are not shown."""
+
+    partition: int | None
+    offset: int | None
+    headers: dict[str, str]
+    payload: DeadLetterPayload
+
+
+class ReplayResult(Model):
+    """A letter that was sent again. ``repeated``: it had been replayed before, and nothing was sent now."""
+
+    dead_letter: DeadLetter
+    repeated: bool
 
 
 class TokenReply(Model):

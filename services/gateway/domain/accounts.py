@@ -8,10 +8,13 @@ from datetime import datetime
 from typing import Final, Literal
 
 from libs.contracts.errors import PermissionDenied
-from libs.contracts.identity import Identity, Scope
+from libs.contracts.identity import INSTALLATION_SCOPES, Identity, Scope
 from services.gateway.domain.connections import PublicUse
 
-ALL_SCOPES: Final = frozenset(scope.value for scope in Scope)
+ALL_SCOPES: Final = frozenset(scope.value for scope in Scope if scope not in INSTALLATION_SCOPES)
+"""Everything that a key can do in its own company."""
+OPERATOR_SCOPES: Final = ALL_SCOPES | frozenset(scope.value for scope in INSTALLATION_SCOPES)
+"""All of a company's scopes and those of the whole installation."""
 DEFAULT_RATE_LIMIT: Final = 600
 """Requests a minute."""
 _MARK: Final = "aes_"

@@ -19,6 +19,7 @@ from services.gateway.bootstrap import Dependencies, assemble
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
 from tests.support.gateway import Clock, FakeBus
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
+from tests.support.operations import FakeConsumerGroups, FakeDeadLetters, FakeServiceHealth
 from tests.support.timeline import FakeTimeline
 from tests.support.usage import FakeUsage
 from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks
@@ -83,6 +84,9 @@ async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
             webhooks=FakeWebhooks(idempotency),
             webhook_client=FakeEndpoints(),
             cipher=CIPHER,
+            service_health=FakeServiceHealth(),
+            consumer_groups=FakeConsumerGroups(),
+            dead_letters=FakeDeadLetters(),
             now=clock.now,
             monotonic=clock.monotonic,
         )

@@ -17,6 +17,7 @@ from services.gateway.entrypoints.http.routers import (
     files,
     keys,
     knowledge_bases,
+    operations,
     retention,
     runtime,
     secrets,
@@ -48,6 +49,7 @@ _ROUTERS: Final = (
     usage.router,
     budgets.router,
     retention.router,
+    operations.router,
     pages.router,
 )
 

@@ -37,6 +37,11 @@ from services.gateway.use_cases.follow_timeline import FollowTimeline
 from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.open_session import OpenSession
+from services.gateway.use_cases.operations.get_dead_letter import GetDeadLetter
+from services.gateway.use_cases.operations.list_dead_letters import ListDeadLetters
+from services.gateway.use_cases.operations.read_health import ReadHealth
+from services.gateway.use_cases.operations.read_lag import ReadLag
+from services.gateway.use_cases.operations.replay_dead_letter import ReplayDeadLetter
 from services.gateway.use_cases.put_secret import EncryptAndPutSecret
 from services.gateway.use_cases.read_timeline import ReadTimeline, ReadTimelineBack
 from services.gateway.use_cases.read_usage import ReadUsage
@@ -86,6 +91,11 @@ class UseCases:
     create_budget: CreateBudget
     follow_timeline: FollowTimeline
     follow_session: FollowSession
+    read_health: ReadHealth
+    read_lag: ReadLag
+    list_dead_letters: ListDeadLetters
+    get_dead_letter: GetDeadLetter
+    replay_dead_letter: ReplayDeadLetter
     timeline: Timeline
     streams: EventStreams
     now: Callable[[], datetime]

@@ -38,6 +38,7 @@ TAGS: Final = {
     "Toolsets": "Tools of your own, and the secrets that their headers need.",
     "Webhooks": "Addresses of yours that events are sent to.",
     "Access": "API keys, tokens, connections and the caller.",
+    "Operations": "Health, lag and dead letters, for operators.",
 }
 API_KEY: Final = "An API key with the scopes that the operation needs."
 BEARER: Final = "A token made by `POST /auth/token/`, or an API key."

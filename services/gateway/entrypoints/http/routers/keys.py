@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.identity import Scope
+from libs.contracts.identity import INSTALLATION_SCOPES, Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
@@ -61,7 +61,10 @@ async def list_api_keys(caller: Reader, page: Page, use: UseCasesDep) -> Respons
 @router.post(
     "/api-keys/",
     summary="Make an API key",
-    description=f"{_ONCE} A key cannot be given scopes that its maker lacks.",
+    description=(
+        f"{_ONCE} A key cannot be given scopes that its maker lacks. Without `scopes` it gets its maker's, those of the"
+        " installation left out."
+    ),
     status_code=201,
     responses={201: answer("The new key.", IssuedKeyReply), **errors(409)},
 )
@@ -73,7 +76,7 @@ async def create_api_key(
 ) -> Response:
     wanted = KeyRequest(
         name=body.name,
-        scopes=caller.identity.scopes if body.scopes is None else frozenset(body.scopes),
+        scopes=caller.identity.scopes - INSTALLATION_SCOPES if body.scopes is None else frozenset(body.scopes),
         expires_at=expiry(body.expires_at, use.now()),
         rate_limit=body.rate_limit,
     )

@@ -1,0 +1,103 @@
+"""Lag of consumer groups: the distance to the ends of the declared topics."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from libs.contracts.topics import TOPICS
+from libs.eventing._bus import BusUnavailable
+from libs.eventing._kafka_connection import KafkaConnection
+
+_OWNERS: Final = tuple(dict.fromkeys(topic.owner for topic in TOPICS))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """``committed`` is None where the group has committed nothing yet: it begins with the oldest message."""
+
+    partition: int
+    committed: int | None
+    end: int
+    lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """A group at one topic. ``state`` is Kafka's word, such as ``Stable`` or ``Empty``."""
+
+    group: str
+    topic: str
+    state: str
+    members: int
+    partitions: tuple[PartitionLag, ...]
+
+    @property
+    def lag(self) -> int:
+        return sum(each.lag for each in self.partitions)
+
+
+async def read_consumer_lag(connection: KafkaConnection, prefix: str, *, client_id: str) -> list[GroupLag]:
+    """The services' groups at the declared topics, by name. Raises ``BusUnavailable``; the caller limits the time."""
+    consumer = AIOKafkaConsumer(**connection.options(), enable_auto_commit=False, client_id=client_id)
+    admin = AIOKafkaAdminClient(**connection.options(), client_id=client_id)
+    try:
+        await consumer.start()
+        await admin.start()
+        return await _Reading(consumer, admin, prefix).run()
+    except (KafkaError, OSError) as problem:
+        raise BusUnavailable(repr(problem)) from problem
+    finally:
+        await asyncio.gather(consumer.stop(), admin.close())
+
+
+class _Reading:
+    def __init__(self, consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, prefix: str) -> None:
+        self._consumer = consumer
+        self._admin = admin
+        self._prefix = prefix
+
+    async def run(self) -> list[GroupLag]:
+        partitions = await self._partitions()
+        every = [each for found in partitions.values() for each in found]
+        # The ends come first: a commit meanwhile makes a lag smaller, and never one that was not there.
+        first, end = await self._consumer.beginning_offsets(every), await self._consumer.end_offsets(every)
+        groups: list[GroupLag] = []
+        for name in await self._names():
+            offsets = await self._admin.list_consumer_group_offsets(name)
+            state, members = await self._members(name)
+            for topic in sorted({at.topic for at in offsets} & partitions.keys()):
+                lags = tuple(_lag(at, offsets.get(at), first[at], end[at]) for at in partitions[topic])
+                shown = name.removeprefix(self._prefix), topic.removeprefix(self._prefix)
+                groups.append(GroupLag(*shown, state, members, lags))
+        return groups
+
+    async def _partitions(self) -> dict[str, list[TopicPartition]]:
+        declared = {self._prefix + topic.name for topic in TOPICS if topic.consumers}
+        existing = sorted(declared & set(await self._admin.list_topics()))
+        described: Sequence[dict[str, Any]] = await self._admin.describe_topics(existing) if existing else []
+        return {
+            each["topic"]: sorted(TopicPartition(each["topic"], part["partition"]) for part in each["partitions"])
+            for each in described
+        }
+
+    async def _names(self) -> list[str]:
+        listed = {name for name, *_ in await self._admin.list_consumer_groups()}
+        owned = tuple(f"{self._prefix}{owner}-" for owner in _OWNERS)
+        return sorted(name for name in listed if name.startswith(owned))
+
+    async def _members(self, group: str) -> tuple[str, int]:
+        # One at a time: aiokafka decodes the newest form of this answer as the one before, which fits a single group.
+        [answer] = await self._admin.describe_consumer_groups([group])
+        [(_, _, state, _, _, members)] = answer.groups
+        return state, len(members)
+
+
+def _lag(at: TopicPartition, committed: Any, first: int, end: int) -> PartitionLag:
+    offset = None if committed is None or committed.offset < 0 else committed.offset
+    begin = first if offset is None else max(offset, first)
+    return PartitionLag(at.partition, offset, end, max(0, end - begin))

@@ -1,0 +1,120 @@
+"""Answers to operators."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from libs.contracts.timestamps import Timestamp
+
+
+class Replica(BaseModel):
+    """One process. ``reason`` says what it waits for, or why it could not be asked."""
+
+    address: str
+    status: Literal["ready", "not ready", "unreachable"]
+    version: str | None
+    reason: str
+
+
+class ServiceState(BaseModel):
+    """``ready`` of ``total`` replicas; ``replicas`` are for operators of the installation, and none for others."""
+
+    service: str
+    status: Literal["ready", "degraded", "unavailable"]
+    ready: int
+    total: int
+    replicas: list[Replica]
+
+
+class ServiceStates(BaseModel):
+    services: list[ServiceState]
+    checked_at: Timestamp
+
+
+class PartitionState(BaseModel):
+    """``committed`` is null before the group's first commit."""
+
+    partition: int
+    committed: int | None
+    end: int
+    lag: int
+
+
+class ConsumerState(BaseModel):
+    """A consumer group at one topic. ``state`` is Kafka's word for the group."""
+
+    group: str
+    topic: str
+    state: str
+    members: int
+    lag: int
+    partitions: list[PartitionState]
+
+
+class ConsumerStates(BaseModel):
+    consumers: list[ConsumerState]
+    lag: int
+    measured_at: Timestamp
+
+
+class DeadLetterCause(BaseModel):
+    """``code`` is the error's name, or ``poison_message`` for one that could not be read."""
+
+    code: str
+    message: str
+
+
+class DeadLetter(BaseModel):
+    """A message that its consumer gave up. ``replayed``: it was sent again since."""
+
+    id: str
+    topic: str
+    source_topic: str
+    consumer: str
+    type: str | None
+    event_id: str | None
+    company_id: str | None
+    correlation_id: str | None
+    cause: DeadLetterCause
+    attempts: int | None
+    dead_since: Timestamp
+    replayed: bool
+    payload_bytes: int
+
+
+class TopicLetters(BaseModel):
+    topic: str
+    letters: int
+    not_replayed: int
+
+
+class DeadLetterList(BaseModel):
+    """``next`` goes into ``after``, null at the end. ``topics``, of those that hold letters, is for operators only."""
+
+    dead_letters: list[DeadLetter]
+    has_more: bool
+    next: str | None
+    topics: list[TopicLetters]
+
+
+class DeadLetterPayload(BaseModel):
+    """``value`` is JSON without secrets; null when ``note`` says why it is not shown."""
+
+    value: Any
+    note: str | None
+
+
+class DeadLetterDetail(DeadLetter):
+    """``partition`` and ``offset`` of the message in its topic; headers that may hold secrets are not shown."""
+
+    partition: int | None
+    offset: int | None
+    headers: dict[str, str]
+    payload: DeadLetterPayload
+
+
+class ReplayResult(BaseModel):
+    """A letter that was sent again. ``repeated``: it had been replayed before, and nothing was sent now."""
+
+    dead_letter: DeadLetter
+    repeated: bool
