@@ -2,7 +2,8 @@
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -38,6 +39,8 @@ class IdentitySigner:
         self._command_keys = [hmac.digest(one.encode(), _PURPOSE, hashlib.sha256) for one in (key, *accepted)]
         self._signed = lru_cache(maxsize=_CACHED)(self._encode)
         self._verified = lru_cache(maxsize=_CACHED)(self._decode)
+        # A caller sends the same token for a minute.
+        self._verified_calls = lru_cache(maxsize=_CACHED)(self._decode_call)
 
     def sign(self, identity: Identity, *, expires_at: float | None = None) -> str:
         """A token of this identity; ``expires_at`` in Unix seconds, None in a command, which has its own."""
@@ -67,23 +70,37 @@ class IdentitySigner:
 
     def verify_call(self, token: str) -> Identity:
         """The identity in an internal call's token, which must expire. Raises ``AuthenticationFailed``."""
-        return self._decode(token, "exp")
+        identity, expires_at = self._verified_calls(token)
+        if expires_at <= time.time():
+            raise AuthenticationFailed("the identity token is not valid any more")
+        return identity
 
-    def _decode(self, token: str, *required: str) -> Identity:
-        try:
-            return Identity.model_validate(self._claims(token, required))
-        except (jwt.InvalidTokenError, ValueError) as problem:
-            raise AuthenticationFailed("the identity token is not valid") from problem
+    def _decode(self, token: str) -> Identity:
+        return _identity(self._claims(token, ()))
+
+    def _decode_call(self, token: str) -> tuple[Identity, float]:
+        claims = self._claims(token, ("exp",))
+        return _identity(claims), float(claims["exp"])
 
     def _claims(self, token: str, required: Sequence[str]) -> dict[str, Any]:
         *others, last = (self._key, *self._accepted)
         options: Any = {"require": list(required)}
-        for key in others:
-            try:
-                return jwt.decode(token, key, algorithms=[_ALGORITHM], options=options)
-            except jwt.InvalidSignatureError:
-                continue
-        return jwt.decode(token, last, algorithms=[_ALGORITHM], options=options)
+        try:
+            for key in others:
+                try:
+                    return jwt.decode(token, key, algorithms=[_ALGORITHM], options=options)
+                except jwt.InvalidSignatureError:
+                    continue
+            return jwt.decode(token, last, algorithms=[_ALGORITHM], options=options)
+        except jwt.InvalidTokenError as problem:
+            raise AuthenticationFailed("the identity token is not valid") from problem
+
+
+def _identity(claims: Mapping[str, Any]) -> Identity:
+    try:
+        return Identity.model_validate(claims)
+    except ValueError as problem:
+        raise AuthenticationFailed("the identity token is not valid") from problem
 
 
 def _signature(key: bytes, envelope: Envelope, token: str, payload: bytes) -> bytes:

@@ -341,7 +341,7 @@ def _dependencies(service: Service, settings: GatewaySettings, sender: CommandSe
 
 def build_timeline(settings: GatewaySettings) -> Service:
     """A process that fills the timeline."""
-    service = Service("gateway", settings, migrations=MIGRATIONS)
+    service = Service("gateway", settings, migrations=MIGRATIONS, plan_once=True)
     _fill_timeline(service, settings)
     return service
 

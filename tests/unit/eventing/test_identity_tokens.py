@@ -89,6 +89,15 @@ def test_an_expired_token_is_refused() -> None:
         signer.verify_command(replace(COMMAND, identity=signer.sign(ALICE, expires_at=time.time() - 1)), PAYLOAD)
 
 
+def test_a_token_that_was_accepted_is_refused_once_it_has_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    token = signer.sign(ALICE, expires_at=time.time() + 60)
+    assert signer.verify_call(token) == ALICE
+    later = time.time() + 61
+    monkeypatch.setattr(time, "time", lambda: later)
+    with pytest.raises(AuthenticationFailed):
+        signer.verify_call(token)
+
+
 @pytest.mark.parametrize(
     "token",
     [
